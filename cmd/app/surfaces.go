@@ -138,8 +138,8 @@ func (s *surfaces) kind(k schemas.Kind) ingress.Surface {
 
 // allSurfaces is the one list of surfaces. Those that this node does not serve are in it too: their
 // errors and routes are known everywhere. The order does not matter. A new surface is a folder in each
-// room, its kind and payload in schemas, and one call of add; its operations are described in
-// schemas/gen/document, and `go generate ./...` and the tests of this folder say what else is due.
+// room, its kind and payload in schemas, and one call of add; its operations and documents are described in
+// schemas/gen/document. `make generate docs` writes what follows from that, and the tests say what else is due.
 func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	all := &surfaces{works: executors{}}
 	control := actions.New(a.ledger, actions.Config{Barrier: a.broker.Barrier, Stop: a.stopWork, NoEnds: a.role == RoleIngress, Kinds: all.kind})
