@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestConsoleLinksAreRoutes: each path that the console's pages ask for, or link to, is that of a route of a surface.
+// TestConsoleLinksAreRoutes: a surface serves each path that the pages of the console request or link to.
 func TestConsoleLinksAreRoutes(t *testing.T) {
 	t.Parallel()
 	var routes []string

@@ -30,7 +30,7 @@ func (Unlogged) PutBlob(_ context.Context, _ string, doc json.RawMessage) (inlin
 }
 
 // StopWith is the stop of a call that belongs to no action: it comes when a context ends.
-type StopWith struct{ context.Context }
+type StopWith struct{ context.Context } //nolint:containedctx // it is one call's
 
 // Requested implements Stop.
 func (s StopWith) Requested() bool { return s.Err() != nil }

@@ -34,11 +34,11 @@ type reading struct {
 	body []byte
 	want string // the media type of the answer
 	read readAnswer
-	err  error // why there is no answer, what is wrong with it, or what read returned
+	err  error // the failure of the call, or the error of read
 }
 
-// ask makes one request with a body, has read take the answer, which has the media type want, and leaves
-// evidence. It returns read's error. The end of ctx ends the request, and its evidence is left all the same.
+// ask makes one request with a body, calls read with an answer of the media type want, and leaves evidence,
+// also if ctx ends meanwhile. It returns the error of read.
 func (f *Forward) ask(ctx context.Context, who caller, q schemas.HTTPCall, body []byte, want string, read readAnswer) error {
 	v := &reading{Forward: f, call: q, body: body, want: want, read: read, st: &ledger.State{Ref: who.action, Action: schemas.Action{
 		Tenant: who.action.Tenant, Principal: who.principal, Entries: who.entries, TraceParent: traceparent.From(ctx),
