@@ -1,3 +1,6 @@
+// Package schemas holds every contract of Weir: the records on the log and their subjects, the
+// closed vocabularies and the bodies of the public surfaces. It imports the standard library only,
+// so that every package, and any program outside Weir, can depend on it.
 package schemas
 
 import (
@@ -8,6 +11,8 @@ import (
 	"strings"
 	"time"
 )
+
+//go:generate go run ./gen
 
 // Kind is the sort of work an action asks for. It is a token of the action's
 // subject, and each kind has one durable consumer a partition.

@@ -19,32 +19,40 @@ import (
 
 // served are the paths of the routes of a node, by the method and path of the OpenAPI document, which has
 // a route once that is served below several base URLs; and the scopes of each.
-func served(t *testing.T) (paths, scopes map[string][]string) {
+func served(t *testing.T, doc *apiDocument) (paths, scopes map[string][]string) {
 	t.Helper()
-	whole := tokenNode.node(t)
 	paths, scopes = map[string][]string{}, map[string][]string{}
 	parameter := regexp.MustCompile(`[:*]([a-z]+)`)
-	base := regexp.MustCompile(`^(/api)?(/v1)?(/chat/completions|/models|/responses|/messages|/embeddings|/agent/.*|/ready)`)
-	add := func(surface, method, path string, needs []string) {
-		if surface == "console" || surface == "docs" || surface == "git" || method == http.MethodHead {
-			return // pages, what git's clients ask for, and GET again
+	for _, s := range allSurfaces(tokenNode.node(t)) {
+		if s.Name == "console" || s.Name == "docs" || s.Name == "git" {
+			continue // pages, and what git's clients ask for
 		}
-		path = parameter.ReplaceAllString(path, "{$1}")
-		name := method + " " + base.ReplaceAllString(path, "$3")
-		paths[name] = append(paths[name], path)
-		scopes[name] = needs
-	}
-	for _, s := range whole.surfaces.in {
 		for _, r := range s.Routes {
-			add(s.Name, r.Method, r.Path, r.Scopes)
-		}
-	}
-	for _, s := range append(whole.surfaces.out, whole.service()) {
-		for _, r := range s.Routes {
-			add(s.Name, r.Method, r.Path, r.Scopes)
+			if r.Method == http.MethodHead {
+				continue // GET again
+			}
+			path := parameter.ReplaceAllString(r.Path, "{$1}")
+			name := r.Method + " " + doc.below(path)
+			paths[name] = append(paths[name], path)
+			scopes[name] = r.Scopes
 		}
 	}
 	return paths, scopes
+}
+
+// below is a path without the base URL that the document leaves out.
+func (d *apiDocument) below(path string) string {
+	for rest := path; rest != ""; {
+		if d.Paths[rest] != nil {
+			return rest
+		}
+		next := strings.IndexByte(rest[1:], '/')
+		if next < 0 {
+			break
+		}
+		rest = rest[1+next:]
+	}
+	return path
 }
 
 // apiDocument is the part of an OpenAPI document that the page shows.
@@ -104,9 +112,9 @@ func schemaNames(content map[string]apiContent) string {
 // routesPage lists the routes of the OpenAPI document. They are those of the surfaces, and no others.
 func routesPage(t *testing.T) string {
 	t.Helper()
-	paths, scopes := served(t)
 	var doc apiDocument
 	require.NoError(t, json.Unmarshal(published.OpenAPI(), &doc))
+	paths, scopes := served(t, &doc)
 	sections, documented := map[string][]string{}, map[string]bool{}
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
 		shared := []apiParameter{}

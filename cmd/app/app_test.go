@@ -334,7 +334,7 @@ func TestASurfaceIsWhole(t *testing.T) {
 			s.out = slices.DeleteFunc(s.out, func(out egress.Surface) bool { return out.Name == "plans" })
 		},
 		"kind plan has no executor in processors": func(s *surfaces) { delete(s.works, schemas.KindPlan) },
-		"kind echo is not in schemas.Kinds":       func(s *surfaces) { s.add(one(ingress.Surface{Kind: "echo"}), nil, nil) },
+		"kind none is not in schemas.Kinds":       func(s *surfaces) { s.add(one(ingress.Surface{Kind: "none"}), nil, nil) },
 	} {
 		s := (&App{role: RoleWorker}).descriptions()
 		require.NoError(t, s.whole())

@@ -20,6 +20,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/egress"
+	"weir/ingress"
 	"weir/ingress/accept"
 	"weir/internal/config"
 	"weir/internal/weirtest/capture"
@@ -80,35 +82,28 @@ func (c caller) revoke(t *testing.T, id string) {
 	c.does(t, http.StatusOK, http.MethodPost, "/v1/tokens/"+id+"/revoke", "")
 }
 
-// routes are all that there are, with something to send. {id} and {seq} are an
-// action's and a dead letter's.
-func routes() []struct{ method, path, body, scope string } {
-	return []struct{ method, path, body, scope string }{
-		{"POST", "/v1/execute", `{"method":"GET","url":"http://nobody.example/"}`, schemas.ScopeActionsWrite},
-		{"POST", "/v1/batch", `{"requests":[{"method":"GET","url":"http://nobody.example/"}]}`, schemas.ScopeActionsWrite},
-		{"POST", "/v1/plans", `{"state:env.snapshot":{},"artifact:proposed.plan":{"decisions":[]}}`, schemas.ScopeActionsWrite},
-		{"POST", "/v1/actions/{id}/cancel", "", schemas.ScopeActionsWrite},
-		{"POST", "/v1/actions/{id}/resolve", `{"effect":"applied"}`, schemas.ScopeActionsWrite},
-		{"POST", "/v1/actions/{id}/redrive", "", schemas.ScopeActionsWrite},
-		{"GET", "/v1/actions", "", schemas.ScopeActionsRead},
-		{"GET", "/v1/actions/{id}", "", schemas.ScopeActionsRead},
-		{"GET", "/v1/usage", "", schemas.ScopeActionsRead},
-		{"GET", "/v1/actions/{id}/payload", "", schemas.ScopeActionsRead},
-		{"GET", "/v1/actions/{id}/events", "", schemas.ScopeActionsRead},
-		{"GET", "/v1/evidence", "", schemas.ScopeEvidenceRead},
-		{"GET", "/v1/dead-letters", "", schemas.ScopeActionsRead},
-		{"POST", "/v1/dead-letters/redrive", `{"sequence":{seq}}`, schemas.ScopeAdmin},
-		{"GET", "/v1/tokens", "", schemas.ScopeAdmin},
-		{"POST", "/v1/tokens", `{"name":"x","scopes":["admin"]}`, schemas.ScopeAdmin},
-		{"POST", "/v1/tokens/aaaaaaaaaaaaaaaa/revoke", "", schemas.ScopeAdmin},
-		{"GET", "/v1/policy", "", schemas.ScopeActionsRead},
-		{"POST", "/v1/policy/explain", `{"url":"http://nobody.example/"}`, schemas.ScopeActionsRead},
-		{"POST", "/v1/policy/reload", "", schemas.ScopeAdmin},
-		{"POST", "/v1/rules/record", `{"action_id":"{id}"}`, schemas.ScopeActionsRead},
-	}
+// allSurfaces are the surfaces of a node by their names and routes, with what it reports about itself.
+func allSurfaces(a *App) []ingress.Surface {
+	reports := &surfaces{out: []egress.Surface{a.service()}}
+	return slices.Concat(a.surfaces.in, a.surfaces.reads(), reports.reads())
 }
 
-// TestThePageListsTheOpenRoutes requests every route of a node with tokens without one. The list of
+// guarded are the routes of a node that name their scopes.
+func guarded(a *App) (all []ingress.Route) {
+	for _, s := range allSurfaces(a) {
+		for _, r := range s.Routes {
+			if len(r.Scopes) > 0 && r.Method != http.MethodHead {
+				all = append(all, r)
+			}
+		}
+	}
+	return all
+}
+
+// parameter is the parameter of a route.
+var parameter = regexp.MustCompile(`[:*][a-z]+`)
+
+// TestThePageListsTheOpenRoutes requests every route of a node with tokens without one. The table of
 // docs/explanation/security.md has the routes that do not refuse that, and no others.
 func TestThePageListsTheOpenRoutes(t *testing.T) {
 	t.Parallel()
@@ -117,7 +112,7 @@ func TestThePageListsTheOpenRoutes(t *testing.T) {
 	require.True(t, ok)
 	open := map[string][]string{}
 	for _, r := range engine.Routes() {
-		path := regexp.MustCompile(`[:*][a-z]+`).ReplaceAllString(r.Path, "x")
+		path := parameter.ReplaceAllString(r.Path, "x")
 		body := ""
 		if r.Method == http.MethodPost {
 			body = "{}"
@@ -152,16 +147,19 @@ func TestEveryRouteAsksForAToken(t *testing.T) {
 	t.Parallel()
 	a := tokenNode.node(t)
 	admin := a.admin(t)
-	without := map[string]caller{}
-	for _, scope := range schemas.Scopes() {
-		others := slices.DeleteFunc(schemas.Scopes(), func(s string) bool { return s == scope || s == schemas.ScopeAdmin })
-		request, err := json.Marshal(schemas.TokenRequest{Name: "n", Scopes: others})
-		require.NoError(t, err)
-		without[scope], _ = admin.grant(t, string(request))
+	made := map[string]caller{}
+	without := func(scopes ...string) caller {
+		who := strings.Join(scopes, " ")
+		if _, ok := made[who]; !ok {
+			others := slices.DeleteFunc(schemas.Scopes(), func(s string) bool { return slices.Contains(scopes, s) || s == schemas.ScopeAdmin })
+			request, err := json.Marshal(schemas.TokenRequest{Name: "n", Scopes: others})
+			require.NoError(t, err)
+			made[who], _ = admin.grant(t, string(request))
+		}
+		return made[who]
 	}
-	for _, r := range routes() {
-		path := strings.ReplaceAll(r.path, "{id}", "nobody")
-		body := strings.ReplaceAll(r.body, "{seq}", "7")
+	for _, r := range guarded(a) {
+		path := parameter.ReplaceAllString(r.Path, "nobody")
 		for _, header := range map[string][]string{
 			"none":     nil,
 			"unknown":  {"Authorization", "Bearer weir1_aaaaaaaaaaaaaaaa_" + strings.Repeat("A", 43)},
@@ -170,16 +168,16 @@ func TestEveryRouteAsksForAToken(t *testing.T) {
 			"other":    {"X-Api-Key", admin.token},
 			"trailing": {"Authorization", "Bearer " + admin.token + " x"},
 		} {
-			text, h := a.asks(t, http.StatusUnauthorized, r.method, path+"?access_token="+admin.token+"&token="+admin.token, body, header...)
+			text, h := a.asks(t, http.StatusUnauthorized, r.Method, path+"?access_token="+admin.token+"&token="+admin.token, "{}", header...)
 			assert.Equal(t, "Bearer", h.Get("WWW-Authenticate"), path)
 			assert.Contains(t, text, `"UNAUTHORIZED"`, path)
 		}
-		status, text, _ := without[r.scope].do(t, r.method, path, body)
-		assert.Equal(t, http.StatusForbidden, status, "%s %s without %s: %s", r.method, path, r.scope, text)
+		status, text, _ := without(r.Scopes...).do(t, r.Method, path, "{}")
+		assert.Equal(t, http.StatusForbidden, status, "%s %s without %s: %s", r.Method, path, r.Scopes, text)
 		assert.Contains(t, text, `"FORBIDDEN"`, path)
 	}
 	foreign, _ := admin.grant(t, `{"name":"f","tenant":"acme","scopes":["metrics:read","admin"]}`)
-	callers := []caller{{App: a}, without[schemas.ScopeRulesWrite], admin, without[schemas.ScopeMetricsRead], foreign}
+	callers := []caller{{App: a}, without(schemas.ScopeRulesWrite), admin, without(schemas.ScopeMetricsRead), foreign}
 	for path, want := range map[string][]int{
 		"/healthz": {200, 200, 200}, "/readyz": {200, 200, 200}, "/openapi.json": {200, 200, 200},
 		"/sandbox": {401, 200, 200}, "/metrics": {404, 200, 200, 404, 404}, "/nowhere": {404, 404, 404},
@@ -207,21 +205,24 @@ func TestTenantsDoNotMeet(t *testing.T) {
 	_, h := mine.does(t, http.StatusOK, http.MethodPost, "/v1/execute", call)
 	require.Equal(t, "mine", h.Get("Weir-Action-Id"))
 	seq := a.letter(t, meets, "mine")
-	for _, r := range routes() {
-		if !strings.Contains(r.path, "{id}") && !strings.Contains(r.body, "{seq}") {
+	bodies := map[string]string{
+		"/v1/actions/:id/resolve": `{"effect":"applied"}`, "/v1/dead-letters/redrive": `{"sequence":{seq}}`, "/v1/rules/record": `{"action_id":"{id}"}`,
+	}
+	for _, r := range guarded(a) {
+		text, named := bodies[r.Path]
+		if !named && !strings.HasPrefix(r.Path, "/v1/actions/:id") {
 			continue
 		}
 		send := func(id string, seq uint64) (int, string) {
-			path := strings.ReplaceAll(r.path, "{id}", id)
-			body := strings.ReplaceAll(r.body, "{seq}", strconv.FormatUint(seq, 10))
-			status, text, h := other.do(t, r.method, path, body, "X-Request-ID", "same", "Accept", "application/json")
+			body := strings.NewReplacer("{id}", id, "{seq}", strconv.FormatUint(seq, 10)).Replace(text)
+			status, answer, h := other.do(t, r.Method, parameter.ReplaceAllString(r.Path, id), body, "X-Request-ID", "same", "Accept", "application/json")
 			assert.Empty(t, h.Get("Weir-Action-Id"))
-			return status, strings.ReplaceAll(text, id, "ID")
+			return status, strings.ReplaceAll(answer, id, "ID")
 		}
 		status, foreign := send("mine", seq)
 		_, unknown := send("none", seq+100)
-		assert.Equal(t, http.StatusNotFound, status, "%s %s: %s", r.method, r.path, foreign)
-		assert.Equal(t, unknown, foreign, "%s %s", r.method, r.path)
+		assert.Equal(t, http.StatusNotFound, status, "%s %s: %s", r.Method, r.Path, foreign)
+		assert.Equal(t, unknown, foreign, "%s %s", r.Method, r.Path)
 	}
 	for _, path := range []string{"/v1/actions", "/v1/evidence?action_id=mine", "/v1/dead-letters", "/v1/tokens"} {
 		_, theirs, _ := other.do(t, http.MethodGet, path, "", "Accept", "application/json")

@@ -101,16 +101,8 @@ func (a *App) descriptions() *surfaces { return a.allSurfaces(new(ingress.Server
 
 // misdirected answers 421 at the routes that this role does not serve.
 func (s *surfaces) misdirected(engine *gin.Engine) {
-	out := make([]ingress.Surface, 0, len(s.out))
-	for _, e := range s.out {
-		described := ingress.Surface{Name: e.Name}
-		for _, r := range e.Routes {
-			described.Routes = append(described.Routes, ingress.Route{Method: r.Method, Path: r.Path})
-		}
-		out = append(out, described)
-	}
 	const orServe = "`, or `weir serve`, on the same log"
-	for role, of := range map[Role][]ingress.Surface{RoleIngress: s.in, RoleEgress: out} {
+	for role, of := range map[Role][]ingress.Surface{RoleIngress: s.in, RoleEgress: s.reads()} {
 		for _, one := range of {
 			where := "a node that runs `weir " + string(role) + orServe
 			if one.Name == "git" { // a push is worked on by the process that takes it

@@ -95,7 +95,7 @@ func (a *App) providerModels(up schemas.ModelUpstream) []schemas.ListedModel {
 func (a *App) newListing(adapter *direct.Adapter, calls call.Config) *listing.Refresher {
 	return listing.New(listing.Config{
 		Upstreams: func() []schemas.ModelUpstream { return a.models().Listing() }, Lists: a.lists,
-		Caller: call.New(listing.Unlogged{}, a.guard, adapter, calls), Adapter: adapter,
+		Caller: call.New(call.Unlogged{}, a.guard, adapter, calls), Adapter: adapter,
 		Record: a.recorder.Record, Logger: a.log,
 	})
 }

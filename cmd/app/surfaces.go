@@ -94,6 +94,18 @@ func (s *surfaces) whole() error {
 	return nil
 }
 
+// reads are the surfaces of egress by their names, routes and scopes.
+func (s *surfaces) reads() (all []ingress.Surface) {
+	for _, out := range s.out {
+		read := ingress.Surface{Name: out.Name}
+		for _, r := range out.Routes {
+			read.Routes = append(read.Routes, ingress.Route{Method: r.Method, Path: r.Path, Scopes: r.Scopes})
+		}
+		all = append(all, read)
+	}
+	return all
+}
+
 // kinds are the executors of the kinds that this node serves.
 func (s *surfaces) kinds(w *workshop) map[schemas.Kind]processors.Kind {
 	kinds := map[schemas.Kind]processors.Kind{}
@@ -127,8 +139,8 @@ func (s *surfaces) kind(k schemas.Kind) ingress.Surface {
 // allSurfaces is the one list of surfaces. It includes those that this node does not serve: their
 // errors and routes are known everywhere. The order does not matter. A new surface is a folder in
 // ingress, processors and egress, its kind and payload in schemas, and one call of add; its
-// operations are described in schemas/gen/document. `go generate ./...` and the tests of this
-// folder report what else is missing.
+// operations are described in schemas/gen/document. `make generate docs` writes what
+// follows from that, and the tests report what else is missing.
 func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	all := &surfaces{works: executors{}}
 	control := actions.New(a.ledger, actions.Config{Barrier: a.broker.Barrier, Stop: a.stopWork, NoEnds: a.role == RoleIngress, Kinds: all.kind})

@@ -114,7 +114,7 @@ func readAccepted(ref schemas.Ref, rec schemas.Record, part int) action {
 		if model := payload.Get("model").Str; schemas.ValidModel(model) {
 			a.model = model
 		}
-	case schemas.KindHTTP, schemas.KindPassthrough, schemas.KindPlan, schemas.KindRun, schemas.KindRule, schemas.KindRepo:
+	default:
 		a.called = readCalled(doc, called, payload.Raw)
 	}
 	return a

@@ -171,7 +171,7 @@ func TestCancelBeforeTheStart(t *testing.T) {
 			st := w.load(t, ref)
 			require.Equal(t, schemas.OutcomeCanceled, st.Settled.Outcome)
 			require.Equal(t, schemas.Canceled, st.Settled.Code)
-			require.Equal(t, kind != schemas.KindPlan && kind != schemas.KindRepo, st.Settled.Result != nil)
+			require.Equal(t, kinds(kind).Canceled != nil, st.Settled.Result != nil)
 			if want, ok := results[kind]; ok {
 				require.JSONEq(t, strings.Replace(want, "%", st.Settled.Message, 1), string(st.Settled.Result))
 			}

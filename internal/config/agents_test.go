@@ -96,9 +96,9 @@ func TestAgents(t *testing.T) {
 			permit, _ := d.Permit()
 			require.Equal(t, agent.URL+route, permit.URL())
 			if task == "SUMMARIZE" {
-				require.Equal(t, map[string]string{"Authorization": "Bearer ${secret:AGENT_TOKEN}"}, permit.Headers())
+				require.Equal(t, map[string]string{"Authorization": "Bearer ${secret:AGENT_TOKEN}"}, permit.Added().Headers)
 			} else {
-				require.Empty(t, permit.Headers())
+				require.Empty(t, permit.Added().Headers)
 			}
 			for name, change := range map[string]func(*policy.Request){
 				"method": func(r *policy.Request) { r.Method = "GET"; r.HasBody = false },

@@ -155,7 +155,7 @@ func TestModels(t *testing.T) {
 	}
 	permit, ok := p.Decide(policy.Request{Agent: true, Key: "model:openai:any", Method: "POST", URL: "https://api.openai.com/v1/chat/completions"}).Permit()
 	require.True(t, ok)
-	require.Equal(t, map[string]string{"Authorization": "Bearer ${secret:OPENAI_API_KEY}"}, permit.Headers())
+	require.Equal(t, map[string]string{"Authorization": "Bearer ${secret:OPENAI_API_KEY}"}, permit.Added().Headers)
 	require.Empty(t, defaults(t).ChatModels())
 
 	short := parse(t, `models: {"*": {url: https://openrouter.ai/api/v1, headers: {Authorization: "Bearer ${secret:OPENROUTER_API_KEY}"}}}`)

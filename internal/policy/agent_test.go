@@ -99,7 +99,7 @@ func TestAgentsHaveATableOfTheirOwn(t *testing.T) {
 		}
 		permit, ok := d.Permit()
 		require.Equal(t, c.code == allowed, ok, c.what)
-		require.Equal(t, (c.entry == "agent:B" || c.entry == "model:far") && ok, len(permit.Headers()) > 0, c.what)
+		require.Equal(t, (c.entry == "agent:B" || c.entry == "model:far") && ok, len(permit.Added().Headers) > 0, c.what)
 		if c.agent {
 			require.Nil(t, d.Shadow, "%s: no shadow rehearses for an agent", c.what)
 		}

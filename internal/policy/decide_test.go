@@ -307,7 +307,7 @@ func TestZeroValuesDeny(t *testing.T) {
 	require.Error(t, permit.CheckAddrs(nil))
 	require.False(t, permit.Redirect("/", 302, 1).Allowed)
 	require.Empty(t, permit.URL()+permit.Host()+permit.RequestTarget()+permit.Authority()+permit.Entry()+permit.Version())
-	require.Nil(t, permit.Headers())
+	require.Nil(t, permit.Added().Headers)
 	require.Equal(t, schemas.ClassOnce, policy.Class("POST", true, permit))
 }
 

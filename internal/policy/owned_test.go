@@ -53,19 +53,19 @@ func TestCallerMaySetNoParameterOfTheEntry(t *testing.T) {
 func TestRedirectMayHoldNoParameterOfTheEntry(t *testing.T) {
 	t.Parallel()
 	from := permit(t, adding(t), "a", "https://a.test/x")
-	require.Equal(t, map[string]string{"api_key": "${secret:KEY}", "filter[own]": "x"}, from.Query())
-	require.Equal(t, map[string]string{"token": "${secret:T}", "User Id": "7"}, from.Body())
-	from.Query()["more"], from.Body()["more"] = "", ""
-	require.NotContains(t, from.Query(), "more")
-	require.NotContains(t, from.Body(), "more")
+	require.Equal(t, map[string]string{"api_key": "${secret:KEY}", "filter[own]": "x"}, from.Added().Query)
+	require.Equal(t, map[string]string{"token": "${secret:T}", "User Id": "7"}, from.Added().Body)
+	from.Added().Query["more"], from.Added().Body["more"] = "", ""
+	require.NotContains(t, from.Added().Query, "more")
+	require.NotContains(t, from.Added().Body, "more")
 
 	require.Equal(t, schemas.DenyRedirect, from.Redirect("/y?a=1&api_key=leaked", 302, 1).Code)
 	hop, ok := from.Redirect("/y?a=1", 302, 1).Permit()
 	require.True(t, ok)
-	require.Empty(t, hop.Query())
-	require.Empty(t, hop.Body())
-	require.Empty(t, policy.Permit{}.Query())
-	require.Empty(t, policy.Permit{}.Body())
+	require.Empty(t, hop.Added().Query)
+	require.Empty(t, hop.Added().Body)
+	require.Empty(t, policy.Permit{}.Added().Query)
+	require.Empty(t, policy.Permit{}.Added().Body)
 }
 
 func TestCallerMaySetNoMemberOfTheEntry(t *testing.T) {

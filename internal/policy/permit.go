@@ -121,23 +121,17 @@ func (p *Policy) KeyHeader(entry string) string {
 	return p.enforced.byName[entry].KeyHeader
 }
 
-// Headers are what the entry adds, with placeholders unresolved. The permit of
-// a redirect has none: no credential is carried on.
-func (p Permit) Headers() map[string]string { return p.added(p.granted().Headers) }
+// Added is what an entry adds to a call, with placeholders unresolved: headers, parameters of the query,
+// and members of a JSON object in the body.
+type Added struct{ Headers, Query, Body map[string]string }
 
-// Query are the parameters that the entry adds to the query, with placeholders
-// unresolved. The permit of a redirect has none.
-func (p Permit) Query() map[string]string { return p.added(p.granted().Query) }
-
-// Body are the members that the entry adds to a JSON object in the body, with
-// placeholders unresolved. The permit of a redirect has none.
-func (p Permit) Body() map[string]string { return p.added(p.granted().Body) }
-
-func (p Permit) added(values map[string]string) map[string]string {
+// Added is what the entry adds. The permit of a redirect has nothing: no credential is carried on.
+func (p Permit) Added() Added {
 	if p.hop > 0 {
-		return nil
+		return Added{}
 	}
-	return maps.Clone(values)
+	e := p.granted()
+	return Added{maps.Clone(e.Headers), maps.Clone(e.Query), maps.Clone(e.Body)}
 }
 
 // Limits are the entry's, for all of its calls together.

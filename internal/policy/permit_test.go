@@ -51,9 +51,9 @@ func TestPermitCarriesTheEntry(t *testing.T) {
 	headers["Authorization"] = "changed"
 
 	pm := permit(t, p, "a", "https://a.test/")
-	require.Equal(t, map[string]string{"Authorization": "Bearer ${secret:TOKEN}"}, pm.Headers())
-	pm.Headers()["X"] = "y"
-	require.NotContains(t, pm.Headers(), "X")
+	require.Equal(t, map[string]string{"Authorization": "Bearer ${secret:TOKEN}"}, pm.Added().Headers)
+	pm.Added().Headers["X"] = "y"
+	require.NotContains(t, pm.Added().Headers, "X")
 	require.Equal(t, 2, pm.Redirects())
 	require.Equal(t, policy.Limits{Rate: "10/s", Concurrency: 4}, pm.Limits())
 	require.Equal(t, uint16(443), pm.Port())
@@ -122,7 +122,7 @@ func TestRedirect(t *testing.T) {
 		}
 		require.True(t, ok, "%q: %s", location, d.Reason)
 		require.Equal(t, want, pm.URL())
-		require.Empty(t, pm.Headers(), "no credential travels on")
+		require.Empty(t, pm.Added().Headers, "no credential travels on")
 		require.Error(t, pm.CheckAddr(addr("10.0.0.1")))
 	}
 

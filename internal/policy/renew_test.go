@@ -91,11 +91,11 @@ func TestRenewedPermitGoesByTheNewPolicy(t *testing.T) {
 	fresh, ok := next.Renew(call, r).Permit()
 	require.True(t, ok)
 	require.Error(t, fresh.CheckAddr(addr("10.0.0.1")))
-	require.Equal(t, map[string]string{"X-Key": "${secret:K}"}, fresh.Headers())
+	require.Equal(t, map[string]string{"X-Key": "${secret:K}"}, fresh.Added().Headers)
 	freshHop, ok := next.Renew(hop, r).Permit()
 	require.True(t, ok)
 	require.Error(t, freshHop.CheckAddr(addr("10.0.0.1")))
-	require.Empty(t, freshHop.Headers())
+	require.Empty(t, freshHop.Added().Headers)
 	require.Equal(t, schemas.DenyRedirect, freshHop.Redirect("/z", 302, 2).Code, "hops are still counted")
 }
 

@@ -384,7 +384,7 @@ func TestLoggerChecksValuesByKey(t *testing.T) {
 		"attempt":     {"1", 1.5, 1 * time.Second},
 		"duration_ms": {"12ms", "1"},
 		"stream":      {"weir_log_0", canary, strings.Repeat("A", 65)},
-		"surface":     {"Executor", "patients"},
+		"surface":     {"Executor", "a b", canary},
 		"method":      {"get", "BREW", "GET /"},
 		"route": {
 			"/v1/actions/0190c3b2-7e2f-7c41-9a51-5b1d7f0b8a11", "/v1/actions/" + canary, "/v1/x?q=1", "v1", "BREW /v1", "",

@@ -20,7 +20,7 @@ func (m *Metrics) Accepted(kind schemas.Kind) { m.accepted.inc(string(kind)) }
 func (m *Metrics) Refused(code schemas.Code) { m.refused.inc(string(code)) }
 
 // Answered records a request that was answered, or whose client went away. stream: the answer was an
-// event stream. A surface outside the closed set is other; a request that reached no route has none.
+// event stream. surface is the name of the surface; a request that reached no route has none.
 func (m *Metrics) Answered(surface, method string, stream bool, status int, took time.Duration) {
 	use := "write"
 	switch {
@@ -33,7 +33,7 @@ func (m *Metrics) Answered(surface, method string, stream bool, status int, took
 	if status >= 100 && status <= 599 {
 		class = [...]string{"1xx", "2xx", "3xx", "4xx", "5xx"}[status/100-1]
 	}
-	m.requests.WithLabelValues(orOther(surface, slices.Contains(surfaces(), surface)), use, class).Observe(took.Seconds())
+	m.requests.WithLabelValues(orOther(surface, surfaceName(surface)), use, class).Observe(took.Seconds())
 }
 
 // Settled counts a terminal event. An empty code is a plain success. took is the time since the action

@@ -225,7 +225,7 @@ func (c *Caller) schedule(k policy.Contract) retry.Schedule {
 // next records in the result of an attempt whether such an end permits another attempt, and when that
 // one follows, if it does.
 func (c *Caller) next(t *Task, a *schemas.Attempt, res *schemas.Attempted, failed *fault.Call, e ends) {
-	if failed == nil && policy.IsRedirect(res.Status) && a.Class == schemas.ClassSafe && a.Hop < e.redirects {
+	if failed == nil && policy.IsRedirect(res.Status) && a.Class == schemas.ClassSafe && !t.Internal && a.Hop < e.redirects {
 		res.RetryAt = e.at.UTC() // the next hop
 		return
 	}

@@ -7,6 +7,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/schemas"
 )
 
 // Deferral is the error for an action that has nothing to do until a later time, which is too long
@@ -21,6 +22,7 @@ type Deferral struct {
 	Step     int
 	Rules    []string
 	Replaced <-chan struct{}
+	Decision schemas.Decision // of that call
 	// OnDeferred is called once the action can be woken by an early notification; nil: there is none.
 	OnDeferred func()
 }

@@ -19,7 +19,9 @@ func (c *Caller) waitForDelay(ctx context.Context, t *Task, p guard.Pass, since 
 	case wait <= 0:
 		return false, nil
 	case wait > inline:
-		return false, &Deferral{Until: c.cfg.Now().Add(wait), Reason: schemas.WaitRule, Step: t.Step, Rules: p.DelayedBy(), Replaced: p.Replaced()}
+		return false, &Deferral{
+			Until: c.cfg.Now().Add(wait), Reason: schemas.WaitRule, Step: t.Step, Rules: p.DelayedBy(), Replaced: p.Replaced(), Decision: p.Decision(),
+		}
 	}
 	return true, c.pause(ctx, t.Stop, wait, p.Replaced())
 }

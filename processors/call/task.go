@@ -44,6 +44,8 @@ type Task struct {
 	// Agent: the call is one to a remote agent or a model and goes by their entries,
 	// which no other call can use.
 	Agent bool
+	// Internal: see policy.Request. No redirect of such a call is followed.
+	Internal bool
 	// Via speaks the call's dialect; nil: the Caller's own adapter.
 	Via Adapter
 	// Timeout bounds one attempt in place of the Caller's, dialling included; zero: the Caller's.
@@ -68,7 +70,7 @@ func (t *Task) scope() evaluate.Scope {
 	return evaluate.Scope{
 		Tenant:      t.State.Tenant,
 		Facts:       traffic.Facts{Kind: t.State.Kind, TaskType: a.TaskType, Principal: a.Principal, TaskID: t.taskID(), ActionID: id},
-		KeyRequired: t.KeyRequired, Only: a.Entries, Agent: t.Agent, Key: t.derivedKey,
+		KeyRequired: t.KeyRequired, Only: a.Entries, Agent: t.Agent, Internal: t.Internal, Key: t.derivedKey,
 	}
 }
 

@@ -97,7 +97,7 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 		m := e.Mock()
 		return e.read(m.Status, m.Headers, bytes.NewReader(m.Body), nil)
 	}
-	if len(e.Pass.Body()) > 0 && !e.Pass.IsRedirect() {
+	if len(e.Pass.Added().Body) > 0 && !e.Pass.IsRedirect() {
 		return call.Reply{}, &fault.Call{Code: schemas.DenyBody, Cause: errMembers}
 	}
 	q := outbound.Request{ContentType: gitwire.RequestType(schemas.GitReceivePack)}

@@ -187,7 +187,7 @@ func (o *opening) push(ctx context.Context, step int, oid string) (call.Result, 
 			return pack, pack.Size(), nil
 		},
 	})
-	t.Step, t.Stop, t.Timeout = step, unstopped{}, openingTimeout
+	t.Step, t.Stop, t.Timeout = step, call.StopWith{Context: context.WithoutCancel(ctx)}, openingTimeout // too short to be stopped
 	r, err := o.cfg.Upstream.Caller.Run(ctx, t)
 	if err == nil && !r.Again.IsZero() {
 		err = &call.Deferral{Until: r.Again, Reason: schemas.WaitDelay, Step: step}
@@ -228,10 +228,3 @@ func (o *opening) checkPush(ctx context.Context, step int, r call.Result) (made 
 	}
 	return false, rejected(fmt.Sprintf("it answered with status %d; look at the credential that the policy's entry adds", status))
 }
-
-// unstopped is the Stop of what is too short to be stopped.
-type unstopped struct{}
-
-func (unstopped) Requested() bool                       { return false }
-func (unstopped) Done() <-chan struct{}                 { return nil }
-func (unstopped) AfterFunc(func()) (forget func() bool) { return func() bool { return true } }

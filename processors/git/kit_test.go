@@ -157,7 +157,7 @@ func (r *env) enforce(entries ...policy.Entry) { r.policy.Enforce(r.t, entries..
 func (r *env) allow(url string) {
 	r.t.Helper()
 	r.enforce(policy.Entry{
-		Name: "upstream", URLPrefix: url + "/", Methods: []string{"GET", "POST"}, Network: policy.NetworkLoopback,
+		Name: "upstream", URLPrefix: url + "/", Methods: []string{"GET", "POST"}, Network: policy.NetworkLoopback, Redirects: 1,
 		Headers: map[string]string{"Authorization": "Basic ${secret:GIT}"},
 	})
 }

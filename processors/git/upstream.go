@@ -6,7 +6,6 @@ package git
 import (
 	"cmp"
 	"context"
-	"errors"
 	"io"
 	"time"
 
@@ -69,7 +68,7 @@ type ForwardConfig struct {
 // which was refused included. Its errors are *fault.Error with a sentence for a
 // person, or the log's and ctx's. It is safe for concurrent use.
 type Forward struct {
-	guard    *guard.Guard
+	reads    *call.Caller // on no log
 	client   *outbound.Client
 	recorder settle.Storer
 	cfg      ForwardConfig
@@ -83,7 +82,10 @@ func NewForward(g *guard.Guard, c *outbound.Client, r settle.Storer, cfg Forward
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Forward{g, c, r, cfg}
+	reads := call.New(call.Unlogged{}, g, nil, call.Config{
+		Worker: cfg.Worker, Hold: inline, Now: cfg.Now, Barrier: func(context.Context) error { return nil },
+	})
+	return &Forward{reads, c, r, cfg}
 }
 
 // caller is the caller on whose behalf an upstream is called.
@@ -103,22 +105,6 @@ func callerOf(st *ledger.State, taskID string) caller {
 // readAnswer takes an answer with the status and of the type that were wanted. A mocked one is what
 // a traffic rule says, whatever that is.
 type readAnswer func(r io.Reader, mocked bool) error
-
-// ask makes one request with a body, has read take the answer, which has the media type want, and leaves
-// evidence. It returns read's error.
-func (f *Forward) ask(ctx context.Context, who caller, q schemas.HTTPCall, body []byte, want string, read readAnswer) error {
-	ctx, cancel := context.WithTimeout(ctx, f.cfg.Timeout)
-	defer cancel()
-	v := &roundTrip{Forward: f, who: who, call: q, body: body, want: want, start: f.cfg.Now()}
-	err := errReshaped
-	for errors.Is(err, errReshaped) {
-		err = v.once(ctx, read)
-	}
-	if v.untried {
-		return err
-	}
-	return v.end(ctx, err)
-}
 
 // stream sends a request over a line, with what the policy's entry adds. The secrets in that are read as late
 // as can be.

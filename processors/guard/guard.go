@@ -66,7 +66,7 @@ func pass(under *policy.Policy, permit policy.Permit, d schemas.Decision, call s
 	return Pass{&grant{
 		under: under, permit: permit, decision: d, call: call, derived: derived, scope: s,
 		class: policy.Class(call.Method, call.IdempotencyKey+derived != "", permit),
-		added: added{headers: permit.Headers(), query: permit.Query(), body: permit.Body(), own: own}, shaping: sh,
+		added: permit.Added(), own: own, shaping: sh,
 	}}
 }
 
@@ -95,7 +95,7 @@ func (g *Guard) Renew(p Pass) (Pass, schemas.Decision) {
 		next.under, next.permit, next.decision = current, permit, d.Decision
 		return Pass{&next}, d.Decision
 	}
-	return pass(current, permit, d.Decision, p.call, p.scope, p.shaping, p.added.own), d.Decision
+	return pass(current, permit, d.Decision, p.call, p.scope, p.shaping, p.own), d.Decision
 }
 
 // Redirect evaluates a redirect that answered p's call, by the policy in force now. It carries the
@@ -129,6 +129,6 @@ func (g *Guard) Redirect(p Pass, location string, status, hop int) (Pass, schema
 	}
 	return Pass{&grant{
 		under: fresh.under, permit: permit, decision: next.Decision, call: shaped, scope: p.scope,
-		class: p.class, added: p.added, hop: true, shaping: sh,
+		class: p.class, added: p.added, own: p.own, hop: true, shaping: sh,
 	}}, next.Decision
 }

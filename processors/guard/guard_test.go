@@ -83,7 +83,7 @@ func TestRenew(t *testing.T) {
 	require.True(t, fresh.Valid())
 	assert.False(t, fresh.SamePolicy(p))
 	assert.Equal(t, "two", d.Entry)
-	assert.Equal(t, map[string]string{"X-Key": "${secret:TWO}"}, fresh.Headers(), "the credentials are those of the entry that now lets it pass")
+	assert.Equal(t, map[string]string{"X-Key": "${secret:TWO}"}, fresh.Added().Headers, "the credentials are those of the entry that now lets it pass")
 	assert.Equal(t, r.InForce().Version(), fresh.Permit().Version())
 
 	r.Enforce(t)
@@ -126,7 +126,7 @@ func TestRedirectIsDecidedByThePolicyInForce(t *testing.T) {
 	fresh, d := g.Renew(hop)
 	require.True(t, fresh.Valid(), "%+v", d)
 	assert.Equal(t, r.InForce().Version(), d.Version)
-	assert.Equal(t, map[string]string{"X-Key": "${secret:ONE}"}, fresh.Headers(), "what was sent before the hop")
+	assert.Equal(t, map[string]string{"X-Key": "${secret:ONE}"}, fresh.Added().Headers, "what was sent before the hop")
 
 	none := entry("one")
 	none.Redirects = 0

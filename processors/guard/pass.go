@@ -24,16 +24,10 @@ type grant struct {
 	derived  string           // the key of a call without one, if its entry derives it
 	scope    evaluate.Scope
 	class    schemas.Class
-	added    added
+	added    policy.Added
+	own      []schemas.Header // the caller's own credentials, whether they are sent or not
 	shaping
 	hop bool
-}
-
-// added is what an entry adds to a call, with its placeholders, and what else of a call
-// is secret: the caller's own credentials, whether they are sent or not.
-type added struct {
-	headers, query, body map[string]string
-	own                  []schemas.Header
 }
 
 // asked is the part of a call that the rules may have changed, as it was before.
@@ -139,13 +133,13 @@ func (p Pass) RuleTypes() []string {
 	return types
 }
 
-// Headers are the entry's additions, with their placeholders. A hop does not send them but has
-// them, because its target may know their secrets.
-func (p Pass) Headers() map[string]string { return p.added.headers }
+// Added is what the entry adds. A hop does not send it but has it, because its target may know the
+// secrets in it.
+func (p Pass) Added() policy.Added { return p.added }
 
 // Traced reports whether the entry sends the call's span to the target.
 func (p Pass) Traced() bool {
-	for name, value := range p.added.headers {
+	for name, value := range p.added.Headers {
 		if policy.IsTrace(name, value) {
 			return true
 		}
@@ -153,16 +147,9 @@ func (p Pass) Traced() bool {
 	return false
 }
 
-// Query are the parameters that the entry adds, on the same terms as Headers.
-func (p Pass) Query() map[string]string { return p.added.query }
-
-// Body are the members that the entry adds to a JSON object in the body, on the
-// same terms as Headers.
-func (p Pass) Body() map[string]string { return p.added.body }
-
 // Credentials are the headers with the caller's own credentials. A call to another origin does not
 // send them; its answer is redacted anyway.
-func (p Pass) Credentials() []schemas.Header { return p.added.own }
+func (p Pass) Credentials() []schemas.Header { return p.own }
 
 // Class is what may be done if the call's result is lost.
 func (p Pass) Class() schemas.Class { return p.class }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/url"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -86,7 +85,7 @@ func (r *Refresher) page(ctx context.Context, st *ledger.State, n int, up schema
 		at += "?" + url.Values{"after_id": {after}, "limit": {pageSize}}.Encode()
 	}
 	t := &call.Task{
-		State: st, Step: n, Attempts: 1, KeyRequired: true, Agent: true, Abort: true, Stop: never{}, Timeout: patience,
+		State: st, Step: n, Attempts: 1, KeyRequired: true, Agent: true, Abort: true, Stop: call.StopWith{Context: context.WithoutCancel(ctx)}, Timeout: patience,
 		Via: r.cfg.Adapter,
 		Call: schemas.HTTPCall{
 			Method: methodGet, URL: at, AllowlistKey: entry,
@@ -140,36 +139,4 @@ func (r *Refresher) storeEvidence(ctx context.Context, err error, records ...sch
 		}
 	}
 	return nil
-}
-
-// never is the stop of a call that no action could stop: its context ends with the node.
-type never struct{}
-
-// Requested implements call.Stop.
-func (never) Requested() bool { return false }
-
-// Done implements call.Stop.
-func (never) Done() <-chan struct{} { return nil }
-
-// AfterFunc implements call.Stop.
-func (never) AfterFunc(func()) (forget func() bool) { return func() bool { return true } }
-
-// Unlogged is the ledger of calls that belong to no action: it stores nothing.
-type Unlogged struct{}
-
-// Append folds an event into the state alone.
-func (Unlogged) Append(_ context.Context, st *ledger.State, ev schemas.Event) error {
-	ev.Time = time.Now().UTC()
-	st.Add(ev)
-	return nil
-}
-
-// Hold is Append.
-func (u Unlogged) Hold(ctx context.Context, st *ledger.State, ev schemas.Event) error {
-	return u.Append(ctx, st, ev)
-}
-
-// PutBlob keeps a body where it is, for it is read at once.
-func (Unlogged) PutBlob(_ context.Context, _ string, doc json.RawMessage) (inline json.RawMessage, name string, err error) {
-	return doc, "", nil
 }

@@ -22,7 +22,7 @@ type Config struct {
 	// Upstreams are those in force whose lists are shown.
 	Upstreams func() []schemas.ModelUpstream
 	Lists     *listed.Keeper
-	// Caller makes the calls, on a ledger that stores nothing; see Unlogged. Adapter speaks plain HTTP.
+	// Caller makes the calls, on a ledger that stores nothing; see call.Unlogged. Adapter speaks plain HTTP.
 	Caller  *call.Caller
 	Adapter call.Adapter
 	// Record stores evidence.

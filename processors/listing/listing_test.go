@@ -144,7 +144,7 @@ func (d *env) worker() (*listing.Refresher, *listed.Keeper) {
 	adapter := direct.New(client, store, redact.New(nil))
 	return listing.New(listing.Config{
 		Upstreams: func() []schemas.ModelUpstream { return d.ups }, Lists: lists, Adapter: adapter, Logger: slog.New(slog.DiscardHandler), Now: d.clock,
-		Caller: call.New(listing.Unlogged{}, guard.New(d.policy.InForce, nil), adapter, call.Config{Worker: "w", Barrier: harness.NoBarrier}),
+		Caller: call.New(call.Unlogged{}, guard.New(d.policy.InForce, nil), adapter, call.Config{Worker: "w", Barrier: harness.NoBarrier}),
 		Record: func(_ context.Context, e schemas.Evidence) error {
 			d.mu.Lock()
 			defer d.mu.Unlock()

@@ -36,7 +36,7 @@ type Secrets interface {
 //
 // A header for the call's span gets the span of ctx.
 func (l *Base) Request(ctx context.Context, s Secrets, body []byte) (outbound.Request, *redact.Scrubber, error) {
-	c, own := l.Pass.Call(), additions{secrets: s, span: traceparent.From(ctx), secret: credentials(l.Pass.Credentials())}
+	c, added, own := l.Pass.Call(), l.Pass.Added(), additions{secrets: s, span: traceparent.From(ctx), secret: credentials(l.Pass.Credentials())}
 	req := outbound.Request{Headers: c.Headers, Body: body, IdempotencyKey: c.IdempotencyKey}
 	var members []schemas.Header
 	for _, part := range []struct {
@@ -44,7 +44,7 @@ func (l *Base) Request(ctx context.Context, s Secrets, body []byte) (outbound.Re
 		templates map[string]string
 		fits      func(string) bool
 	}{
-		{&req.Injected, l.Pass.Headers(), headerText}, {&req.Query, l.Pass.Query(), anyText}, {&members, l.Pass.Body(), utf8.ValidString},
+		{&req.Injected, added.Headers, headerText}, {&req.Query, added.Query, anyText}, {&members, added.Body, utf8.ValidString},
 	} {
 		var err error
 		if *part.into, err = own.fill(part.templates, part.fits); err != nil {
