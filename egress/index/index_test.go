@@ -19,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir/egress/index"
+	"weir/egress/stream"
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/weirtest/memlog"
@@ -411,21 +412,20 @@ func TestHistoryIsDropped(t *testing.T) {
 func (s *shop) named(tenant string, ended []schemas.Outcome, open bool, limit int) (ids []string, pages int) {
 	s.t.Helper()
 	for cursor := ""; ; pages++ {
-		q, err := index.Of(tenant, schemas.KindTask, ended, open, limit, cursor)
+		found, err := s.x.Refs(context.Background(), stream.Selection{
+			Tenant: tenant, Kind: schemas.KindTask, Ended: ended, Open: open, Limit: limit, Cursor: cursor,
+		})
 		require.NoError(s.t, err)
-		refs, next, fresh, err := s.x.Refs(context.Background(), q)
-		require.NoError(s.t, err)
-		require.Zero(s.t, fresh.Behind)
-		require.False(s.t, fresh.AsOf.IsZero())
-		require.LessOrEqual(s.t, len(refs), limit)
-		for _, r := range refs {
+		require.Zero(s.t, found.Freshness.Behind)
+		require.False(s.t, found.Freshness.AsOf.IsZero())
+		require.LessOrEqual(s.t, len(found.Items), limit)
+		for _, r := range found.Items {
 			require.Equal(s.t, schemas.Ref{Tenant: tenant, Kind: schemas.KindTask, ID: r.ID}, r.Ref)
 			ids = append(ids, r.ID)
 		}
-		if next == "" {
+		if cursor = found.Next; cursor == "" {
 			return ids, pages + 1
 		}
-		cursor = next
 	}
 }
 
@@ -464,7 +464,7 @@ func TestRefs(t *testing.T) {
 	require.Equal(t, want.any, ids)
 	ids, _ = s.named("nobody", nil, true, 4)
 	require.Empty(t, ids)
-	_, err := index.Of("acme", schemas.KindTask, nil, true, 4, "No!")
+	_, err := s.x.Refs(context.Background(), stream.Selection{Tenant: "acme", Kind: schemas.KindTask, Open: true, Limit: 4, Cursor: "No!"})
 	require.Error(t, err)
 }
 
