@@ -5,11 +5,13 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"flag"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -23,10 +25,14 @@ import (
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/weirtest/memlog"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	_ = flag.Set("rapid.checks", strconv.Itoa(table.Rounds(200))) // each makes a file; the flag is known
+	goleak.VerifyTestMain(m)
+}
 
 var layout = schemas.Layout{Partitions: 3}
 
@@ -515,7 +521,7 @@ func programs() *rapid.Generator[[]step] {
 // events of each action say.
 func TestEqualsAFold(t *testing.T) {
 	t.Parallel()
-	for seed := range 12 {
+	for seed := range table.Rounds(50) {
 		s := open(t)
 		states := s.run(programs().Example(seed))
 		s.equal(states)
@@ -628,7 +634,7 @@ func TestASilentPartition(t *testing.T) {
 	}
 	s.x.Close()
 	mute := muted{Log: s.log, of: func() string { mu.Lock(); defer mu.Unlock(); return silent }}
-	s.x = index.New(mute, always{}, index.Config{Layout: layout, Path: s.path, Wait: 5 * time.Second})
+	s.x = index.New(mute, always{}, index.Config{Layout: layout, Path: s.path, Wait: 2 * time.Second})
 	t.Cleanup(s.x.Close)
 	silent = schemas.LogStream(1)
 	page := s.page("acme", "limit=1000")
