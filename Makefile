@@ -31,6 +31,7 @@ image: ## build the image for PLATFORMS (default linux/amd64,linux/arm64) as IMA
 .PHONY: test
 test: ## run the units, and a story for each surface, with the race detector
 	@git version 2>/dev/null | awk '{split($$3, v, "."); exit !(v[1] > 2 || v[1] == 2 && v[2] >= 31)}' || { echo "git 2.31 or newer is missing: weir/internal/git, weir/processors/git, weir/egress/git and weir/cmd/app need it; install it with your package manager" >&2; exit 1; }
+	@[ "$$(uname)" != Linux ] || for tool in bwrap curl; do command -v $$tool >/dev/null || echo "SKIPPED: $$tool is missing: TestSandbox… of weir/cmd/cli/runner need it; install it with your package manager (bwrap is in bubblewrap)" >&2; done
 	.ci/test test -race -vet=off -parallel 4 -timeout 15m -- ./...
 
 # The programs that the tests run from outside. RACE=-race builds them, and the tests, with
@@ -50,7 +51,7 @@ e2e: programs ## test the built program from outside: stories, corpora, clients,
 .PHONY: nightly
 nightly: ## what takes hours: e2e with the race detector, long crashes, disks, power cuts, faults, soak, fuzz, bench
 	$(MAKE) e2e RACE=-race
-	$(MAKE) crash sim disks powercut faults soak fuzz bench
+	$(MAKE) rounds crash sim disks powercut faults soak fuzz bench
 
 # Streams are also read with the client that browsers' programs use.
 .PHONY: clients
@@ -168,6 +169,10 @@ deploy-check: $(BIN)/deploycheck promtool ## check the files of deploy/ with the
 	cd tools/deploycheck && $(GO) test ./...
 	PATH="$(BIN):$$PATH" $(BIN)/deploycheck deploy
 
+.PHONY: rounds
+rounds: ## run the units with all their random cases, of which make test has a tenth
+	WEIR_ROUNDS=all $(GO) test ./cmd/app ./egress/index -count 1
+
 FUZZTIME ?= 10s
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (default 10s)
@@ -205,4 +210,4 @@ tidy: ## fail if go.mod is not tidy
 	$(GO) mod tidy -diff
 
 .PHONY: verify
-verify: tidy drift lint deploy-check test e2e ## everything that CI runs
+verify: tidy drift lint deploy-check sandbox test e2e ## everything that CI runs

@@ -118,7 +118,7 @@ type config struct {
 	TaskStreams int
 	ChatHold    time.Duration
 	Git         *git.Config
-	Index       *index.Index
+	Index       egress.Index
 }
 
 // server is the server with what its surfaces answer for.
@@ -210,8 +210,9 @@ func build(tb testing.TB, change ...func(*config)) *env {
 	require.NoError(tb, err)
 	tb.Cleanup(h.feed.Close)
 	cfg.Service.Draining = h.feed.Draining()
-	cfg.Index = index.New(h.log, h.feed, index.Config{Layout: layout, Path: filepath.Join(tb.TempDir(), "i.db"), Wait: time.Minute})
-	tb.Cleanup(cfg.Index.Close)
+	x := index.New(h.log, h.feed, index.Config{Layout: layout, Path: filepath.Join(tb.TempDir(), "i.db"), Wait: time.Minute})
+	tb.Cleanup(x.Close)
+	cfg.Index = egress.Index{Actions: x.Serve, Stats: x.ServeStats, Usage: x.ServeUsage, Refs: x.Refs}
 	for _, f := range change {
 		f(&cfg)
 	}

@@ -1,20 +1,36 @@
 package egress
 
 import (
+	"context"
 	"net/http"
 
-	"weir/egress/index"
 	"weir/egress/stream"
 	"weir/internal/fault"
 	"weir/schemas"
 )
 
+// tenantAll names every tenant at once.
+const tenantAll = "*"
+
+// Index answers questions about many actions, as index.Index does. The packages of egress do
+// not import that one: it links SQLite. The zero value is no index.
+type Index struct {
+	// Actions, Stats and Usage serve lists, figures and the usage of models. Tenant is whose
+	// actions are read; empty: all tenants'.
+	Actions, Stats, Usage func(w http.ResponseWriter, r *http.Request, tenant string)
+	// Refs names actions, for lists that show more of an action than the index holds.
+	Refs func(ctx context.Context, q stream.Selection) (stream.Selected, error)
+}
+
+// Absent reports whether there is no index.
+func (x Index) Absent() bool { return x.Refs == nil }
+
 // Lists are the routes that the index answers. Without one they are not served.
-func (s *Server) Lists(x *index.Index) Surface {
-	return Surface{Name: "actions", Absent: x == nil, Routes: Routes(
-		s.listed("/v1/actions", x.Serve),
-		s.listed("/v1/stats", x.ServeStats),
-		s.listed("/v1/usage", x.ServeUsage),
+func (s *Server) Lists(x Index) Surface {
+	return Surface{Name: "actions", Absent: x.Absent(), Routes: Routes(
+		s.listed("/v1/actions", x.Actions),
+		s.listed("/v1/stats", x.Stats),
+		s.listed("/v1/usage", x.Usage),
 	)}
 }
 
@@ -36,7 +52,7 @@ func tenantOf(r *http.Request, who Reader) (string, error) {
 	if err != nil || !ok || named == who.Tenant {
 		return who.Tenant, err
 	}
-	if named != index.TenantAll && !schemas.ValidID(named) {
+	if named != tenantAll && !schemas.ValidID(named) {
 		return "", stream.Invalid("the parameter tenant must be the name of a tenant, or * for all")
 	}
 	if err := fault.Operator(who.Tenant, "name another tenant"); err != nil {
@@ -45,7 +61,7 @@ func tenantOf(r *http.Request, who Reader) (string, error) {
 	if err := fault.Scope(who.Scopes, schemas.ScopeAdmin); err != nil {
 		return "", err
 	}
-	if named == index.TenantAll {
+	if named == tenantAll {
 		return "", nil
 	}
 	return named, nil

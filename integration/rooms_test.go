@@ -21,6 +21,7 @@ type pkg struct {
 	ImportPath string   `json:"ImportPath"`
 	Dir        string   `json:"Dir"`
 	Imports    []string `json:"Imports"`
+	Deps       []string `json:"Deps"`
 	GoFiles    []string `json:"GoFiles"`
 }
 
@@ -83,6 +84,22 @@ func httpNames(t *testing.T, path string) []string {
 		return true
 	})
 	return names
+}
+
+// TestLinked: linking these is most of what some test binaries cost.
+func TestLinked(t *testing.T) {
+	t.Parallel()
+	tests := list(t, "-test")
+	for library, most := range map[string]int{"github.com/nats-io/nats-server/v2/server": 12, "modernc.org/sqlite": 3} {
+		var linking []string
+		for _, p := range tests {
+			if strings.HasSuffix(p.ImportPath, ".test") && slices.Contains(p.Deps, library) {
+				linking = append(linking, p.ImportPath)
+			}
+		}
+		require.NotEmpty(t, linking, library)
+		require.LessOrEqual(t, len(linking), most, "%v link %s", linking, library)
+	}
 }
 
 // TestImportLawSeesBreaches shows that each clause of the law can fail.
@@ -199,10 +216,11 @@ func part(path string, i int) string {
 	return parts[i]
 }
 
-// list reads the packages of the module, without their tests.
-func list(t *testing.T) []pkg {
+// list reads the packages of the module, and with the flag -test also their tests.
+func list(t *testing.T, flags ...string) []pkg {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Dir,Imports,GoFiles", "weir/...")
+	args := slices.Concat([]string{"list", "-json=ImportPath,Dir,Imports,Deps,GoFiles"}, flags, []string{"weir/..."})
+	cmd := exec.CommandContext(t.Context(), "go", args...)
 	out, err := cmd.Output()
 	require.NoError(t, err)
 	var all []pkg

@@ -19,7 +19,6 @@ import (
 
 	"weir/cmd/cli"
 	"weir/egress"
-	"weir/egress/index"
 	"weir/egress/stream"
 	"weir/ingress"
 	"weir/ingress/proxy"
@@ -131,7 +130,7 @@ type App struct {
 	broker   *broker.Broker
 	ledger   *ledger.Ledger
 	feed     *stream.Feed // nil: the role answers no requests
-	index    *index.Index // nil: the role shows no lists
+	index    egress.Index // none: the role shows no lists
 	ingress  *ingress.Server
 	egress   *egress.Server
 	surfaces *surfaces

@@ -60,7 +60,7 @@ func (a *App) await(ctx context.Context) error {
 // bringUp opens the servers and starts the workers. If it fails, the stack of teardowns closes the
 // opened parts.
 func (a *App) bringUp(ctx context.Context) error {
-	a.feed, a.index, a.ingress, a.egress, a.surfaces, a.work = nil, nil, nil, nil, nil, workers{}
+	a.feed, a.index, a.ingress, a.egress, a.surfaces, a.work = nil, egress.Index{}, nil, nil, nil, workers{}
 	if err := a.openServices(ctx); err != nil || !a.role.works() {
 		return err
 	}

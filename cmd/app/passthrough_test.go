@@ -14,11 +14,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -57,12 +57,11 @@ func TestPassthroughBytes(t *testing.T) {
 	media := []string{"application/json", "text/plain; charset=utf-8", "application/octet-stream", "multipart/form-data; boundary=x", "application/x-www-form-urlencoded", "image/png", "text/html", "application/x-ndjson"}
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
 	var each sync.WaitGroup
-	const callers, calls = 16, 625 // 10,000; a tenth of them at least, where they take long
-	until := time.Now().Add(8 * time.Second)
+	const callers = 16
 	for n := range uint64(callers) {
 		each.Go(func() {
 			random := rand.New(rand.NewPCG(n, 1))
-			for i := 0; i < calls && (i < calls/10 || time.Now().Before(until)); i++ {
+			for i := range table.Rounds(10_000) / callers {
 				body := anyBody(random)
 				kind := media[random.IntN(len(media))]
 				target := fmt.Sprintf("/a%%20b/%d/x?q=%%2f+%d&&", n, i)

@@ -144,11 +144,11 @@ func (a *App) openSurfaces(context.Context) error {
 
 // openIndex begins to follow the log for lists and figures. The file is opened when it
 // is first needed: nothing waits for it.
-func (a *App) openIndex(feed *stream.Feed) *index.Index {
+func (a *App) openIndex(feed *stream.Feed) egress.Index {
 	x := index.New(a.broker, feed, index.Config{Layout: a.layout(), Path: a.cfg.IndexPath(), Log: a.log})
 	x.Start()
 	a.teardown.push(func(context.Context) error { x.Close(); return nil })
-	return x
+	return egress.Index{Actions: x.Serve, Stats: x.ServeStats, Usage: x.ServeUsage, Refs: x.Refs}
 }
 
 // service is what a node of every role reports about itself.

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/egress/index"
+	"weir/egress/stream"
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/schemas"
@@ -138,10 +139,9 @@ func BenchmarkAsk(b *testing.B) {
 		open  bool
 	}{{"any", nil, false}, {"completed", []schemas.Outcome{schemas.OutcomeSucceeded}, true}, {"expired", []schemas.Outcome{schemas.OutcomeExpired}, true}} {
 		b.Run("tasks/"+of.name, func(b *testing.B) {
-			q, err := index.Of("acme", schemas.KindTask, of.ended, of.open, 50, "")
-			require.NoError(b, err)
+			q := stream.Selection{Tenant: "acme", Kind: schemas.KindTask, Ended: of.ended, Open: of.open, Limit: 50}
 			for b.Loop() {
-				_, _, _, err := x.Refs(b.Context(), q)
+				_, err := x.Refs(b.Context(), q)
 				require.NoError(b, err)
 			}
 		})

@@ -5,11 +5,13 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"flag"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -19,13 +21,18 @@ import (
 	"pgregory.net/rapid"
 
 	"weir/egress/index"
+	"weir/egress/stream"
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/weirtest/memlog"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	_ = flag.Set("rapid.checks", strconv.Itoa(table.Rounds(200))) // each makes a file; the flag is known
+	goleak.VerifyTestMain(m)
+}
 
 var layout = schemas.Layout{Partitions: 3}
 
@@ -411,21 +418,20 @@ func TestHistoryIsDropped(t *testing.T) {
 func (s *shop) named(tenant string, ended []schemas.Outcome, open bool, limit int) (ids []string, pages int) {
 	s.t.Helper()
 	for cursor := ""; ; pages++ {
-		q, err := index.Of(tenant, schemas.KindTask, ended, open, limit, cursor)
+		found, err := s.x.Refs(context.Background(), stream.Selection{
+			Tenant: tenant, Kind: schemas.KindTask, Ended: ended, Open: open, Limit: limit, Cursor: cursor,
+		})
 		require.NoError(s.t, err)
-		refs, next, fresh, err := s.x.Refs(context.Background(), q)
-		require.NoError(s.t, err)
-		require.Zero(s.t, fresh.Behind)
-		require.False(s.t, fresh.AsOf.IsZero())
-		require.LessOrEqual(s.t, len(refs), limit)
-		for _, r := range refs {
+		require.Zero(s.t, found.Freshness.Behind)
+		require.False(s.t, found.Freshness.AsOf.IsZero())
+		require.LessOrEqual(s.t, len(found.Items), limit)
+		for _, r := range found.Items {
 			require.Equal(s.t, schemas.Ref{Tenant: tenant, Kind: schemas.KindTask, ID: r.ID}, r.Ref)
 			ids = append(ids, r.ID)
 		}
-		if next == "" {
+		if cursor = found.Next; cursor == "" {
 			return ids, pages + 1
 		}
-		cursor = next
 	}
 }
 
@@ -464,7 +470,7 @@ func TestRefs(t *testing.T) {
 	require.Equal(t, want.any, ids)
 	ids, _ = s.named("nobody", nil, true, 4)
 	require.Empty(t, ids)
-	_, err := index.Of("acme", schemas.KindTask, nil, true, 4, "No!")
+	_, err := s.x.Refs(context.Background(), stream.Selection{Tenant: "acme", Kind: schemas.KindTask, Open: true, Limit: 4, Cursor: "No!"})
 	require.Error(t, err)
 }
 
@@ -515,7 +521,7 @@ func programs() *rapid.Generator[[]step] {
 // events of each action say.
 func TestEqualsAFold(t *testing.T) {
 	t.Parallel()
-	for seed := range 12 {
+	for seed := range table.Rounds(50) {
 		s := open(t)
 		states := s.run(programs().Example(seed))
 		s.equal(states)
@@ -628,7 +634,7 @@ func TestASilentPartition(t *testing.T) {
 	}
 	s.x.Close()
 	mute := muted{Log: s.log, of: func() string { mu.Lock(); defer mu.Unlock(); return silent }}
-	s.x = index.New(mute, always{}, index.Config{Layout: layout, Path: s.path, Wait: 5 * time.Second})
+	s.x = index.New(mute, always{}, index.Config{Layout: layout, Path: s.path, Wait: 2 * time.Second})
 	t.Cleanup(s.x.Close)
 	silent = schemas.LogStream(1)
 	page := s.page("acme", "limit=1000")

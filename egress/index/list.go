@@ -303,24 +303,19 @@ func instant(ns int64) time.Time {
 	return time.Unix(0, ns).UTC()
 }
 
-// Named is an action of a list, and the cursor after it.
-type Named struct {
-	schemas.Ref
-
-	Next string
-}
-
-// Refs names the actions that a query selects, the newest first, for lists that show more of
-// an action than the index holds. Only the log knows whether one is still open, or still there.
-// Next is the cursor of the next page, and empty at the end.
-func (x *Index) Refs(ctx context.Context, q Query) (refs []Named, next string, fresh schemas.Freshness, err error) {
-	err = x.with(ctx, func(s *store, now schemas.Freshness) error {
-		found, after, err := s.newest(ctx, q, x.cfg.Looks)
-		refs, next, fresh = nil, after, now
+// Refs names the actions of a selection, the newest first.
+func (x *Index) Refs(ctx context.Context, of stream.Selection) (out stream.Selected, err error) {
+	q, err := selection(of)
+	if err != nil {
+		return out, err
+	}
+	err = x.with(ctx, func(s *store, fresh schemas.Freshness) error {
+		found, next, err := s.newest(ctx, q, x.cfg.Looks)
+		out = stream.Selected{Next: next, Freshness: fresh}
 		for _, a := range found {
-			refs = append(refs, Named{a.ref, cursorKey(a.at)})
+			out.Items = append(out.Items, stream.SelectedRef{Ref: a.ref, Next: cursorKey(a.at)})
 		}
 		return err
 	})
-	return refs, next, fresh, err
+	return out, err
 }

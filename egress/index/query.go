@@ -17,9 +17,6 @@ import (
 // StatusOpen stands for every status before the end.
 const StatusOpen = "open"
 
-// TenantAll names every tenant at once.
-const TenantAll = "*"
-
 // Query is a request for a list.
 type Query struct {
 	filter
@@ -91,20 +88,18 @@ func ParseList(q url.Values, tenant string, now time.Time) (Query, error) {
 	return out, p.err
 }
 
-// Of asks for a tenant's actions of a kind (tenant empty: all tenants') that have ended in one
-// of these ways or with POISON, whose record need not say how, or with open have not ended;
-// without either, for all. Cursor is the next of an earlier page.
-func Of(tenant string, kind schemas.Kind, ended []schemas.Outcome, open bool, limit int, cursor string) (Query, error) {
+// selection is the query of a selection.
+func selection(of stream.Selection) (Query, error) {
 	q := Query{
-		filter: filter{tenant: tenant, kinds: []string{string(kind)}, status: words(ended), damaged: len(ended) > 0},
-		limit:  limit, cursor: math.MaxInt64,
+		filter: filter{tenant: of.Tenant, kinds: []string{string(of.Kind)}, status: words(of.Ended), damaged: len(of.Ended) > 0},
+		limit:  of.Limit, cursor: math.MaxInt64,
 	}
-	if open {
+	if of.Open {
 		q.status = append(q.status, "")
 	}
 	var err error
-	if cursor != "" {
-		q.cursor, err = parseCursorKey(cursor)
+	if of.Cursor != "" {
+		q.cursor, err = parseCursorKey(of.Cursor)
 	}
 	return q, err
 }

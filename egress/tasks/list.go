@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 
-	"weir/egress/index"
 	"weir/egress/stream"
 	"weir/internal/fault"
 	"weir/internal/ledger"
@@ -72,16 +71,15 @@ func (a Answerer) page(ctx context.Context, tenant string, q Query) (schemas.Tas
 	size, others := 0, 0
 	ends, chosen := q.Ends()
 	for full := false; !full; {
-		asked, err := index.Of(tenant, schemas.KindTask, ends, chosen, max(q.Limit, maxOthers), p.Next)
+		found, err := a.cfg.Index.Refs(ctx, stream.Selection{
+			Tenant: tenant, Kind: schemas.KindTask, Ended: ends, Open: chosen, Limit: max(q.Limit, maxOthers), Cursor: p.Next,
+		})
 		if err != nil {
 			return p, err
 		}
-		var named []index.Named
-		if named, p.Next, p.Freshness, err = a.cfg.Index.Refs(ctx, asked); err != nil {
-			return p, err
-		}
-		full = p.Next == "" || len(named) == 0
-		for i, n := range named {
+		p.Next, p.Freshness = found.Next, found.Freshness
+		full = p.Next == "" || len(found.Items) == 0
+		for i, n := range found.Items {
 			view, seq, err := a.view(ctx, n.Ref)
 			dropped := errors.Is(err, fault.ErrNotFound) || errors.Is(err, fault.ErrGone)
 			switch {
@@ -98,7 +96,7 @@ func (a Answerer) page(ctx context.Context, tenant string, q Query) (schemas.Tas
 				seen[a.server.Partition(n.Ref)] = max(seen[a.server.Partition(n.Ref)], seq)
 			}
 			if len(p.Items) == q.Limit || size >= pageBytes || others >= maxOthers {
-				if full = true; i < len(named)-1 {
+				if full = true; i < len(found.Items)-1 {
 					p.Next = n.Next
 				}
 				break

@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	"weir/egress"
-	"weir/egress/index"
 	"weir/egress/stream"
 	"weir/internal/fault"
 	"weir/internal/ledger"
@@ -28,8 +27,8 @@ type Catalog interface {
 type Config struct {
 	// Repos are the repositories of the tenants; nil: neither they nor tasks are served.
 	Repos Catalog
-	// Index names tasks for lists; nil: they are not served.
-	Index *index.Index
+	// Index names tasks for lists; without one they are not served.
+	Index egress.Index
 	// PublicURL is the prefix of complete URLs to this node, without a final slash. Default: none.
 	PublicURL func() string
 	// Partitions are how many the log has.
@@ -57,7 +56,7 @@ func (a Answerer) Surfaces() []egress.Surface {
 		return a.server.Read(path, serve, schemas.ScopeActionsRead, schemas.ScopeTasksWrite)
 	}
 	return []egress.Surface{
-		{Name: "tasks", Absent: a.cfg.Repos == nil || a.cfg.Index == nil, Routes: shown(schemas.RouteTasks, a.list)},
+		{Name: "tasks", Absent: a.cfg.Repos == nil || a.cfg.Index.Absent(), Routes: shown(schemas.RouteTasks, a.list)},
 		{
 			Name: "tasks", Absent: a.cfg.Repos == nil,
 			Routes: egress.Routes(

@@ -139,9 +139,9 @@ func pool(name string) func(*schemas.TaskOrder) {
 // write is somebody else's word.
 func (w *world) write(tb testing.TB, ref schemas.Ref, events ...schemas.Event) {
 	tb.Helper()
+	st, err := w.ledger.Load(context.Background(), ref)
+	require.NoError(tb, err)
 	for _, ev := range events {
-		st, err := w.ledger.Load(context.Background(), ref)
-		require.NoError(tb, err)
 		require.NoError(tb, w.ledger.Append(context.Background(), st, ev))
 	}
 }

@@ -129,7 +129,7 @@ func TestFetchEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
 	begin(t, g, "work")
-	oid := push(t, g, noise(8<<20))
+	oid := push(t, g, noise(3<<20))
 	request := append(gitwire.AppendPacket(nil, []byte("command=fetch")), gitwire.Delim...)
 	request = gitwire.AppendPacket(request, []byte("want "+oid+"\n"))
 	request = gitwire.AppendPacket(request, []byte("done\n"))

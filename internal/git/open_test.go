@@ -157,7 +157,7 @@ func TestPushOfAProgramThatIsKilled(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
 	first := begin(t, g, "work")
-	pack, oid := gitkit.GoodCommit(noise(4<<20), first)
+	pack, oid := gitkit.GoodCommit(noise(1<<20), first)
 	for name, row := range map[string]struct {
 		bytes  int
 		either bool
@@ -225,7 +225,7 @@ func TestPacksAreJoined(t *testing.T) {
 func halfPush(ctx context.Context, t *testing.T, g *Git) (w *io.PipeWriter, done chan error) {
 	t.Helper()
 	first := begin(t, g, "work")
-	pack, oid := gitkit.GoodCommit(noise(4<<20), first)
+	pack, oid := gitkit.GoodCommit(noise(1<<20), first)
 	r, w := io.Pipe()
 	done = make(chan error, 1)
 	go func() {

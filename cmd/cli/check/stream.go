@@ -141,15 +141,19 @@ func (r *reader) read(in io.Reader) error {
 // line without an end.
 func splitLines(rest *[]byte) bufio.SplitFunc {
 	cr := false // the last line ended in CR
+	looked := 0 // so much of the data has no end of a line: a long line is looked through once
 	return func(data []byte, atEOF bool) (advance int, line []byte, err error) {
 		begin := 0 // behind the second half of a line's end
 		if cr && len(data) > 0 && data[0] == '\n' {
 			begin = 1
 		}
-		if end := begin + bytes.IndexAny(data[begin:], "\r\n"); end >= begin {
-			cr = data[end] == '\r'
+		from := max(begin, looked)
+		if i := bytes.IndexAny(data[from:], "\r\n"); i >= 0 {
+			end := from + i
+			cr, looked = data[end] == '\r', 0
 			return end + 1, data[begin:end], nil
 		}
+		looked = len(data)
 		if atEOF {
 			*rest = data[begin:]
 			return len(data), nil, nil

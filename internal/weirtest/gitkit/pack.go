@@ -96,7 +96,7 @@ func Deflate(data []byte) []byte { return deflater()(data) }
 // deflater is Deflate for many: what it returns is good until it is called again.
 func deflater() func([]byte) []byte {
 	var b bytes.Buffer
-	w := zlib.NewWriter(&b)
+	w, _ := zlib.NewWriterLevel(&b, zlib.BestSpeed) // the level is a good one
 	return func(data []byte) []byte {
 		b.Reset()
 		w.Reset(&b)

@@ -2,9 +2,19 @@
 package table
 
 import (
+	"os"
 	"testing"
 	"testing/synctest"
 )
+
+// Rounds is how many of n random cases a test has: a tenth, or each where WEIR_ROUNDS is "all", as
+// `make nightly` sets it.
+func Rounds(n int) int {
+	if os.Getenv("WEIR_ROUNDS") == "all" {
+		return n
+	}
+	return max(n/10, 1)
+}
 
 // Run runs each case as a parallel subtest under its name.
 func Run[C any](t *testing.T, cases map[string]C, test func(t *testing.T, c C)) {
