@@ -43,8 +43,8 @@ func (g *Guard) Check(call schemas.HTTPCall, s judge.Scope) (Pass, schemas.Decis
 	return pass(current, permit, d.Decision, shaped, s, sh, judge.Credentials(call.Headers)), d.Decision
 }
 
-// Connect asks about a CONNECT to host:port. No traffic rule changes it. The Pass opens a tunnel, and
-// sends no request.
+// Connect asks about a CONNECT to host:port. No traffic rule changes it, but one that decides where
+// calls to host:port go denies a tunnel that hides them. The Pass opens a tunnel, and sends no request.
 func (g *Guard) Connect(authority string, s judge.Scope) (Pass, schemas.Decision) {
 	current := g.policy()
 	s.Connect = true
@@ -53,6 +53,12 @@ func (g *Guard) Connect(authority string, s judge.Scope) (Pass, schemas.Decision
 	permit, ok := d.Permit()
 	if !ok {
 		return Pass{}, d.Decision
+	}
+	if permit.Connect() == policy.ConnectTunnel {
+		if d.Reason = g.bypassed(permit, s); d.Reason != "" {
+			d.Allowed, d.Code = false, schemas.DenyRule
+			return Pass{}, d.Decision
+		}
 	}
 	none := shaping{effect: traffic.Effect{Headers: call.Headers}, lasting: true, asked: asked{url: call.URL}}
 	return pass(current, permit, d.Decision, call, s, none, nil), d.Decision
