@@ -172,6 +172,18 @@ func TestPassedAnswerAsAWhole(t *testing.T) {
 	})
 }
 
+// TestPassedAnswerOfAProbe says in a header that it is not the call's own.
+func TestPassedAnswerOfAProbe(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	h.settle(h.claim(passed), schemas.Settled{Outcome: schemas.OutcomeSucceeded, Result: []byte(`{"answer":{"status":200,"headers":[{"name":"weir-reconciled","value":"theirs"}],"body":"\"found\""},"reconciled":true}`)})
+	joined := h.joins(true)
+	require.False(t, joined.end())
+	for _, w := range []*httptest.ResponseRecorder{joined.w, h.get("/v1/actions/p/response")} {
+		assert.Equal(t, []any{200, `"found"`, []string{"true"}}, []any{w.Code, w.Body.String(), w.Header()[schemas.HeaderReconciled]})
+	}
+}
+
 // TestPassedAnswerBreaksOff: the client sees that a part of an answer is not the whole.
 func TestPassedAnswerBreaksOff(t *testing.T) {
 	t.Parallel()

@@ -39,6 +39,7 @@ type unchanged struct {
 	registry  *api
 	modules   *api
 	payments  *api
+	payTLS    *api // the same with TLS, whose tunnels are inspected
 	models    *llm.Server
 	git       *gitkit.Backend
 	gitTLS    *httptest.Server
@@ -53,6 +54,7 @@ func newUnchanged(t *testing.T) *unchanged {
 	u.forge = newAPI(t, "forge", nil, codeForge("token "+targetKey))
 	u.secure = newAPI(t, "secure", authority, codeForge("token "+targetKey))
 	u.payments = newAPI(t, "payments", nil, newPayments("Bearer "+targetKey))
+	u.payTLS = newAPI(t, "pay", authority, newPayments("Bearer "+targetKey))
 	u.models = llm.New(t, llm.Config{Key: targetKey})
 	u.registry, u.integrity = newNPMRegistry(t, authority)
 	u.modules = newGoProxy(t, authority)
@@ -70,12 +72,13 @@ policy:
     - {name: forge, url_prefix: "%s/", methods: [GET, POST], network: loopback, headers: {Authorization: "token ${secret:TARGET}"}, caller_params: [page, per_page]}
     - {name: secure, url_prefix: "%s/", methods: [GET, POST], network: loopback, headers: {Authorization: "token ${secret:TARGET}"}, connect: inspect}
     - {name: payments, url_prefix: "%s/v1/", methods: [GET, POST], network: loopback, headers: {Authorization: "Bearer ${secret:TARGET}"}, caller_headers: ["X-Stripe-*"], caller_params: [limit, starting_after], upstream_idempotency: {ttl: 24h}}
+    - {name: pay, url_prefix: "%s/v1/", methods: [GET, POST], network: loopback, headers: {Authorization: "Bearer ${secret:TARGET}"}, caller_headers: ["X-Stripe-*"], caller_params: [limit, starting_after], upstream_idempotency: {ttl: 24h}, connect: inspect}
     - {name: models, url_prefix: "%s/", methods: [POST], network: loopback, headers: {Authorization: "Bearer ${secret:TARGET}"}}
     - {name: git, url_prefix: "%s/", methods: [GET, POST], network: loopback, headers: {Authorization: "Basic ${secret:GIT}"}, caller_params: [service]}
     - {name: registry, url_prefix: "%s/", methods: [GET], network: loopback, connect: tunnel}
     - {name: modules, url_prefix: "%s/", methods: [GET], network: loopback, connect: tunnel}
     - {name: git-tls, url_prefix: "%s/", methods: [GET, POST], network: loopback, connect: tunnel}
-`, ca, key, u.forge.URL, u.secure.URL, u.payments.URL, u.models.URL(), u.git.URL, u.registry.URL, u.modules.URL, named("git", u.gitTLS))
+`, ca, key, u.forge.URL, u.secure.URL, u.payments.URL, u.payTLS.URL, u.models.URL(), u.git.URL, u.registry.URL, u.modules.URL, named("git", u.gitTLS))
 	dir := t.TempDir()
 	basic := base64.StdEncoding.EncodeToString([]byte("weir:" + targetKey))
 	w, err := tryServe(program.How{Environ: []string{"WEIR_SECRET_TARGET=" + targetKey, "WEIR_SECRET_GIT=" + basic, "SSL_CERT_FILE=" + ca}}, dir, "--config", configFile(t, config), "--durability", "process")
@@ -110,8 +113,15 @@ func TestUnchangedClients(t *testing.T) {
 		tunnels  []string // targets that have tunnels
 		run      func(t *testing.T, u *unchanged)
 	}{
-		"octokit":           {attempts: []string{"forge"}, run: octokit},
-		"stripe":            {attempts: []string{"payments"}, run: stripe},
+		"octokit": {attempts: []string{"forge"}, run: octokit},
+		"stripe": {attempts: []string{"payments"}, run: func(t *testing.T, u *unchanged) {
+			t.Helper()
+			stripe(t, u, u.payments, u.via("payments"))
+		}},
+		"stripe through the proxy": {attempts: []string{"pay"}, run: func(t *testing.T, u *unchanged) {
+			t.Helper()
+			stripe(t, u, u.payTLS, u.payTLS.URL, u.proxy)
+		}},
 		"openai":            {attempts: []string{"models"}, run: openAI},
 		"curl":              {attempts: []string{"forge", "secure"}, tunnels: []string{u.registry.URL}, run: curl},
 		"undici ProxyAgent": {attempts: []string{"secure"}, tunnels: []string{u.registry.URL}, run: undici},
@@ -139,7 +149,7 @@ func TestUnchangedClients(t *testing.T) {
 		})
 	}
 	t.Cleanup(func() {
-		for _, a := range []*api{u.forge, u.secure, u.payments, u.registry, u.modules} {
+		for _, a := range []*api{u.forge, u.secure, u.payments, u.payTLS, u.registry, u.modules} {
 			for _, r := range a.requests() {
 				assert.NotContains(t, r.text(), u.token, "a target received the token")
 			}
@@ -186,13 +196,13 @@ func octokit(t *testing.T, u *unchanged) {
 	assert.Equal(t, straight, through)
 }
 
-// stripe does the same with an API of its own and through Weir.
-func stripe(t *testing.T, u *unchanged) {
+// stripe does the same with an API of its own and through Weir: by another base URL, or by a proxy.
+func stripe(t *testing.T, u *unchanged, target *api, base string, proxy ...string) {
 	t.Helper()
 	straight := newAPI(t, "straight", nil, newPayments("Bearer "+targetKey))
-	assert.JSONEq(t, node(t, nil, "stripe", straight.Direct, targetKey), node(t, nil, "stripe", u.via("payments"), u.token))
+	assert.JSONEq(t, node(t, nil, "stripe", straight.Direct, targetKey), node(t, []string{"NODE_EXTRA_CA_CERTS=" + u.ca}, append([]string{"stripe", base, u.token}, proxy...)...))
 	forms := 0
-	for _, r := range u.payments.requests() {
+	for _, r := range target.requests() {
 		if r.Method == http.MethodPost && r.URL.Path == "/v1/customers" {
 			forms++
 			assert.NotEmpty(t, r.Header.Get("Idempotency-Key"))

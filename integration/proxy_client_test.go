@@ -114,4 +114,14 @@ func cloneAndPush(t *testing.T, url, dir string, settings ...string) {
 	head := g.commit(t, "shed", []byte("red\n"))
 	g.do(t, "repo", append(settings, "push", "-q", "origin", "HEAD:refs/heads/paint")...)
 	assert.Equal(t, head, gitkit.Git(t, dir, "rev-parse", "refs/heads/paint"))
+
+	for range 32 { // git compresses a request that names many commits
+		g.do(t, "repo", "commit", "-q", "--allow-empty", "-m", "Local")
+	}
+	tip := gitkit.Git(t, dir, "commit-tree", "-p", head, "-m", "Remote", head+"^{tree}")
+	gitkit.Git(t, dir, "update-ref", "refs/heads/remote", tip)
+	g.trace = true
+	assert.Contains(t, g.do(t, "repo", append(settings, "fetch", "origin", "remote")...), "=> Send header: Content-Encoding: gzip")
+	g.trace = false
+	assert.Equal(t, tip, g.do(t, "repo", "rev-parse", "FETCH_HEAD"))
 }

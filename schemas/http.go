@@ -243,6 +243,10 @@ const RoutePassthrough = "/via/"
 // the target do not have it.
 const HeaderRefused = "Weir-Refused"
 
+// HeaderReconciled is "true" on an answer of passthrough that comes from a probe: the call was applied,
+// and its own answer was lost.
+const HeaderReconciled = "Weir-Reconciled"
+
 // AnswerPart is the data of a delta of kind passthrough: a piece of an answer that arrives in
 // several. The first one has the status and the headers.
 type AnswerPart struct {
@@ -301,12 +305,13 @@ const (
 	TunnelName    TunnelEnd = "name"    // TLS in it asked for another host than the one permitted
 	TunnelRevoked TunnelEnd = "revoked" // its token ended
 	TunnelDenied  TunnelEnd = "denied"  // a reload denied or changed its entry
+	TunnelPaused  TunnelEnd = "paused"  // an operator paused what it is for, or pinned it open
 	TunnelStopped TunnelEnd = "stopped" // its node stopped
 )
 
 // TunnelEnds lists the ends.
 func TunnelEnds() []TunnelEnd {
-	return []TunnelEnd{TunnelClosed, TunnelFailed, TunnelIdle, TunnelTooLong, TunnelName, TunnelRevoked, TunnelDenied, TunnelStopped}
+	return []TunnelEnd{TunnelClosed, TunnelFailed, TunnelIdle, TunnelTooLong, TunnelName, TunnelRevoked, TunnelDenied, TunnelPaused, TunnelStopped}
 }
 
 // TunnelAudit is the payload of the evidence of kind proxy.tunnel. The records of one tunnel have one

@@ -88,7 +88,8 @@ func (a *App) openProxy() {
 
 // openTunnel opens a tunnel for the proxy.
 func (a *App) openTunnel(ctx context.Context, who ingress.Identity, authority string) (proxy.Tunnel, error) {
-	x, err := a.tunnels.Open(ctx, tunnel.Caller{Tenant: who.Tenant, Principal: who.ID, Entries: who.Entries}, authority)
+	caller := tunnel.Caller{Tenant: who.Tenant, Principal: who.ID, Task: who.Task(), Entries: who.Entries}
+	x, err := a.tunnels.Open(ctx, caller, authority)
 	if err != nil {
 		return proxy.Tunnel{}, err
 	}

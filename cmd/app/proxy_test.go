@@ -257,6 +257,28 @@ func TestRefusedConnects(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, body.answer.StatusCode, "CONNECT has no body")
 }
 
+// TestRulesOfATunnel: a mock for one token refuses its tunnels to that host, and no others.
+func TestRulesOfATunnel(t *testing.T) {
+	t.Parallel()
+	target := newEcho(t)
+	a := newApp(t, withTokens+withProxy+grants(target.port))
+	admin := a.admin(t)
+	one, made := admin.grant(t, `{"name":"one","scopes":["actions:write"]}`)
+	at := "localhost:" + target.port
+	open := a.opens(t, at, "Bearer "+one.token, "")
+	admin.ruled(t, "create", `{"id":"m","type":"mock","match":{"url_pattern":"https://`+at+`/orders","method":"POST"},"action":{"status":503},"scope":{"agent":"`+made.ID+`"}}`)
+	c := a.connect(t, at, "Bearer "+one.token, "")
+	require.Equal(t, http.StatusForbidden, c.answer.StatusCode)
+	require.Equal(t, "DENY_RULE", c.answer.Header.Get("Weir-Refused"))
+	require.Contains(t, c.body, "disable the rule, or set connect of the entry to inspect")
+	open.says(t, "x", "x")
+	a.opens(t, at, "Bearer "+admin.token, "").says(t, "x", "x")
+	_, records := admin.tunnelAudits(t, "DENY_RULE")
+	require.Equal(t, []string{"t" + target.port, made.ID}, []string{records[1].Entry, records[1].Principal})
+	admin.ruled(t, "disable", "m")
+	a.opens(t, at, "Bearer "+one.token, "").says(t, "x", "x")
+}
+
 // TestATargetThatIsAway has its own code, and is no denial.
 func TestATargetThatIsAway(t *testing.T) {
 	t.Parallel()
@@ -294,6 +316,14 @@ func TestATunnelIsCut(t *testing.T) {
 			t.Helper()
 			s.write(t, withTokens+withProxy+strings.ReplaceAll(grants(target.port), "network: loopback", "network: loopback, methods: [POST]"))
 			admin.does(t, http.StatusOK, http.MethodPost, "/v1/policy/reload", "")
+		}},
+		"entry paused": {schemas.TunnelPaused, func(t *testing.T, _ *site, admin caller, _ string) {
+			t.Helper()
+			admin.does(t, http.StatusOK, http.MethodPost, schemas.RouteOperationsPause, `{"entry":"t`+target.port+`"}`)
+		}},
+		"destination pinned open": {schemas.TunnelPaused, func(t *testing.T, _ *site, admin caller, _ string) {
+			t.Helper()
+			admin.does(t, http.StatusOK, http.MethodPost, schemas.RouteOperationsPin, `{"destination":"https://`+at+`","state":"open"}`)
 		}},
 		"port taken away": {schemas.TunnelDenied, func(t *testing.T, s *site, admin caller, _ string) {
 			t.Helper()

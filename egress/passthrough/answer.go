@@ -30,18 +30,22 @@ func answer(s *egress.Server, w http.ResponseWriter, r *http.Request, ref schema
 		live(s, w, r, ref, nil)
 		return nil
 	default:
-		return write(w, r, res.Answer)
+		return write(w, r, res)
 	}
 }
 
-// write writes an answer as it came.
-func write(w http.ResponseWriter, r *http.Request, a *schemas.Answer) error {
+// write writes an answer as it came, and says if it is that of a probe.
+func write(w http.ResponseWriter, r *http.Request, res schemas.HTTPResult) error {
+	a := res.Answer
 	body, ok := a.Bytes()
 	if !ok {
 		return fault.New(schemas.Poison, "the stored answer cannot be read")
 	}
 	ofHead := r.Method == http.MethodHead
 	head(w.Header(), a.Headers, a.Hidden, ofHead)
+	if res.Reconciled {
+		w.Header().Set(schemas.HeaderReconciled, "true")
+	}
 	if bodied(a.Status) && (!ofHead || len(body) > 0) {
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	}

@@ -68,7 +68,7 @@ func response(s *egress.Server, r *egress.Request) error {
 		}
 		return fault.New(schemas.NotFound, text)
 	}
-	return write(r.Writer, r.Request, res.Answer)
+	return write(r.Writer, r.Request, res)
 }
 
 // read reads a stored result, which may be empty.

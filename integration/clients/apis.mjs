@@ -1,7 +1,7 @@
 // Calls an API with a client library, as an agent's program does, and prints one JSON document.
 //
 //   node apis.mjs octokit BASE TOKEN
-//   node apis.mjs stripe BASE TOKEN
+//   node apis.mjs stripe BASE TOKEN [PROXY]
 //   node apis.mjs undici PROXY TOKEN URL…
 //
 // BASE stands for https://api.github.com or https://api.stripe.com.
@@ -42,7 +42,9 @@ const clients = {
   },
   async stripe() {
     // The package has no setting for a path in front of its own: its HTTP client adds it.
-    const httpClient = Stripe.createFetchHttpClient((url, init) => fetch(base + new URL(url).pathname + new URL(url).search, init));
+    const { ProxyAgent, fetch: send } = await import("undici");
+    const options = urls[0] ? { dispatcher: new ProxyAgent(urls[0]) } : {};
+    const httpClient = Stripe.createFetchHttpClient((url, init) => send(base + new URL(url).pathname + new URL(url).search, { ...init, ...options }));
     const stripe = new Stripe(token, { httpClient, maxNetworkRetries: 0 });
     const fields = { email: "ann+shop@example.com", name: "Ann & Söhne", metadata: { order: "7" } };
     const created = await stripe.customers.create(fields, { idempotencyKey: "customer-7" });
@@ -52,11 +54,13 @@ const clients = {
     for await (const customer of stripe.customers.list({ limit: 1 })) {
       all.push(customer.id);
     }
+    const declined = await failure(stripe.charges.create({ amount: 700, currency: "eur", source: "tok_declined" }));
+    await options.dispatcher?.close();
     return {
       created: { id: created.id, email: created.email, name: created.name, order: created.metadata.order },
       again: again.id,
       all,
-      declined: await failure(stripe.charges.create({ amount: 700, currency: "eur", source: "tok_declined" })),
+      declined,
     };
   },
   async undici() {

@@ -311,7 +311,7 @@ func unsaidConnect(r *outboundRow) string {
 	e, a := r.Policy.Entries[0], r.Assert
 	switch {
 	case r.Assert.Rule != nil:
-		return "no traffic rule is for a tunnel"
+		return "a rule for the call applies to no tunnel, or refuses it as a whole"
 	case e.Secret != nil || r.secret() != "" || e.Headers != nil:
 		return "an entry that adds something has no tunnels"
 	case !slices.Contains([]string{"ok", "connect_refused", "syn_blackhole"}, r.Upstream.Behaviour):

@@ -52,6 +52,9 @@ var (
 	logDelayed    = branch("the next attempt was left to a wake-up")
 	logWokeLate   = branch("a wake-up came after its action's end")
 	logExpired    = branch("the time of an action was up")
+	logReconciled = branch("a probe showed the effect of a call whose answer was lost")
+	logNotApplied = branch("a call that had no effect, by its probe, was made again")
+	logDerived    = branch("a call was made again under its derived key")
 	logResolved   = branch("a person resolved an unknown outcome")
 )
 

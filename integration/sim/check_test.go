@@ -3,6 +3,7 @@ package sim_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"weir/internal/ledger"
@@ -82,6 +83,7 @@ func (w *world) recount(r history.Run) {
 			if t.Result == nil {
 				continue
 			}
+			w.probe(st, i)
 			more := i+1 < len(st.Attempts) && st.Attempts[i+1].Step == t.Step
 			switch {
 			case t.Result.Code == schemas.Interrupted && more:
@@ -97,6 +99,19 @@ func (w *world) recount(r history.Run) {
 				w.tally.add(logMocked, 1)
 			}
 		}
+	}
+}
+
+// probe counts what a probe, or a derived key, made of a call whose answer was lost.
+func (w *world) probe(st *ledger.State, i int) {
+	t := st.Attempts[i]
+	switch {
+	case t.Result.Effect == schemas.EffectApplied:
+		w.tally.add(logReconciled, 1)
+	case t.Probe == 0 && t.NotApplied && slices.ContainsFunc(st.Attempts[i:], func(a ledger.Attempt) bool { return a.Probe == 0 && a.Number > t.Number }):
+		w.tally.add(logNotApplied, 1)
+	case t.Number > 1 && strings.Contains(t.URL, "/derived/"):
+		w.tally.add(logDerived, 1)
 	}
 }
 

@@ -79,9 +79,10 @@ func (a act) class() schemas.Class {
 	if a.sort == plan {
 		return ""
 	}
-	d := permissive().Decide(policy.Request{Method: a.call().Method, URL: "http://up.example/x"})
+	c := a.call()
+	d := permissive().Decide(policy.Request{Method: c.Method, URL: c.URL})
 	permit, _ := d.Permit()
-	return policy.Class(a.call().Method, a.call().IdempotencyKey != "", permit)
+	return policy.Class(c.Method, c.IdempotencyKey != "" || permit.DerivesKey(), permit)
 }
 
 func (a act) call() schemas.HTTPCall {
@@ -93,7 +94,7 @@ func (a act) call() schemas.HTTPCall {
 		c.Method = "PUT"
 	case keyed:
 		c.IdempotencyKey = "k-" + a.name
-	case mocked, held:
+	case mocked, held, derived, probed:
 		c.URL = "http://up.example/" + a.sort + "/" + a.tenant + "/" + a.name
 	case denied:
 		c.URL = "http://elsewhere.example/" + a.tenant + "/" + a.name

@@ -32,7 +32,9 @@ const (
 	unfencedEnd  mutant = "a log that does not heed the fence of an end"
 	neverWakes   mutant = "a log that forgets its wake-ups"
 	tellsEarly   mutant = "a stream that does not wait for the barrier"
-	reloadsEarly mutant = "a reload that is acknowledged before what it denies has begun"
+	hastyProbe   mutant = "a worker that takes the first probe without an effect for proof"
+	ownKeys      mutant = "a node that derives its own key"
+	reloadsEarly  mutant = "a reload that is acknowledged before what it denies has begun"
 )
 
 // mutants lists them, with the invariants of which each breaks one at least.
@@ -41,12 +43,13 @@ func mutants() map[mutant][]string {
 		sendsTwice: {"I3", "I4"}, unfenced: {"I2", "I3", "I4"}, noEvidence: {"I6"}, twoRecords: {"I6"}, repeatsPosts: {"I3", "I5"},
 		liesNotSent: {"I3", "I5"}, tooSoon: {"I1"}, otherNames: {"I9", "I3"}, acksAtOnce: {"I2", "I11"}, oneEarly: {"I7"}, oneLate: {"I7"},
 		undeclared: {"I4", "I3"}, unfencedEnd: {"I2"}, neverWakes: {"I2"}, reloadsEarly: {"I12"}, tellsEarly: {"I13"},
+		hastyProbe: {"I3"}, ownKeys: {"I3"},
 	}
 }
 
 // attempts is the ledger as a caller has it.
 func (m mutant) attempts(l *ledger.Ledger) call.Ledger {
-	if m == repeatsPosts || m == undeclared {
+	if m == repeatsPosts || m == undeclared || m == hastyProbe {
 		return careless{l, m}
 	}
 	return l
@@ -61,6 +64,8 @@ func (c careless) Append(ctx context.Context, st *ledger.State, ev schemas.Event
 	switch r := ev.Attempted; {
 	case c.mutant == repeatsPosts && r != nil && r.Code == schemas.Interrupted:
 		r.Sent, r.RetryAt = false, time.Now().UTC()
+	case c.mutant == hastyProbe && r != nil && r.Probe > 0 && r.Status == 404:
+		r.Effect, r.RetryAt = schemas.EffectNotApplied, time.Time{}
 	case c.mutant == undeclared && ev.Attempt != nil && r == nil:
 		st.Attempts = append(st.Attempts, ledger.Attempt{Attempt: *ev.Attempt}) // in its own mind alone
 		return nil

@@ -58,14 +58,17 @@ type odds struct {
 
 // The sorts of actions.
 const (
-	get    = "GET"
-	put    = "PUT"
-	post   = "POST"
-	keyed  = "POST with a key"
-	mocked = "mocked"
-	denied = "denied"
-	held   = "held"
-	plan   = "plan"
+	get   = "GET"
+	put   = "PUT"
+	post  = "POST"
+	keyed = "POST with a key"
+	// The entries of these derive a key, and look up an effect with a probe.
+	derived = "derived"
+	probed  = "probed"
+	mocked  = "mocked"
+	denied  = "denied"
+	held    = "held"
+	plan    = "plan"
 )
 
 func compose(seed uint64) program {
@@ -75,7 +78,7 @@ func compose(seed uint64) program {
 		p.nodes = 1
 	}
 	p.odds = luck(r)
-	sorts := []string{get, put, post, post, post, keyed, keyed, mocked, denied, held, plan}
+	sorts := []string{get, put, post, post, post, keyed, keyed, derived, probed, probed, mocked, denied, held, plan}
 	for i := range 3 + r.IntN(6) {
 		a := act{
 			tenant: fmt.Sprintf("t%d", i%3), name: fmt.Sprintf("a%d", i), sort: sorts[r.IntN(len(sorts))], keyed: r.IntN(3) == 0,

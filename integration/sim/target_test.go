@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +32,7 @@ type target struct {
 type hit struct {
 	history.Hit
 	begun time.Time
+	shows time.Time // when probes see its effect
 }
 
 // door is a node's way to the target.
@@ -79,6 +82,9 @@ func (x *exchange) Do(ctx context.Context) (call.Reply, error) {
 		return reply(x.pass.Answer().Status, `{"mocked":true}`), nil
 	}
 	odds, who := x.w.odds(), x.n.name+" "+path.Base(x.pass.Call().URL)
+	if strings.Contains(x.pass.Call().URL, lookup) {
+		return x.look(ctx, odds)
+	}
 	x.w.revoke(x.dice, odds)
 	if x.dice.chance(odds.frozenCall) {
 		x.n.freeze(x.dice)
@@ -88,7 +94,7 @@ func (x *exchange) Do(ctx context.Context) (call.Reply, error) {
 	switch {
 	case err != nil:
 		return call.Reply{}, &fault.Call{Code: schemas.UpstreamReset, Sent: true}
-	case ctx.Err() != nil && (!paused || x.dice.chance(.5)):
+	case ctx.Err() != nil && (!paused || x.dice.chance(.5) || strings.Contains(x.pass.Call().URL, "/probed/")):
 		return call.Reply{}, &fault.Call{Code: cut(ctx)}
 	case ctx.Err() != nil:
 		x.w.took(zombieSent, who) // it looked at its clock before it was paused
@@ -96,7 +102,10 @@ func (x *exchange) Do(ctx context.Context) (call.Reply, error) {
 		x.w.took(diedCalling, who)
 		return x.dead()
 	}
-	h := hit{Hit: mark(x.pass.Call()), begun: time.Now()}
+	h := hit{Hit: mark(x.pass.Call()), begun: time.Now(), shows: time.Now().Add(x.dice.within(0, callTimeout))}
+	if x.w.mutant == ownKeys && x.pass.DerivedKey() != "" {
+		h.Key += who
+	}
 	x.Close()
 	time.Sleep(x.dice.within(time.Microsecond, 5*time.Millisecond))
 	if x.dice.chance(odds.reset) { // before it is all there
@@ -114,6 +123,22 @@ func (x *exchange) Do(ctx context.Context) (call.Reply, error) {
 		return x.dead()
 	}
 	return x.answer(ctx, at, odds)
+}
+
+// look answers a probe, unless the answer is lost.
+func (x *exchange) look(ctx context.Context, odds odds) (call.Reply, error) {
+	x.Close()
+	time.Sleep(x.dice.within(time.Microsecond, 5*time.Millisecond))
+	if _, err := x.n.held(x.dice); err != nil || ctx.Err() != nil || x.dice.chance(odds.swallow) {
+		return call.Reply{}, &fault.Call{Code: schemas.UpstreamReset, Sent: true}
+	}
+	shown := func(h hit) bool {
+		return h.Whole && h.Mark == path.Base(x.pass.Call().URL) && !time.Now().Before(h.shows)
+	}
+	if slices.ContainsFunc(x.all(), shown) {
+		return reply(200, `{}`), nil
+	}
+	return reply(404, `{}`), nil
 }
 
 // dead is the end of a node in the middle of a call.

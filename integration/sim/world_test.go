@@ -28,6 +28,10 @@ const (
 	actionTime     = time.Minute
 	healTime       = time.Minute // how long behind its deadline an action may end
 	attempts       = 3
+
+	// A probe proves that a call had no effect after within: longer than a call, and the step of a clock.
+	within = 30 * time.Second
+	lookup = "probed/look/" // the path of probes
 )
 
 // world is one run: a log, the nodes over it, a consumer, a target, clients, and what goes
@@ -77,6 +81,14 @@ var (
 
 func compile(prefix string) *policy.Policy {
 	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{{
+		Name: derived, URLPrefix: prefix + "derived/", Methods: []string{"POST"},
+		UpstreamIdempotency: &policy.Idempotency{TTL: time.Hour, Derive: true},
+	}, {
+		Name: probed, URLPrefix: prefix + "probed/", Methods: []string{"GET", "POST"},
+		Contract: policy.Contract{Reconcile: &policy.Reconcile{
+			Method: "GET", URL: prefix + lookup + "{request.body.n}", Applied: "response.status == 200", NotApplied: "response.status == 404", Within: within,
+		}},
+	}, {
 		Name: "up", URLPrefix: prefix, Methods: []string{"GET", "PUT", "POST"},
 		UpstreamIdempotency: &policy.Idempotency{TTL: time.Hour},
 	}}})

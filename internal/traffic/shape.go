@@ -56,6 +56,26 @@ func (s *Set) Shape(c Call, now time.Time) Effect {
 	return e
 }
 
+// Bypassed is the id of the first mock or redirect in force that can match a call to a host and port; empty:
+// there is none. A tunnel hides its calls, so that the rule would not see them.
+func (s *Set) Bypassed(host string, port uint16, f Facts, now time.Time) string {
+	if s == nil || !s.doc.GlobalActive {
+		return ""
+	}
+	for i := range s.rules {
+		r := &s.rules[i]
+		if !r.decides() || r.idle(&f, now) != "" {
+			continue
+		}
+		for _, scheme := range []string{"https", "http"} {
+			if at, ok := readSite(schemas.Destination(scheme, host, port), false); ok && r.pattern.reaches(&at) {
+				return r.ID
+			}
+		}
+	}
+	return ""
+}
+
 // MaxChanges is how many changes of headers the rules may make of one call and its
 // answer together.
 const MaxChanges = 1024

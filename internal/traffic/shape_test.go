@@ -327,3 +327,38 @@ func TestCompileRefuses(t *testing.T) {
 	_, err = traffic.Compile(schemas.RuleSet{Rules: []schemas.Rule{mock("m", "*", `"`+strings.Repeat("a", 256<<10-2)+`"`)}}, "e")
 	require.NoError(t, err, "the largest body")
 }
+
+// TestBypassed finds the rules that a tunnel to a.example:443 would bypass, whatever their paths and methods.
+func TestBypassed(t *testing.T) {
+	t.Parallel()
+	facts := traffic.Facts{Principal: "t-1", TaskID: "task"}
+	scoped := func(s schemas.RuleScope) schemas.Rule {
+		return with(mock("r", "*", `1`), func(r *schemas.Rule) { r.Scope = &s })
+	}
+	for name, c := range map[string]struct {
+		rule schemas.Rule
+		want bool
+	}{
+		"mock of the host":   {mock("r", "https://a.example/*", `1`), true},
+		"mock of a path":     {mock("r", "https://a.example/x", `1`), true},
+		"mock of a method":   {with(mock("r", "https://a.example/*", `1`), func(r *schemas.Rule) { r.Match.Method = "POST" }), true},
+		"every URL":          {mock("r", "*", `1`), true},
+		"either scheme":      {mock("r", "*://*.example/*", `1`), true},
+		"http on this port":  {mock("r", "http://a.example:443/*", `1`), true},
+		"redirect":           {redirect("r", "https://a.example/*", "https://b.example/"), true},
+		"own scope":          {scoped(schemas.RuleScope{Agent: "t-1", TaskID: "task"}), true},
+		"another agent":      {scoped(schemas.RuleScope{Agent: "t-2"}), false},
+		"scope of a kind":    {scoped(schemas.RuleScope{ActionKind: schemas.KindPassthrough}), false},
+		"scope of an action": {scoped(schemas.RuleScope{RequestID: "a-1"}), false},
+		"another host":       {mock("r", "https://b.example/*", `1`), false},
+		"another port":       {mock("r", "http://a.example/*", `1`), false},
+		"delay":              {delay("r", 5), false},
+		"headers":            {headers("r", "*", []schemas.HeaderChange{set("X-A", "1")}, nil), false},
+		"disabled":           {with(mock("r", "*", `1`), func(r *schemas.Rule) { r.Enabled = false }), false},
+		"expired":            {with(mock("r", "*", `1`), func(r *schemas.Rule) { r.ExpiresAt = noon() }), false},
+	} {
+		require.Equal(t, c.want, setOf(t, c.rule).Bypassed("a.example", 443, facts, noon()) == "r", name)
+	}
+	require.Empty(t, (*traffic.Set)(nil).Bypassed("a.example", 443, facts, noon()))
+	require.Empty(t, compile(t, schemas.RuleSet{Rules: []schemas.Rule{mock("r", "*", `1`)}}).Bypassed("a.example", 443, facts, noon()))
+}

@@ -43,8 +43,9 @@ func (g *Guard) Check(call schemas.HTTPCall, s evaluate.Scope) (Pass, schemas.De
 	return pass(current, permit, d.Decision, shaped, s, sh, evaluate.Credentials(call.Headers)), d.Decision
 }
 
-// Connect evaluates a CONNECT to host:port. No traffic rule changes it. The Pass opens a tunnel,
-// and sends no request.
+// Connect evaluates a CONNECT to host:port. No traffic rule changes it, but a rule that decides where
+// calls to host:port go denies a tunnel that hides them. The Pass opens a tunnel, and sends no
+// request.
 func (g *Guard) Connect(authority string, s evaluate.Scope) (Pass, schemas.Decision) {
 	current := g.policy()
 	s.Connect = true
@@ -53,6 +54,12 @@ func (g *Guard) Connect(authority string, s evaluate.Scope) (Pass, schemas.Decis
 	permit, ok := d.Permit()
 	if !ok {
 		return Pass{}, d.Decision
+	}
+	if permit.Connect() == policy.ConnectTunnel {
+		if d.Reason = g.bypassed(permit, s); d.Reason != "" {
+			d.Allowed, d.Code = false, schemas.DenyRule
+			return Pass{}, d.Decision
+		}
 	}
 	none := shaping{effect: traffic.Effect{Headers: call.Headers}, lasting: true, asked: asked{url: call.URL}}
 	return pass(current, permit, d.Decision, call, s, none, nil), d.Decision

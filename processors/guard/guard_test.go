@@ -99,6 +99,39 @@ func TestRenew(t *testing.T) {
 	assert.False(t, d.Allowed)
 }
 
+// TestATunnelBypassesNoRule: a tunnel that would hide calls from a rule is denied. The requests in an
+// inspected tunnel go by the rules themselves.
+func TestATunnelBypassesNoRule(t *testing.T) {
+	t.Parallel()
+	tunnel, inspect := entry("one"), entry("two")
+	tunnel.Headers, tunnel.Connect = nil, policy.ConnectTunnel
+	inspect.URLPrefix, inspect.Connect = "https://inspected.example/", policy.ConnectInspect
+	r := &harness.Policy{}
+	r.Enforce(t, tunnel, inspect)
+	book := &rulebook.Book{}
+	g := guard.New(r.InForce, book)
+	ask := func(host string) (code schemas.Code, reason string) {
+		p, d := g.Connect(host+":443", evaluate.Scope{})
+		assert.Equal(t, d.Allowed, p.Valid())
+		return d.Code, d.Reason
+	}
+	book.Put(t, rulebook.Delay("d", "*", 5), rulebook.SetHeader("h", "*", "X-A", "1"), rulebook.Mock("m", "https://other.example/*", 200, ""))
+	code, _ := ask("up.example")
+	assert.Empty(t, code)
+
+	book.Put(t, rulebook.Mock("m", "https://*.example/x", 200, ""))
+	code, reason := ask("up.example")
+	assert.Equal(t, schemas.DenyRule, code)
+	assert.Contains(t, reason, "the traffic rule m answers or redirects")
+	code, _ = ask("inspected.example")
+	assert.Empty(t, code)
+
+	book.Break(errors.New("private"))
+	code, reason = ask("up.example")
+	assert.Equal(t, schemas.DenyRule, code)
+	assert.Contains(t, reason, "cannot be read")
+}
+
 // TestRenewKeepsTheScope: what the asker may not use, no reload gives to it.
 func TestRenewKeepsTheScope(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package guard
 import (
 	"time"
 
+	"weir/internal/policy"
 	"weir/internal/policy/evaluate"
 	"weir/internal/traffic"
 	"weir/schemas"
@@ -37,6 +38,21 @@ func (g *Guard) shape(call schemas.HTTPCall, s evaluate.Scope) (shaping, error) 
 		return none, err
 	}
 	return shaping{evaluate.Shape(set, call, s, time.Now()), replaced, !set.Expires(), none.asked}, nil
+}
+
+// bypassed is why the rules deny a tunnel; empty: they do not.
+func (g *Guard) bypassed(permit policy.Permit, s evaluate.Scope) string {
+	if g.rules == nil {
+		return ""
+	}
+	set, _, err := g.rules.InForce(s.Tenant)
+	if err != nil {
+		return evaluate.Unreadable(g.policy()).Reason
+	}
+	if id := set.Bypassed(permit.Host(), permit.Port(), s.Facts, time.Now()); id != "" {
+		return "the traffic rule " + id + " answers or redirects calls to this host, and a tunnel hides them; disable the rule, or set connect of the entry to inspect"
+	}
+	return ""
 }
 
 // Reshaped reports whether the rules now change p's call differently than before, or are

@@ -24,6 +24,7 @@ import (
 	"weir/internal/policy"
 	"weir/internal/policy/evaluate"
 	"weir/internal/problem"
+	"weir/internal/traffic"
 	"weir/processors/guard"
 	"weir/processors/settle"
 	"weir/schemas"
@@ -49,10 +50,11 @@ type Config struct {
 	Logger       *slog.Logger // default: none
 }
 
-// Caller is who asks for a tunnel, and the only entries that it may use; none: all.
+// Caller is who asks for a tunnel, the task that it holds, if any, and the only entries that it may use;
+// none: all.
 type Caller struct {
-	Tenant, Principal string
-	Entries           []string
+	Tenant, Principal, Task string
+	Entries                 []string
 }
 
 // Tunnels are the open tunnels of a node. It is safe for concurrent use.
@@ -109,7 +111,8 @@ func (e *endError) Error() string { return string(e.end) }
 // code: DENY_*, UPSTREAM_*, RATE_LIMITED, or UNAVAILABLE. Each refusal of policy and each failure of
 // the target leaves evidence.
 func (t *Tunnels) Open(ctx context.Context, who Caller, authority string) (*Tunnel, error) {
-	pass, d := t.guard.Connect(authority, evaluate.Scope{Tenant: who.Tenant, Only: who.Entries})
+	facts := traffic.Facts{Principal: who.Principal, TaskID: who.Task}
+	pass, d := t.guard.Connect(authority, evaluate.Scope{Tenant: who.Tenant, Facts: facts, Only: who.Entries})
 	x := &Tunnel{all: t, id: "tunnel-" + uuid.Must(uuid.NewV7()).String(), caller: who, pass: pass, opened: time.Now()}
 	if !pass.Valid() {
 		return nil, x.refuse(ctx, authority, d, &fault.Call{Code: d.Code})
@@ -220,7 +223,24 @@ func (x *Tunnel) acquire(ctx context.Context, permit policy.Permit) error {
 		}
 	}
 	x.slot = slot
+	go x.watch(asked)
 	return nil
+}
+
+// watch cuts the tunnel once operators hold back what it is for.
+func (x *Tunnel) watch(asked destination.Call) {
+	for {
+		paused, changed := x.all.cfg.Destinations.Paused(asked)
+		if paused {
+			x.cancel(&endError{end: schemas.TunnelPaused})
+			return
+		}
+		select {
+		case <-changed:
+		case <-x.ctx.Done():
+			return
+		}
+	}
 }
 
 // learn tells what a dial says of the destination.

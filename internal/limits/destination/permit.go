@@ -106,6 +106,13 @@ func (l *Limiter) acquire(ctx context.Context, c *Call) (p *Permit, held *Held, 
 	return p, held, err
 }
 
+// Paused reports whether operators hold a call back. changed is closed once that may be different.
+func (l *Limiter) Paused(c Call) (paused bool, changed <-chan struct{}) {
+	changed = l.paused.since()
+	paused, pin := l.holds.Value().about(&c)
+	return paused || pin == schemas.PinOpen, changed
+}
+
 // spread is d and up to half of it.
 func spread(d time.Duration) time.Duration {
 	return d + rand.N(d/2) //nolint:gosec // a spread, no secret

@@ -70,7 +70,7 @@ func (c *checker) unsent(n *name) {
 func (c *checker) answers(n *name, a *Action) {
 	for _, t := range a.Tries {
 		r := t.Result
-		if r == nil || !r.Sent || t.Mocked() || r.Status == 0 || r.Code != "" {
+		if r == nil || t.Probe > 0 || !r.Sent || t.Mocked() || r.Status == 0 || r.Code != "" {
 			continue
 		}
 		given := slices.ContainsFunc(n.hits, func(h Hit) bool {
@@ -126,7 +126,7 @@ func (a *Action) shown(s *schemas.Settled) *schemas.Attempted {
 		return a.answered()
 	}
 	for _, t := range slices.Backward(a.Tries) {
-		if t.Result != nil && t.Result.Answer != nil {
+		if t.Probe == 0 && t.Result != nil && t.Result.Answer != nil {
 			return t.Result
 		}
 	}

@@ -11,7 +11,8 @@ import (
 // sent is I3 and I4. Both read the upstream's ledger against the attempts on the log.
 //
 // I3: a call that was denied, or that a traffic rule answered, was never heard; one of
-// class once at most once for ever; any other at most as often as there may be attempts;
+// class once at most once for ever, unless a probe has shown that it was not applied, and then it has
+// one effect at most; any other at most as often as there may be attempts;
 // and each hearing of a keyed one had the same key and the same body. That a second
 // attempt was declared of a call that must not be repeated breaks it too, heard or not.
 //
@@ -24,6 +25,11 @@ func (c *checker) sent() {
 			c.repeats(n, l)
 			if why, most := l.most(c.bounds.Attempts); len(l.hits) > most {
 				c.breach("I3", n.tenant, n.text, "%s %s: heard %d times, and %d is the most", l.step, why, len(l.hits), most)
+				n.flawed = true
+				continue
+			}
+			if whole := l.whole(); len(l.again) > 0 && whole > 1 {
+				c.breach("I3", n.tenant, n.text, "%s applied %d times: a probe had said that it was not", l.step, whole)
 				n.flawed = true
 				continue
 			}
@@ -47,6 +53,7 @@ type lot struct {
 	step  string
 	hits  []Hit
 	tries []*Try
+	again map[int]int // by step: how often a probe has shown that it was not applied
 	// denied and mocked say that nothing may have been heard.
 	denied, mocked bool
 }
@@ -55,7 +62,9 @@ func (n *name) lots() []*lot {
 	if slices.ContainsFunc(n.hits, func(h Hit) bool { _, step := h.step(); return step < 0 }) || n.single() {
 		l := &lot{step: "its calls were", hits: n.hits}
 		for _, a := range n.actions {
-			l.tries = append(l.tries, a.Tries...)
+			for _, t := range a.Tries {
+				l.add(t)
+			}
 		}
 		l.check(n.actions)
 		return []*lot{l}
@@ -73,7 +82,7 @@ func (n *name) lots() []*lot {
 	}
 	for _, a := range n.actions {
 		for _, t := range a.Tries {
-			get(t.Step).tries = append(get(t.Step).tries, t)
+			get(t.Step).add(t)
 		}
 	}
 	lots := make([]*lot, 0, len(byStep))
@@ -82,6 +91,29 @@ func (n *name) lots() []*lot {
 		lots = append(lots, byStep[step])
 	}
 	return lots
+}
+
+// add takes an attempt, or what a probe has shown.
+func (l *lot) add(t *Try) {
+	switch {
+	case t.Probe == 0:
+		l.tries = append(l.tries, t)
+	case t.Result != nil && t.Result.Effect == schemas.EffectNotApplied:
+		if l.again == nil {
+			l.again = map[int]int{}
+		}
+		l.again[t.Step]++
+	}
+}
+
+// whole counts the requests that came as a whole: each has an effect.
+func (l *lot) whole() (n int) {
+	for _, h := range l.hits {
+		if h.Whole {
+			n++
+		}
+	}
+	return n
 }
 
 // single reports whether a name's actions are of one call each.
@@ -122,7 +154,7 @@ func (l *lot) most(attempts int) (why string, most int) {
 			once = once || t.Class == schemas.ClassOnce && t.declared()
 		}
 		if once {
-			most++
+			most += 1 + l.again[step]
 			why = "of class once (step " + strconv.Itoa(step) + ")"
 		} else {
 			most += attempts * (hops + 1)
@@ -144,7 +176,7 @@ func (c *checker) repeats(n *name, l *lot) {
 	for step, tries := range l.byStep() {
 		left := 0
 		for _, t := range tries {
-			if t.Declared && left > 0 && t.Hop == 0 && t.Class == schemas.ClassOnce {
+			if t.Declared && left > l.again[step] && t.Hop == 0 && t.Class == schemas.ClassOnce {
 				c.breach("I3", n.tenant, n.text, "step %d: attempt %d was declared of a call that may have left and must not be repeated", step, t.Number)
 				n.flawed = true
 				return
