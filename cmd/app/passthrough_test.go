@@ -180,7 +180,7 @@ func TestPassthroughAnswers(t *testing.T) {
 	base, up := viaNode(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/404":
-			w.Header()["X-Many"] = []string{"a", "b"}
+			w.Header()["X-Many"] = []string{"a", "b", "caf\xe9"}
 			w.Header().Set("Set-Cookie", "sid=hidden")
 			w.Header().Set("Connection", "X-Own")
 			w.Header().Set("X-Own", "hop")
@@ -224,8 +224,8 @@ func TestPassthroughAnswers(t *testing.T) {
 		headers      http.Header
 		outcome      string
 	}{
-		{"GET", "/404", 404, "{\"message\": \"Not Found\"}\n", http.Header{"X-Many": {"a", "b"}, "Set-Cookie": {"sid=hidden"}, "X-Own": nil, "Weir-Refused": nil, "Content-Length": {"25"}}, "failed HTTP_FAILURE"},
-		{"HEAD", "/404", 404, "", http.Header{"X-Many": {"a", "b"}, "Content-Length": {"25"}}, "failed HTTP_FAILURE"},
+		{"GET", "/404", 404, "{\"message\": \"Not Found\"}\n", http.Header{"X-Many": {"a", "b", "caf\xe9"}, "Set-Cookie": {"sid=hidden"}, "X-Own": nil, "Weir-Refused": nil, "Content-Length": {"25"}}, "failed HTTP_FAILURE"},
+		{"HEAD", "/404", 404, "", http.Header{"X-Many": {"a", "b", "caf\xe9"}, "Content-Length": {"25"}}, "failed HTTP_FAILURE"},
 		{"GET", "/busy", 200, "at last", http.Header{"X-Try": nil}, "succeeded "},
 		{"GET", "/down", 503, "down", http.Header{"Weir-Refused": nil}, "failed RETRIES_EXHAUSTED"},
 		{"POST", "/down", 503, "down", nil, "failed HTTP_FAILURE"},
