@@ -189,6 +189,7 @@ func TestRespondToWhatHasNoAnswer(t *testing.T) {
 		require.Equal(t, tc.status, w.Code, ref.ID)
 		require.Contains(t, w.Body.String(), tc.says, ref.ID)
 	}
+	require.Equal(t, http.StatusGone, h.get("/v1/actions/dropped").Code)
 }
 
 // halfClosed asks as a client does that sends nothing more and reads on, and returns all

@@ -28,7 +28,7 @@ func (s *Server) show(r *Request, st *ledger.State) error {
 	if end := st.Settled; end != nil {
 		release, err := s.cfg.Reserve(r.Request.Context(), st.Tenant, end.ResultBlob, end.AnswerBlob)
 		if err != nil {
-			return err
+			return gone(err)
 		}
 		defer release()
 	}
@@ -36,7 +36,7 @@ func (s *Server) show(r *Request, st *ledger.State) error {
 	if err == nil {
 		stream.WriteJSON(r.Writer, r.Request, http.StatusOK, view)
 	}
-	return err
+	return gone(err)
 }
 
 // showPayload answers GET /v1/actions/{id}/payload: the payload, without the values of credential

@@ -55,6 +55,9 @@ type Config struct {
 	Expect func(ref schemas.Ref) (release func())
 	// MaxBody is the largest body in bytes; default 1 MiB.
 	MaxBody int64
+	// Memory waits until a tenant may use n bytes for a body that is read and stored; release may be
+	// called twice. nil: nothing is counted.
+	Memory func(ctx context.Context, tenant string, n int64) (release func(), err error)
 	// Limits bound the JSON of a body; see strict.Limits.
 	Limits strict.Limits
 	// BodyTimeout is how long a body may take to arrive; default 20 s.

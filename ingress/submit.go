@@ -26,7 +26,7 @@ type Order struct {
 // Idempotency-Key: it must never change.
 func (s *Server) Store(translate func(who Identity, body []byte) (Order, error)) Handler {
 	return func(c *gin.Context) error {
-		req, denied, err := s.stored(c, translate)
+		req, denied, err := s.request(c, translate)
 		if err != nil {
 			return err
 		}
@@ -34,7 +34,7 @@ func (s *Server) Store(translate func(who Identity, body []byte) (Order, error))
 	}
 }
 
-func (s *Server) stored(c *gin.Context, translate func(who Identity, body []byte) (Order, error)) (accept.Request, bool, error) {
+func (s *Server) request(c *gin.Context, translate func(who Identity, body []byte) (Order, error)) (accept.Request, bool, error) {
 	var req accept.Request
 	key, err := accept.Key(c.Request.Header.Values("Idempotency-Key"))
 	if err != nil {
@@ -160,6 +160,7 @@ func (s *Server) Refused(code schemas.Code) { s.cfg.Metrics.Refused(code) }
 // Accepted names the action in the answer, and counts it unless there is an error, which it
 // returns.
 func (s *Server) Accepted(c *gin.Context, out accept.Accepted, err error) error {
+	stored(c)
 	if out.ID != "" {
 		SetAction(c, out.Ref)
 	}

@@ -19,11 +19,16 @@ type deferredActions struct {
 	notify func(context.Context, schemas.Ref) error
 
 	mu     sync.Mutex
-	until  map[schemas.Ref]time.Time
-	sweep  int             // size at which actions woken by others are removed
+	of     map[string]*tenantDeferred
 	life   context.Context //nolint:containedctx // ends with close: no more notifications
 	end    context.CancelFunc
 	waking sync.WaitGroup
+}
+
+// tenantDeferred are the deferred actions of a tenant.
+type tenantDeferred struct {
+	until map[schemas.Ref]time.Time
+	sweep int // size at which actions woken by others are removed
 }
 
 // wakeTimeout bounds one round of wake-ups. The rest is woken in the next round, which starts
@@ -38,7 +43,7 @@ const (
 const fewest = 64
 
 func newDeferredActions(notify func(context.Context, schemas.Ref) error) *deferredActions {
-	r := &deferredActions{notify: notify, until: make(map[schemas.Ref]time.Time), sweep: fewest}
+	r := &deferredActions{notify: notify, of: map[string]*tenantDeferred{}}
 	r.life, r.end = context.WithCancel(context.Background())
 	return r
 }
@@ -54,11 +59,16 @@ func (r *deferredActions) put(ref schemas.Ref, until time.Time, replaced <-chan 
 		return
 	default:
 	}
-	r.until[ref] = until
-	if len(r.until) >= r.sweep { // drop the actions that must be awake by now
+	d := r.of[ref.Tenant]
+	if d == nil {
+		d = &tenantDeferred{until: map[schemas.Ref]time.Time{}, sweep: fewest}
+		r.of[ref.Tenant] = d
+	}
+	d.until[ref] = until
+	if len(d.until) >= d.sweep { // drop the actions that must be awake by now
 		now := time.Now()
-		maps.DeleteFunc(r.until, func(_ schemas.Ref, at time.Time) bool { return at.Before(now) })
-		r.sweep = max(fewest, 2*len(r.until))
+		maps.DeleteFunc(d.until, func(_ schemas.Ref, at time.Time) bool { return at.Before(now) })
+		d.sweep = max(fewest, 2*len(d.until))
 	}
 }
 
@@ -66,22 +76,18 @@ func (r *deferredActions) put(ref schemas.Ref, until time.Time, replaced <-chan 
 func (r *deferredActions) forget(ref schemas.Ref) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.until, ref)
+	if d := r.of[ref.Tenant]; d != nil {
+		delete(d.until, ref)
+	}
 }
 
 // wakeTenant wakes a tenant's actions, without waiting for them.
 func (r *deferredActions) wakeTenant(tenant string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	woken := map[schemas.Ref]time.Time{}
-	for ref, at := range r.until {
-		if ref.Tenant == tenant {
-			woken[ref] = at
-			delete(r.until, ref)
-		}
-	}
-	if len(woken) > 0 {
-		r.wake(woken)
+	if d := r.of[tenant]; d != nil {
+		delete(r.of, tenant)
+		r.wake(d.until)
 	}
 }
 

@@ -22,12 +22,12 @@ func TestRestingIsBounded(t *testing.T) {
 	for i := range 100 * fewest {
 		r.put(schemas.Ref{Tenant: "t", ID: strconv.Itoa(i)}, past, nil)
 	}
-	assert.LessOrEqual(t, len(r.until), fewest)
+	assert.LessOrEqual(t, len(r.of["t"].until), fewest)
 	later := time.Now().Add(time.Hour)
 	for i := range 10 * fewest {
 		r.put(schemas.Ref{Tenant: "t", ID: "l" + strconv.Itoa(i)}, later, nil)
 	}
-	assert.GreaterOrEqual(t, len(r.until), 10*fewest)
+	assert.GreaterOrEqual(t, len(r.of["t"].until), 10*fewest)
 }
 
 // TestNobodyIsWokenBehindTheEnd: what is under way is waited for, and no more begins.

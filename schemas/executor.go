@@ -72,7 +72,10 @@ type ExecuteOutcome struct {
 	Body json.RawMessage `json:"body"`
 	// BodyEncoding is base64 where body is a string of standard base64: the answer is neither JSON
 	// nor UTF-8 text by its media type.
-	BodyEncoding  string  `json:"body_encoding,omitempty" jsonschema:"enum=base64"`
+	BodyEncoding string `json:"body_encoding,omitempty" jsonschema:"enum=base64"`
+	// BodySize is the number of bytes of a body that was stored while it arrived. Body is null then;
+	// GET /v1/actions/{id}/response returns it.
+	BodySize      int64   `json:"body_size,omitempty"`
 	Postcondition *Report `json:"postcondition,omitempty"`
 	// Reconciled: the call was applied, but its own answer was lost. Status, headers and body come
 	// from the probe that its entry names; response_schema and postcondition were not evaluated.
@@ -118,13 +121,14 @@ type ExecuteFault struct {
 	// Rule and Reason are set for DisallowedHost: the entry, and what it refuses.
 	Rule   string `json:"rule,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Status, Headers, Body and BodyEncoding are the target's answer, for HttpFailure; and its
+	// Status, Headers, Body, BodyEncoding and BodySize are the target's answer, for HttpFailure; and its
 	// last answer, if one came, for RetriesExhausted, SchemaValidationFailed, PostconditionFailed
 	// and Request.
 	Status       int             `json:"status,omitempty"`
 	Headers      []Header        `json:"headers,omitempty"`
 	Body         json.RawMessage `json:"body,omitempty"`
 	BodyEncoding string          `json:"body_encoding,omitempty" jsonschema:"enum=base64"`
+	BodySize     int64           `json:"body_size,omitempty"`
 	// Attempts, History and LastError are set for RetriesExhausted.
 	Attempts  int           `json:"attempts,omitempty"`
 	History   []RetryRecord `json:"history,omitempty"`

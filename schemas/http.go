@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // The headers that say when an action begins.
@@ -21,6 +22,31 @@ const (
 type Header struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
+}
+
+// Stored is the field as JSON can hold it: a value that is not UTF-8 has one character for each byte,
+// after a NUL, which no value has. AsCame undoes it.
+func (h Header) Stored() Header {
+	if !utf8.ValidString(h.Value) {
+		text := make([]rune, 1, len(h.Value)+1)
+		for _, b := range []byte(h.Value) {
+			text = append(text, rune(b))
+		}
+		h.Value = string(text)
+	}
+	return h
+}
+
+// AsCame is the field that Stored was called on.
+func (h Header) AsCame() Header {
+	if text, ok := strings.CutPrefix(h.Value, "\x00"); ok {
+		raw := make([]byte, 0, len(text))
+		for _, r := range text {
+			raw = append(raw, byte(r)) //nolint:gosec // Stored has made each of a byte
+		}
+		h.Value = string(raw)
+	}
+	return h
 }
 
 // Methods are the methods that calls can have.
@@ -113,8 +139,8 @@ type Answer struct {
 	Base64 bool `json:"base64,omitempty"`
 	// Hash is the hex SHA-256 of the raw bytes, "" for an empty body.
 	Hash string `json:"hash"`
-	// Hidden are the fields of Headers whose values are hidden there by their names, as they came. They
-	// are kept for kind passthrough, whose caller gets them, and shown in no other place.
+	// Hidden are the fields of Headers whose values are not shown there, by Header.Stored. They are
+	// kept for kind passthrough, whose caller gets them, and shown in no other place.
 	Hidden []Header `json:"hidden,omitempty"`
 	// Streamed: the body is in the deltas of the attempt, and Size is the number of its bytes.
 	Streamed bool  `json:"streamed,omitempty"`
@@ -252,7 +278,7 @@ const HeaderReconciled = "Weir-Reconciled"
 type AnswerPart struct {
 	Status  int      `json:"status,omitempty"`
 	Headers []Header `json:"headers,omitempty"`
-	// Hidden are those of Headers whose values are hidden there, as they came: see Answer.
+	// Hidden are those of Headers whose values are not shown there: see Answer.
 	Hidden []Header `json:"hidden,omitempty"`
 	// Text is the piece if it is valid UTF-8, otherwise Base64 is.
 	Text   string `json:"text,omitempty"`

@@ -46,6 +46,9 @@ func TestPolicyTest(t *testing.T) {
 		"by another":           {allowed + "GET " + orders + "  by: pins", cli.ExitFailed, "FAIL FILE:1 allow GET https://api.example.com/orders by pins: allowed by orders", false},
 		"under another's name": {allowed + "GET " + orders + "  key: pins", cli.ExitFailed, "to allow it, set allowlist_key to orders", false},
 		"a body":               {allowed + "POST " + pins + "  body: {n: 1.5, list: [a, null]}", cli.ExitOK, "PASS", false},
+		"a text":               {denied + "POST " + pins + "  body_text: a=b\n  because: DENY_BODY", cli.ExitOK, "PASS", false},
+		"bytes":                {allowed + "POST " + orders + "  body_base64: AP8=", cli.ExitOK, "PASS", false},
+		"a form":               {denied + "POST " + pins + "  form: {a: [1, x], f: {filename: f, base64: AP8=}}\n  because: DENY_BODY", cli.ExitOK, "PASS", false},
 		"no body":              {allowed + "POST " + pins, cli.ExitFailed, "DENY_BODY", false},
 		"a header":             {denied + "GET " + orders + "  headers: {authorization: mine}\n  because: DENY_HEADER", cli.ExitOK, "PASS", false},
 		"denied":               {denied + "PUT " + orders + "  because: DENY_METHOD", cli.ExitOK, "PASS FILE:1 deny PUT https://api.example.com/orders: denied by orders, DENY_METHOD: ", false},
@@ -120,6 +123,9 @@ func TestBadCases(t *testing.T) {
 		assert.Contains(t, errs, want)
 	}
 	assert.NotContains(t, errs, ":1:")
+	out, errs = run("- allow: GET https://a.example/\n- deny: POST https://a.example/\n  body: 1\n  form: {a: 1}")
+	assert.Empty(t, out)
+	assert.Contains(t, errs, ":2: VALIDATION_ERROR: at /form: is a second form of the body")
 	for cases, want := range map[string]string{
 		"": "not a list of cases", "a: b": "not a list of cases", "[]": "not a list of cases", `{"id":"x"}`: "not a list of cases", "- a: [": ":1: it is not YAML",
 	} {

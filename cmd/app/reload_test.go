@@ -384,21 +384,28 @@ func TestWhenAFileIsLookedAt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	type testCase struct {
-		every  time.Duration
-		events int
-		looks  []time.Duration // since the first event
+		every   time.Duration
+		events  int
+		looks   []time.Duration // since the first event
+		written string          // the file that is written to; empty: another one is created
 	}
 	table.Run(t, map[string]testCase{
-		"one event":  {quiet, 1, []time.Duration{quiet}},
-		"a burst":    {quiet / 4, 5, []time.Duration{2 * quiet}},
-		"two events": {2 * quiet, 2, []time.Duration{quiet, 3 * quiet}},
+		"one event":    {quiet, 1, []time.Duration{quiet}, ""},
+		"a schema":     {quiet, 1, []time.Duration{quiet}, "order.json"},
+		"another file": {quiet, 1, nil, "weir.log"},
+		"a burst":      {quiet / 4, 5, []time.Duration{2 * quiet}, ""},
+		"two events":   {2 * quiet, 2, []time.Duration{quiet, 3 * quiet}, ""},
 		// The next wait begins with the first event after a look, at 1080 ms. No
 		// event comes at the very time of a look, where either may be first.
-		"no end":  {90 * time.Millisecond, 25, []time.Duration{patience, 1080*time.Millisecond + patience, 2160*time.Millisecond + quiet}},
-		"a flood": {3 * time.Millisecond, 400, []time.Duration{patience, 1197*time.Millisecond + quiet}},
+		"no end":  {90 * time.Millisecond, 25, []time.Duration{patience, 1080*time.Millisecond + patience, 2160*time.Millisecond + quiet}, ""},
+		"a flood": {3 * time.Millisecond, 400, []time.Duration{patience, 1197*time.Millisecond + quiet}, ""},
 	}, func(t *testing.T, tt testCase) {
 		synctest.Test(t, func(t *testing.T) {
 			events := make(chan fsnotify.Event)
+			event := fsnotify.Event{Name: filepath.Join(dir, "other"), Op: fsnotify.Create}
+			if tt.written != "" {
+				event = fsnotify.Event{Name: filepath.Join(dir, tt.written), Op: fsnotify.Write}
+			}
 			f := &watchedFile{path: filepath.Join(dir, "weir.yaml"), watcher: &fsnotify.Watcher{Events: events}}
 			var began time.Time
 			var looks []time.Duration
@@ -413,7 +420,7 @@ func TestWhenAFileIsLookedAt(t *testing.T) {
 				if n > 0 {
 					<-ticker.C
 				}
-				events <- fsnotify.Event{Name: filepath.Join(dir, "other"), Op: fsnotify.Create}
+				events <- event
 			}
 			ticker.Stop()
 			<-time.After(2 * patience)

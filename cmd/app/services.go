@@ -24,6 +24,7 @@ import (
 	"weir/internal/config"
 	"weir/internal/jsonschema"
 	"weir/internal/ledger"
+	"weir/internal/limits"
 	"weir/internal/postcondition"
 	"weir/internal/redact"
 	"weir/internal/telemetry"
@@ -194,6 +195,7 @@ func (a *App) newIngress(out *egress.Server) *ingress.Server {
 		},
 		Authenticate: a.authenticate, Sender: a.sender, Reply: out.Reply, Expect: out.Expect,
 		MaxBody: int64(a.cfg.Limits.Body), Metrics: a.metrics, Logger: a.log,
+		Memory: limits.NewShares(limits.Percent(int64(a.cfg.Limits.Answers), a.cfg.TenantShare())).Acquire,
 	})
 }
 

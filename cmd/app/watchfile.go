@@ -81,9 +81,10 @@ func (f *watchedFile) follow(ctx context.Context, look func()) {
 			if !ok {
 				return
 			}
-			// Writes to other files of the folder are nothing to us; a link
-			// that is exchanged has another name than the file.
-			if !ev.Has(fsnotify.Write) || filepath.Base(ev.Name) == filepath.Base(f.path) || f.target != "" {
+			// Writes to other files of the folder are nothing to us, except a schema that an entry
+			// names; a link that is exchanged has another name than the file.
+			name := filepath.Base(ev.Name)
+			if !ev.Has(fsnotify.Write) || name == filepath.Base(f.path) || filepath.Ext(name) == ".json" || f.target != "" {
 				happened()
 			}
 		case _, ok := <-f.watcher.Errors: // events were lost: look

@@ -47,7 +47,8 @@ and each call is decided as by "policy explain". A case is an item of a YAML lis
     because: DENY_METHOD
 
 Other keys: by (the entry that must decide), key (the entry that the call names), headers,
-body, idempotency_key, and entries (the only ones that the token may use).
+body, body_text, body_base64, form, idempotency_key, and entries (the only ones that the token
+may use).
 
 The policy is the one in force on a running Weir, as far as the token may use it, or with
 --config the one of a file.
@@ -86,16 +87,17 @@ Exit codes:
 }
 
 func (c *api) testPolicy(file string, cases []policyCase, p Policy) error {
-	failed := 0
-	for _, one := range cases {
+	results, failed := make([]caseResult, len(cases)), 0
+	for i, one := range cases {
 		x, err := p.Explain(one.call, one.entries)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s:%d: %w", file, one.line, err)
 		}
-		r := one.compare(x)
-		if !r.Pass {
+		if results[i] = one.compare(x); !results[i].Pass {
 			failed++
 		}
+	}
+	for _, r := range results {
 		if err := c.print(r, nil, "%s", r.text(file)); err != nil {
 			return err
 		}
@@ -149,7 +151,7 @@ type policyCase struct {
 	call    schemas.ExplainRequest
 }
 
-var caseKeys = []string{"allow", "deny", "because", "by", "key", "headers", "body", "idempotency_key", "entries"} //nolint:gochecknoglobals // a constant
+var caseKeys = []string{"allow", "deny", "because", "by", "key", "headers", "body", "body_text", "body_base64", "form", "idempotency_key", "entries"} //nolint:gochecknoglobals // a constant
 
 // readCases reads a YAML list of cases. The error joins one for each mistake, with its line.
 func readCases(name string, data []byte) ([]policyCase, error) {
@@ -231,6 +233,12 @@ func (c *policyCase) read(node ast.Node) (wrong []error) {
 			err = c.only(value)
 		case "body":
 			c.call.Body, err = json.Marshal(value)
+		case "body_text":
+			c.call.BodyText, err = json.Marshal(value)
+		case "body_base64":
+			c.call.BodyBase64, err = json.Marshal(value)
+		case "form":
+			c.call.Form, err = json.Marshal(value)
 		default:
 			err = errors.New("unknown key" + cmp.Or(nearest.Hint(key, caseKeys), "; a case has "+strings.Join(caseKeys, ", ")))
 		}

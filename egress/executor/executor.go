@@ -49,6 +49,8 @@ type answer struct {
 	Body    json.RawMessage  `json:"body"`
 	// BodyEncoding is base64 for bytes that are no text.
 	BodyEncoding string `json:"body_encoding,omitempty"`
+	// BodySize is set for a body that is in the deltas.
+	BodySize int64 `json:"body_size,omitempty"`
 }
 
 type failure struct {
@@ -106,7 +108,7 @@ func Result(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) json.RawMe
 func answered(res schemas.HTTPResult) answer {
 	came := answer{Headers: []schemas.Header{}}
 	if a := res.Answer; a != nil {
-		came.Status, came.Body = a.Status, a.Body
+		came.Status, came.Body, came.BodySize = a.Status, a.Body, a.Size
 		if a.Base64 {
 			came.BodyEncoding = "base64"
 		}

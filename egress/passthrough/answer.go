@@ -13,6 +13,7 @@ import (
 	"weir/egress/stream"
 	"weir/internal/fault"
 	"weir/internal/problem"
+	"weir/internal/redact"
 	"weir/internal/wire"
 	"weir/schemas"
 )
@@ -95,8 +96,8 @@ func plain(fields, hidden []schemas.Header) []schemas.Header {
 	}
 	out := slices.Clone(fields)
 	for i := range out {
-		if len(hidden) > 0 && out[i].Name == hidden[0].Name {
-			out[i], hidden = hidden[0], hidden[1:]
+		if f := out[i]; len(hidden) > 0 && f.Name == hidden[0].Name && (f.Value == redact.Mark || f.Value == redact.Binary) {
+			out[i], hidden = hidden[0].AsCame(), hidden[1:]
 		}
 	}
 	return out

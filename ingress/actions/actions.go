@@ -56,22 +56,12 @@ func New(l *ledger.Ledger, cfg Config) *Control {
 	return &Control{ledger: l, cfg: cfg}
 }
 
-// Status is the answer to a change.
-type Status struct {
-	ID     string `json:"id"`
-	Status string `json:"status"`
-	// CancelRequested: the action was running, and was asked to stop.
-	CancelRequested bool `json:"cancel_requested,omitempty"`
-	// Resolution is a person's word on an unknown outcome.
-	Resolution string `json:"resolution,omitempty"`
-	ref        schemas.Ref
-}
-
-// Ref is the action's name on the log.
-func (s Status) Ref() schemas.Ref { return s.ref }
-
-func statusOf(st *ledger.State) Status {
-	s := Status{ID: st.ID, Status: st.Status(), CancelRequested: st.CancelRequested && st.Settled == nil, ref: st.Ref}
+// statusOf answers a change; nil: there is no such action.
+func statusOf(st *ledger.State) (s schemas.ActionStatus) {
+	if st == nil {
+		return s
+	}
+	s = schemas.ActionStatus{ID: st.ID, Status: schemas.Status(st.Status()), CancelRequested: st.CancelRequested && st.Settled == nil}
 	if st.Resolution != nil {
 		s.Resolution = st.Resolution.Effect
 	}
@@ -120,29 +110,26 @@ func (c *Control) bounded(ctx context.Context) (context.Context, context.CancelF
 }
 
 // do runs one change to its end, the client gone or not, and waits until what
-// it saw or wrote would survive.
-func (c *Control) do(ctx context.Context, tenant, id string, decide func(*ledger.State) (schemas.Event, error)) (Status, error) {
+// it saw or wrote would survive. The state is nil if there is no such action.
+func (c *Control) do(ctx context.Context, tenant, id string, decide func(*ledger.State) (schemas.Event, error)) (*ledger.State, error) {
 	if !schemas.ValidActionID(id) {
-		return Status{}, fault.New(schemas.NotFound, "there is no action with this id")
+		return nil, fault.New(schemas.NotFound, "there is no action with this id")
 	}
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	st, err := c.change(ctx, tenant, id, decide)
-	if st == nil {
-		return Status{}, err
-	}
 	if err != nil {
-		return statusOf(st), err
+		return st, err
 	}
-	return c.survives(ctx, st)
+	return st, c.survives(ctx)
 }
 
-// survives waits until what was seen or written of an action would.
-func (c *Control) survives(ctx context.Context, st *ledger.State) (Status, error) {
+// survives waits until what was seen or written would.
+func (c *Control) survives(ctx context.Context) error {
 	if err := c.cfg.Barrier(ctx); err != nil {
-		return statusOf(st), unknown(err)
+		return unknown(err)
 	}
-	return statusOf(st), nil
+	return nil
 }
 
 // lookUp words an action that could not be read.

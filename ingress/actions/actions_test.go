@@ -165,7 +165,7 @@ func TestCancelBeforeTheStart(t *testing.T) {
 			w := setup(t)
 			ref := w.put(t, "x", kind)
 			s := w.cancel(t)
-			require.Equal(t, "canceled", s.Status)
+			require.EqualValues(t, "canceled", s.Status)
 			require.False(t, s.CancelRequested)
 			require.Empty(t, w.stopped, "nobody runs it")
 			st := w.load(t, ref)
@@ -204,15 +204,15 @@ func TestStopsThatAreAskedFor(t *testing.T) {
 	} {
 		w := setupWith(t, tc.noEnds)
 		ref := w.put(t, "x", tc.kind, tc.events...)
-		cancels := []func() (actions.Status, error){func() (actions.Status, error) { return w.Cancel(t.Context(), "t", "x") }}
+		cancels := []func() (schemas.ActionStatus, error){func() (schemas.ActionStatus, error) { return w.Cancel(t.Context(), "t", "x") }}
 		if tc.kind == schemas.KindTask {
-			cancels = append(cancels, func() (actions.Status, error) { return w.CancelTask(t.Context(), "t", "x") })
+			cancels = append(cancels, func() (schemas.ActionStatus, error) { return w.CancelTask(t.Context(), "t", "x") })
 		}
 		for i := range 2 {
 			s, err := cancels[i%len(cancels)]()
 			require.NoError(t, err, name)
 			require.True(t, s.CancelRequested, name)
-			require.Equal(t, tc.status, s.Status, name)
+			require.EqualValues(t, tc.status, s.Status, name)
 		}
 		require.Equal(t, slices.Repeat([]schemas.Ref{ref}, tc.told), w.stopped, name)
 		rec, err := w.log.Last(t.Context(), schemas.LogStream(w.ledger.Layout().Partition("t", "x")), w.ledger.Layout().All(ref))
@@ -235,7 +235,7 @@ func TestATaskThatIsOver(t *testing.T) {
 	}})
 	other := w.put(t, "y", schemas.KindHTTP)
 	for range 2 {
-		for _, cancel := range []func(ctx context.Context, tenant, id string) (actions.Status, error){w.Cancel, w.CancelTask} {
+		for _, cancel := range []func(ctx context.Context, tenant, id string) (schemas.ActionStatus, error){w.Cancel, w.CancelTask} {
 			_, err := cancel(t.Context(), "t", "x")
 			require.Equal(t, schemas.Conflict, code(t, err))
 			require.Empty(t, w.stopped)
@@ -261,7 +261,7 @@ func TestCancelOfASettledAction(t *testing.T) {
 		w.put(t, "x", schemas.KindHTTP, started(), settled(o))
 		s, err := w.Cancel(t.Context(), "t", "x")
 		require.Equal(t, schemas.Conflict, code(t, err))
-		require.Equal(t, string(o), s.Status)
+		require.EqualValues(t, o, s.Status)
 		require.ErrorContains(t, err, string(o))
 	}
 }
@@ -344,7 +344,7 @@ func TestTheWorkerAnswersACancel(t *testing.T) {
 			ref := w.put(t, "x", kind, started())
 			w.stop = func(schemas.Ref) { w.write(t, ref, settled(outcome)) }
 			s, err := w.Cancel(t.Context(), "t", "x")
-			require.Equal(t, string(outcome), s.Status)
+			require.EqualValues(t, outcome, s.Status)
 			require.False(t, s.CancelRequested)
 			require.Equal(t, []schemas.Ref{ref}, w.stopped, "nothing was written")
 			if want == "" {
@@ -409,7 +409,7 @@ func TestResolve(t *testing.T) {
 	s, err := w.Resolve(t.Context(), "t", "x", word)
 	require.NoError(t, err)
 	require.Equal(t, "applied", s.Resolution)
-	require.Equal(t, "outcome_unknown", s.Status, "a resolution changes no outcome")
+	require.EqualValues(t, "outcome_unknown", s.Status, "a resolution changes no outcome")
 	require.NoError(t, errOf(w.Resolve(t.Context(), "t", "x", schemas.Resolution{Effect: schemas.EffectApplied})), "the same word again")
 	require.Equal(t, schemas.Conflict, code(t, errOf(w.Resolve(t.Context(), "t", "x", schemas.Resolution{Effect: schemas.EffectNotApplied}))))
 	st := w.load(t, ref)
@@ -427,7 +427,7 @@ func (w *world) load(t *testing.T, ref schemas.Ref) *ledger.State {
 	return st
 }
 
-func (w *world) cancel(t *testing.T) actions.Status {
+func (w *world) cancel(t *testing.T) schemas.ActionStatus {
 	t.Helper()
 	s, err := w.Cancel(t.Context(), "t", "x")
 	require.NoError(t, err)

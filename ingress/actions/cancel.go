@@ -19,14 +19,14 @@ const canceledMessage = "the action was canceled before it was started; nothing 
 //
 // The worker receives the request before it is written, and may have ended the action by then. If
 // it ended canceled, that answers the request.
-func (c *Control) Cancel(ctx context.Context, tenant, id string) (Status, error) {
+func (c *Control) Cancel(ctx context.Context, tenant, id string) (schemas.ActionStatus, error) {
 	told, end := c.stop(ctx, tenant, id)
 	if end != nil {
 		ctx, done := c.bounded(ctx)
 		defer done()
-		return c.survives(ctx, end)
+		return statusOf(end), c.survives(ctx)
 	}
-	s, err := c.do(ctx, tenant, id, func(st *ledger.State) (schemas.Event, error) {
+	st, err := c.do(ctx, tenant, id, func(st *ledger.State) (schemas.Event, error) {
 		switch {
 		case !told && st.Settled == nil && st.Started && st.Kind != schemas.KindTask:
 			told = true // it was begun a moment ago
@@ -36,8 +36,9 @@ func (c *Control) Cancel(ctx context.Context, tenant, id string) (Status, error)
 		}
 		return cancel(st, c.cfg)
 	})
+	s := statusOf(st)
 	if err == nil && s.CancelRequested {
-		c.cfg.Stop(s.ref)
+		c.cfg.Stop(st.Ref)
 	}
 	return s, err
 }
@@ -85,8 +86,8 @@ func (c *Control) stop(ctx context.Context, tenant, id string) (told bool, end *
 
 // CancelTask asks a task to stop; any other action is NOT_FOUND. A task is never
 // settled here, begun or not: that leaves its worker to say everywhere that it has ended.
-func (c *Control) CancelTask(ctx context.Context, tenant, id string) (Status, error) {
-	s, err := c.do(ctx, tenant, id, func(st *ledger.State) (schemas.Event, error) {
+func (c *Control) CancelTask(ctx context.Context, tenant, id string) (schemas.ActionStatus, error) {
+	st, err := c.do(ctx, tenant, id, func(st *ledger.State) (schemas.Event, error) {
 		if st.Kind != schemas.KindTask {
 			return schemas.Event{}, errNoTask()
 		}
@@ -94,11 +95,11 @@ func (c *Control) CancelTask(ctx context.Context, tenant, id string) (Status, er
 	})
 	switch {
 	case err == nil:
-		c.cfg.Stop(s.ref)
+		c.cfg.Stop(st.Ref)
 	case isNotFound(err):
-		return Status{}, errNoTask()
+		return schemas.ActionStatus{}, errNoTask()
 	}
-	return s, err
+	return statusOf(st), err
 }
 
 func errNoTask() error { return fault.New(schemas.NotFound, "there is no task with this id") }

@@ -77,7 +77,7 @@ func TestRedriveOfAnAction(t *testing.T) {
 		"denied":                    {schemas.KindHTTP, ended(schemas.OutcomeDenied, nil), "", ""},
 		"canceled":                  {schemas.KindHTTP, ended(schemas.OutcomeCanceled, nil), "", ""},
 		"expired in doubt":          {schemas.KindHTTP, ended(schemas.OutcomeExpired, attempt(once, 0, nil)), schemas.Conflict, "not answered"},
-		"unknown":                   {schemas.KindHTTP, ended(unknown, attempt(once, 0, reset)), schemas.Conflict, "/v1/actions/x/resolve"},
+		"unknown":                   {schemas.KindHTTP, ended(unknown, attempt(once, 0, reset)), schemas.Conflict, "/v1/actions/x/resolve, or weir actions resolve x"},
 		"unknown, applied":          {schemas.KindHTTP, ended(unknown, attempt(once, 0, reset), resolved(schemas.EffectApplied)), schemas.Conflict, "took effect, as its resolution says"},
 		"unknown, not applied":      {schemas.KindHTTP, ended(unknown, attempt(once, 0, reset), resolved(schemas.EffectNotApplied)), "", ""},
 		"unknown, another's effect": {schemas.KindPlan, ended(unknown, append(attempt(once, 0, answered(200)), attempt(once, 0, reset)...), resolved(schemas.EffectNotApplied)), schemas.Conflict, "status 200"},

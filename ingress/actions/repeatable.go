@@ -30,8 +30,8 @@ func repeatable(st *ledger.State, redriven string, now time.Time) (keyed bool, e
 		return refuse("a repeat of its request has begun %s; redrive that action instead", st.SupersededBy)
 	case st.Settled.Outcome != schemas.OutcomeUnknown:
 	case st.Resolution == nil:
-		return refuse("it is unknown whether the call took effect: check the target and record the result with POST %s; "+
-			"if it had no effect, redrive the action then", "/v1/actions/"+url.PathEscape(st.ID)+"/resolve")
+		return refuse("it is unknown whether the call took effect: check the target and record the result with POST /v1/actions/%s/resolve, "+
+			"or weir actions resolve %s; if it had no effect, redrive the action then", url.PathEscape(st.ID), st.ID)
 	case st.Resolution.Effect != schemas.EffectNotApplied:
 		return refuse("the call took effect, as its resolution says, and a redrive would make it a second time; %s", anew)
 	}

@@ -34,8 +34,8 @@ func ReadResolution(body []byte) (schemas.Resolution, error) {
 
 // Resolve records a person's word on an action that ended outcome_unknown. It
 // counts once: the same word again changes nothing, another is CONFLICT.
-func (c *Control) Resolve(ctx context.Context, tenant, id string, r schemas.Resolution) (Status, error) {
-	return c.do(ctx, tenant, id, func(st *ledger.State) (schemas.Event, error) {
+func (c *Control) Resolve(ctx context.Context, tenant, id string, r schemas.Resolution) (schemas.ActionStatus, error) {
+	st, err := c.do(ctx, tenant, id, func(st *ledger.State) (schemas.Event, error) {
 		switch {
 		case st.Settled == nil || st.Settled.Outcome != schemas.OutcomeUnknown:
 			return schemas.Event{}, fault.New(schemas.Conflict, "only an action that ended outcome_unknown can be resolved; this one is: "+st.Status())
@@ -47,4 +47,5 @@ func (c *Control) Resolve(ctx context.Context, tenant, id string, r schemas.Reso
 			return schemas.Event{}, fault.New(schemas.Conflict, "the action was resolved already, as: "+st.Resolution.Effect)
 		}
 	})
+	return statusOf(st), err
 }

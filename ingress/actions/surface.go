@@ -62,9 +62,9 @@ func (h handlers) resolve(c *gin.Context) error {
 }
 
 // written answers a request to change an action.
-func written(c *gin.Context, status int, s Status, err error) error {
+func written(c *gin.Context, status int, s schemas.ActionStatus, err error) error {
 	if s.ID != "" {
-		ingress.SetAction(c, s.Ref())
+		ingress.SetAction(c, schemas.Ref{ID: s.ID})
 	}
 	if err == nil {
 		ingress.WriteJSON(c, status, s)

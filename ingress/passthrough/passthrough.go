@@ -114,13 +114,15 @@ func unknown(names []string) error {
 // sender was authenticated before. A Weir token in Authorization or X-Api-Key is not passed on. After
 // an error nothing was written.
 func (d *Handler) Serve(c *gin.Context, who ingress.Identity, target, entry string) error {
+	defer d.server.Count(c)()
 	req, denied, err := d.request(c, who, target, entry)
 	if err != nil {
 		return err
 	}
+	alone := req.Class == schemas.ClassSafe && req.ID == "" // no other request can join it
 	return d.server.SubmitTo(c, req, denied, func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration) {
 		var left func()
-		if req.Class == schemas.ClassSafe && req.ID == "" { // no other request can join it
+		if alone {
 			left = d.cfg.Canceler.Left(c, d.server, ref)
 		}
 		d.cfg.Answer(w, r, ref, receipt, wait, left)

@@ -3,11 +3,14 @@ package passthrough
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/base64"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -160,6 +163,67 @@ func TestBodies(t *testing.T) {
 			t.Fatalf("%q became %q, %v", body, c.Body, ok)
 		}
 	})
+}
+
+// watched is a body that reports when it is read.
+type watched struct {
+	io.Reader
+	read func()
+}
+
+func (w watched) Read(p []byte) (int, error) {
+	w.read()
+	return w.Reader.Read(p)
+}
+
+// TestMemoryOfABody: a large body is read once there is memory for it, which is free again when the
+// action is stored.
+func TestMemoryOfABody(t *testing.T) {
+	t.Parallel()
+	const large = schemas.InlineLimit + 1
+	for name, tt := range map[string]struct {
+		size           int
+		chunked, never bool
+		held           int64
+	}{
+		"small":     {size: large - 1},
+		"large":     {size: large, held: large},
+		"chunked":   {size: 1, chunked: true, held: 1 << 20},
+		"no memory": {size: large, never: true},
+	} {
+		layout := schemas.Layout{Partitions: 1}
+		led := ledger.New(memlog.New(layout, time.Now, memlog.Hooks{}), layout, nil)
+		var now, read int64
+		answered := int64(-1)
+		door := New(ingress.NewServer(led, ingress.Config{Memory: func(_ context.Context, tenant string, n int64) (func(), error) {
+			require.Equal(t, "a", tenant)
+			if tt.never {
+				return nil, context.DeadlineExceeded
+			}
+			now += n
+			return sync.OnceFunc(func() { now -= n }), nil
+		}}), Config{
+			Policy: func(grant.Caller) executor.Policy { return allows(true) },
+			Answer: func(http.ResponseWriter, *http.Request, schemas.Ref, schemas.Receipt, time.Duration, func()) {
+				answered = now
+			},
+		})
+		c, _ := gin.CreateTestContext(httptest.NewRecorder())
+		ingress.SetTenant(c, "a")
+		c.Request = httptest.NewRequest(http.MethodPost, "/via/e/x", watched{strings.NewReader(strings.Repeat("x", tt.size)), func() { read = now }})
+		if c.Request.ContentLength = int64(tt.size); tt.chunked {
+			c.Request.ContentLength = -1
+		}
+		err := door.Serve(c, ingress.Identity{Tenant: "a"}, "http://h.example/x", "e")
+		if public, ok := errors.AsType[*fault.Error](err); ok {
+			require.True(t, tt.never, name)
+			require.Equal(t, schemas.Unavailable, public.Code)
+			require.Equal(t, int64(-1), answered)
+			continue
+		}
+		require.NoError(t, err, name)
+		require.Equal(t, []int64{tt.held, 0}, []int64{read, answered}, name)
+	}
 }
 
 // allows is a policy that permits, or denies, every call.

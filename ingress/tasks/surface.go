@@ -264,8 +264,9 @@ func (h handlers) cancel(c *gin.Context) error {
 	if err := h.server.ReadNothing(c.Writer, c.Request); err != nil {
 		return err
 	}
-	s, err := h.Control.CancelTask(c.Request.Context(), ingress.Caller(c).Tenant, c.Param("id"))
-	return h.show(c, s.Ref(), err, http.StatusAccepted, "")
+	tenant := ingress.Caller(c).Tenant
+	s, err := h.Control.CancelTask(c.Request.Context(), tenant, c.Param("id"))
+	return h.show(c, schemas.Ref{Tenant: tenant, Kind: schemas.KindTask, ID: s.ID}, err, http.StatusAccepted, "")
 }
 
 func (h handlers) answer(c *gin.Context) error {

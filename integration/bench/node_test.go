@@ -42,6 +42,7 @@ func TestCompare(t *testing.T) { //nolint:paralleltest // it measures
 		targets := []target{
 			{name: "direct", method: *method, url: url, body: same(body), status: http.StatusOK},
 			execute(least, same(ask)), execute(floor, same(ask)), execute(node, same(ask)),
+			{name: "Weir, passthrough", process: node, method: *method, url: node.URL + "/via/up/x", body: same(body), status: http.StatusOK},
 		}
 		targets[1].name, targets[2].name = "least floor", "floor"
 		rows := newTable(fmt.Sprintf("durability `%s`, %s, %s a load, median of %d", durability, *method, *span, *rounds),

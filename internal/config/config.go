@@ -150,7 +150,8 @@ type Limits struct {
 	// has something there; of the others it may use more, but leaves that much free for the next
 	// tenant. 100 divides nothing. In open mode there is one tenant.
 	TenantShare int `yaml:"tenant_share" default:"25" bounds:"1 to 100"`
-	// Bytes of large answers that are read, stored and shown at a time on this node; others wait.
+	// Bytes of large answers that are read, stored and shown at a time on this node, and as many of
+	// large request bodies that are read and stored; others wait.
 	Answers Size `yaml:"answers" default:"64MiB" bounds:"16MiB to 1TiB"`
 	// Connections open at a time; more are closed at once. It is never more than three quarters of
 	// the open files that the system allows.

@@ -323,9 +323,9 @@ func Made(st *ledger.State, t ledger.Attempt, method, target, reason string) ([]
 // Attempt is the record of one call that was made, or could not be made.
 func Attempt(st *ledger.State, t ledger.Attempt, method, target string) (schemas.Evidence, error) {
 	r, d := t.Result, t.LastWord()
-	hash := ""
+	hash, size := "", int64(0)
 	if r.Answer != nil {
-		hash = r.Answer.Hash
+		hash, size = r.Answer.Hash, r.Answer.Size
 	}
 	var finding schemas.SchemaFinding
 	if r.Schema != nil {
@@ -346,6 +346,7 @@ func Attempt(st *ledger.State, t ledger.Attempt, method, target string) (schemas
 		Status       int           `json:"status,omitempty"`
 		Code         schemas.Code  `json:"code,omitempty"`
 		ResponseHash string        `json:"response_hash,omitempty"`
+		StreamedSize int64         `json:"response_bytes,omitempty"`
 		DurationMS   int64         `json:"duration_ms"`
 		Allowlist    string        `json:"allowlist"`
 		SchemaCode   schemas.Code  `json:"schema_code,omitempty"`
@@ -353,7 +354,7 @@ func Attempt(st *ledger.State, t ledger.Attempt, method, target string) (schemas
 		Violations   int           `json:"schema_violations,omitempty"`
 	}{
 		t.Step, t.Number, t.Hop, t.Probe, r.Effect, method, target, t.Digest, t.Class, t.Worker,
-		r.Sent, r.Status, r.Code, hash, r.Duration.Milliseconds(), d.Entry,
+		r.Sent, r.Status, r.Code, hash, size, r.Duration.Milliseconds(), d.Entry,
 		finding.Code, finding.Mode, len(finding.Violations),
 	})
 	return schemas.Evidence{

@@ -375,6 +375,7 @@ func TestBytesThatAreNoText(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, end.Error)
 	require.Len(t, events, 1)
+	assert.Contains(t, end.Warnings, "the agent sent an event that is not UTF-8; each invalid byte is shown as U+FFFD")
 	assert.JSONEq(t, `"{\"request_id\":\"r-1\",\"status\":\"ok\",\"outputs\":{\"a\":\"\uFFFD\"}}"`, string(events[0].Data))
 
 	_, _, _, err = newLine(t, says(t, "event: complete\ndata: "+bad+"\n\n").URL()).talk(t.Context(), t, schemas.RouteRunStream)

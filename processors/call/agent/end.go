@@ -25,6 +25,7 @@ const (
 	oddOutputs  = "the agent's outputs were not an object; they are under value"
 	doubtedEnd  = "the agent sent an end that is not valid JSON to every reader"
 	vagueBefore = "the agent sent an end that does not say whether the run succeeded"
+	notUTF8     = "the agent sent an event that is not UTF-8; each invalid byte is shown as U+FFFD"
 	dropped     = " was not in the form of the contract and is left out"
 )
 

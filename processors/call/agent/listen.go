@@ -83,6 +83,9 @@ func (l *decoder) event(ctx context.Context, ev sse.Event) error {
 		l.reader.seen++
 		return l.progress(ctx, schemas.RunProgress{Name: l.name(ev.Name), Omitted: ev.Size})
 	}
+	if ev.Mended {
+		l.reader.warn(notUTF8)
+	}
 	d := l.read(ev.Data, ev.Mended)
 	name := ev.Name
 	if !known {

@@ -111,8 +111,8 @@ func (e *exchange) head(r *outbound.Response, scrub *redact.Scrubber) call.Reply
 	reply := call.Reply{Answer: schemas.Answer{Status: r.Status, Headers: shown, RetryAfter: r.RetryAfter}}
 	if e.adapter.passing != nil {
 		for i, h := range headers {
-			if h != shown[i] && utf8.ValidString(h.Value) {
-				reply.Answer.Hidden = append(reply.Answer.Hidden, h)
+			if h != shown[i] {
+				reply.Answer.Hidden = append(reply.Answer.Hidden, h.Stored())
 			}
 		}
 	}
