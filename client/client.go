@@ -14,8 +14,11 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"syscall"
+
+	"golang.org/x/net/http/httpguts"
 
 	"weir/schemas"
 )
@@ -114,6 +117,11 @@ func (c *Client) request(ctx context.Context, method, path string, header http.H
 		return nil, &RequestError{err}
 	}
 	maps.Copy(req.Header, header)
+	for name, values := range header {
+		if slices.ContainsFunc(values, func(v string) bool { return !httpguts.ValidHeaderFieldValue(v) }) {
+			return nil, &RequestError{fmt.Errorf("the header %s has a control character; leave it out", name)}
+		}
+	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

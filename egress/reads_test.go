@@ -382,6 +382,7 @@ func TestDeadLetters(t *testing.T) {
 		d := schemas.DeadLetter{
 			Time: time.Now().UTC(), Tenant: tenant, Kind: schemas.KindHTTP, ActionID: fmt.Sprint("a", i), Code: schemas.Poison,
 			Reason: "the record is not an event", Subject: "weir.log.0", Sequence: 7, Data: []byte("secret"),
+			Called: schemas.Called{Method: "GET", Host: "h.example", Path: "/x"}, Agent: "A",
 		}
 		data, err := ledger.Encode(d)
 		require.NoError(t, err)
@@ -394,6 +395,8 @@ func TestDeadLetters(t *testing.T) {
 	p := decode[schemas.Page[schemas.DeadLetterView]](t, w.Body)
 	require.Len(t, p.Items, 2)
 	require.Equal(t, "a2", p.Items[1].ActionID)
+	require.Equal(t, schemas.Called{Method: "GET", Host: "h.example", Path: "/x"}, p.Items[1].Called)
+	require.Equal(t, "A", p.Items[1].Agent)
 	require.Equal(t, schemas.Poison, p.Items[0].Code)
 	p = decode[schemas.Page[schemas.DeadLetterView]](t, h.get("/v1/dead-letters?cursor="+p.Next).Body)
 	require.Len(t, p.Items, 1)

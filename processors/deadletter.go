@@ -27,15 +27,19 @@ type DeadLetters struct {
 // forever.
 const maxLetter = 512 << 10
 
-// Store stores the dead letter; of a message over 512 KiB, its beginning. Within the broker's window
+// Store stores the dead letter of a message and its action (nil: it cannot be read); of a message over 512 KiB, its
+// beginning. Within the broker's window
 // for repeats the letter of one message is stored once, however often the message is delivered.
-func (d DeadLetters) Store(ctx context.Context, rec schemas.Record, why *fault.Terminal) error {
+func (d DeadLetters) Store(ctx context.Context, rec schemas.Record, st *ledger.State, why *fault.Terminal) error {
 	letter := schemas.DeadLetter{
 		Time: time.Now().UTC(), Code: why.Code, Reason: why.Reason,
 		Subject: rec.Subject, Sequence: rec.Seq, Data: rec.Data,
 	}
 	if ref, _, err := schemas.ParseSubject(rec.Subject); err == nil {
 		letter.Tenant, letter.Kind, letter.ActionID = ref.Tenant, ref.Kind, ref.ID
+	}
+	if st != nil {
+		letter.Called, letter.Agent = st.Called(), st.Action.TaskType
 	}
 	if n := len(rec.Data); n > maxLetter {
 		letter.Data = rec.Data[:maxLetter]
@@ -59,7 +63,7 @@ func (d DeadLetters) Store(ctx context.Context, rec schemas.Record, why *fault.T
 
 // deadLetter stores the message as a dead letter and settles its action, if it has one.
 func (p *Pipeline) deadLetter(ctx context.Context, rec schemas.Record, st *ledger.State, why *fault.Terminal) error {
-	if err := p.DeadLetters.Store(ctx, rec, why); err != nil {
+	if err := p.DeadLetters.Store(ctx, rec, st, why); err != nil {
 		return err
 	}
 	if st == nil {

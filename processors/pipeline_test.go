@@ -189,6 +189,8 @@ func TestCondemnWaitsForTheLog(t *testing.T) {
 	require.NotNil(t, st.Settled)
 	assert.Equal(t, schemas.Poison, st.Settled.Code)
 	require.NoError(t, w.DeadLetter(t.Context(), rec, why), "what has settled is left alone")
+	letter := harness.Decode[schemas.DeadLetter](t, harness.Dead(t, h.log)[0].Data)
+	assert.Equal(t, schemas.Called{Method: "GET", Host: "up.example", Path: "/x"}, letter.Called)
 }
 
 // TestALargeMessageIsParked: its letter fits into a message of any server.

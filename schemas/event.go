@@ -182,6 +182,8 @@ type Attempted struct {
 	Effect string `json:"effect,omitempty"`
 	// Code is empty when a complete answer came back.
 	Code Code `json:"code,omitempty"`
+	// Secret is the name of the secret that could not be read, with SECRET_UNAVAILABLE.
+	Secret string `json:"secret,omitempty"`
 	// Decision is what policy said right before the call, where another one had
 	// come into force since the attempt was written down. It is the one that counts.
 	Decision *Decision `json:"decision,omitempty"`

@@ -107,6 +107,9 @@ type DeadLetter struct {
 	Reason   string    `json:"reason"` // the error, without content
 	Subject  string    `json:"subject"`
 	Sequence uint64    `json:"sequence"`
+	// Called and Agent are the action's, if it can be read.
+	Called
+	Agent string `json:"agent,omitempty"`
 	// Data is the parked message itself, or its first 512 KiB.
 	Data []byte `json:"data,omitempty"`
 }

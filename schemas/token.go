@@ -69,6 +69,8 @@ type Token struct {
 	CreatedBy string    `json:"created_by,omitempty"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	RevokedAt time.Time `json:"revoked_at,omitzero"`
+	// LastUsedAt may be some minutes late; absent: never.
+	LastUsedAt time.Time `json:"last_used_at,omitzero"`
 	// Status is active, expired or revoked.
 	Status string `json:"status"`
 }

@@ -202,13 +202,16 @@ type EventViewSettled struct {
 // not the message.
 type DeadLetterView struct {
 	// Seq is what a redrive names as its sequence.
-	Seq       uint64    `json:"seq"`
-	Time      time.Time `json:"time"`
-	Kind      Kind      `json:"kind"`
-	ActionID  string    `json:"action_id"`
-	Code      Code      `json:"code"`
-	Reason    string    `json:"reason"`
-	ActionURL string    `json:"action_url"`
+	Seq      uint64    `json:"seq"`
+	Time     time.Time `json:"time"`
+	Kind     Kind      `json:"kind"`
+	ActionID string    `json:"action_id"`
+	Called
+	// Agent is the task type of a run.
+	Agent     string `json:"agent,omitempty"`
+	Code      Code   `json:"code"`
+	Reason    string `json:"reason"`
+	ActionURL string `json:"action_url"`
 }
 
 // Readiness says whether a node can do its work, and what it promises.

@@ -238,6 +238,22 @@ func TestRestoreRefuses(t *testing.T) {
 	require.Equal(t, cli.ExitFailed, code)
 	require.Contains(t, errs, "stream WEIR_LOG_0: it has no head")
 	require.NoDirExists(t, filepath.Join(empty, ".restore"))
+
+	headless.Reset() // with repositories outside of the data directory
+	w = archive.NewWriter(&headless)
+	for _, name := range []string{"git/a.git/HEAD", "git/a.git/config", "git/b.git/HEAD", "streams/WEIR_LOG_0/00000001"} {
+		require.NoError(t, w.Add(name, 1, strings.NewReader("x")))
+	}
+	require.NoError(t, w.Close(schemas.BackupManifest{Format: 1, Partitions: 1}))
+	git := t.TempDir()
+	other := filepath.Join(git, "repos", "other.git")
+	require.NoError(t, os.MkdirAll(other, 0o700))
+	code, _, errs = command(t, "restore", file(headless.Bytes()), "--data", empty, "--config", file([]byte("git: {dir: "+git+"}\n")))
+	require.Equal(t, cli.ExitFailed, code)
+	require.Contains(t, errs, "it has no head")
+	left, err := filepath.Glob(filepath.Join(git, "repos", "*"))
+	require.NoError(t, err)
+	require.Equal(t, []string{other}, left, "what a failed restore has made is gone")
 	code, _, errs = command(t, "restore", good, "--data", a.cfg.Data)
 	require.NotEqual(t, cli.ExitOK, code)
 	require.Contains(t, errs, "is in use by another weir")

@@ -75,11 +75,12 @@ type restorer struct {
 	cfg      config.Config
 	replace  bool
 	progress io.Writer
+	repos    []string // the directories of repositories that were made outside of the staging folder
 }
 
 // run restores into a folder inside the data directory, which may be a mount point, and moves the
 // content to its place at the end.
-func (r restorer) run(ctx context.Context, file string) (done restored, err error) {
+func (r *restorer) run(ctx context.Context, file string) (done restored, err error) {
 	if !r.cfg.Embedded() {
 		return done, cli.Usage(errors.New("the log of this configuration is on a NATS cluster; restore it with `nats account restore`"))
 	}
@@ -104,7 +105,10 @@ func (r restorer) run(ctx context.Context, file string) (done restored, err erro
 	}
 	staging := filepath.Join(r.cfg.Data, ".restore")
 	if done.Unknown, err = r.fill(ctx, f, staging); err != nil {
-		return done, errors.Join(err, os.RemoveAll(staging))
+		for _, made := range append(r.repos, staging) {
+			err = errors.Join(err, os.RemoveAll(made))
+		}
+		return done, err
 	}
 	if len(old) > 0 {
 		if err := move(r.cfg.Data, filepath.Join(r.cfg.Data, time.Now().UTC().Format("replaced-20060102T150405Z")), old); err != nil {
@@ -175,7 +179,7 @@ func move(from, to string, names []string) error {
 }
 
 // fill makes a data directory of a backup, and ends the actions that were open.
-func (r restorer) fill(ctx context.Context, f io.Reader, dir string) (unknown int, err error) {
+func (r *restorer) fill(ctx context.Context, f io.Reader, dir string) (unknown int, err error) {
 	server, err := embedded.Start(embedded.Config{Dir: dir, Layout: r.layout(), Durability: schemas.DurabilityDisk})
 	if err != nil {
 		return 0, err
@@ -200,7 +204,7 @@ func (r restorer) fill(ctx context.Context, f io.Reader, dir string) (unknown in
 
 // entries restores the streams and repositories of a backup. Its entries have the order in which they
 // were written: a stream's head, its pieces, the next stream's.
-func (r restorer) entries(ctx context.Context, f io.Reader, server *embedded.Server, dir string) error {
+func (r *restorer) entries(ctx context.Context, f io.Reader, server *embedded.Server, dir string) error {
 	streams, err := broker.NewRestorer(server)
 	if err != nil {
 		return err
@@ -237,12 +241,15 @@ func (r restorer) entries(ctx context.Context, f io.Reader, server *embedded.Ser
 }
 
 // repo writes a file of a repository.
-func (r restorer) repo(dir, name string, content io.Reader) error {
-	git := r.cfg.GitDir()
+func (r *restorer) repo(dir, name string, content io.Reader) error {
+	git := filepath.Join(r.cfg.GitDir(), "repos")
+	first, _, _ := strings.Cut(name, "/")
 	if inside, err := filepath.Rel(r.cfg.Data, git); err == nil && filepath.IsLocal(inside) {
 		git = filepath.Join(dir, inside)
+	} else if _, err := os.Lstat(filepath.Join(git, first)); errors.Is(err, fs.ErrNotExist) {
+		r.repos = append(r.repos, filepath.Join(git, first))
 	}
-	file := filepath.Join(git, "repos", filepath.FromSlash(name))
+	file := filepath.Join(git, filepath.FromSlash(name))
 	dirs := []string{filepath.Dir(file)}
 	if _, in, _ := strings.Cut(name, "/"); in == "HEAD" { // git needs these directories, and they may be empty
 		dirs = append(dirs, filepath.Join(dirs[0], "refs"), filepath.Join(dirs[0], "objects"), filepath.Join(dirs[0], "weir"))

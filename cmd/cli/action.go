@@ -267,8 +267,8 @@ func placeOf(texts ...string) string {
 	return ""
 }
 
-// tailLine is an action as `weir tail actions` shows it.
-func tailLine(e schemas.ActionEntry) string {
+// tailCells are an action as `weir tail actions` shows it.
+func tailCells(e schemas.ActionEntry) []any {
 	duration := ""
 	if e.DurationMS != nil {
 		duration = took(e.DurationMS)
@@ -278,7 +278,8 @@ func tailLine(e schemas.ActionEntry) string {
 	if e.HTTPStatus != 0 {
 		status = httpStatus(e.HTTPStatus)
 	}
-	return joined("  ", at, e.ID, fmt.Sprintf("%-9s", e.Status), cut(entryCall(e), longestCall), status, string(e.Code), duration, e.Caller)
+	state := standing(fmt.Sprintf("%-9s", e.Status))
+	return filled([]any{at, e.ID, state, cut(entryCall(e), longestCall), status, e.Code, duration, e.Caller})
 }
 
 // listTime is an instant in a list: without the day if that is today.

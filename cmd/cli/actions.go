@@ -117,8 +117,11 @@ func (c *api) listActions(ctx context.Context, query url.Values, limit int) erro
 	if c.asJSON && c.items == 0 {
 		fmt.Fprintln(c.Err, empty)
 	}
-	if c.last.Next == "" {
+	switch {
+	case c.last.Next == "":
 		c.behindNote()
+	case Terminal(c.Err):
+		fmt.Fprintf(c.Err, "weir: there may be more; --limit %d ends the list here\n", limit)
 	}
 	return nil
 }

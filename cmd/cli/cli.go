@@ -100,6 +100,20 @@ func exitOf(code schemas.Code) int {
 	}
 }
 
+// outcomeOfExit is the outcome that an exit code stands for.
+func outcomeOfExit(code int) schemas.Outcome {
+	switch code {
+	case ExitOK:
+		return schemas.OutcomeSucceeded
+	case ExitDenied:
+		return schemas.OutcomeDenied
+	case ExitUnknown:
+		return schemas.OutcomeUnknown
+	default:
+		return schemas.OutcomeFailed
+	}
+}
+
 // exitCode is the exit code for an error of a command.
 func exitCode(err error) int {
 	if own, ok := errors.AsType[exitError](err); ok {

@@ -171,7 +171,7 @@ func (f *execFlags) sendBatch(ctx context.Context, c *api, header http.Header) e
 		}
 		exit, row := itemRow(item)
 		worst = max(worst, exit)
-		if err := c.print(item, nil, "%d\t%s\t%s\t%s\t%s", row...); err != nil {
+		if err := c.printLine(item, "\t", row); err != nil {
 			return err
 		}
 	}
@@ -216,5 +216,5 @@ func itemRow(item schemas.BatchItem) (exit int, row []any) {
 	default:
 		text = "accepted"
 	}
-	return exit, []any{item.Index, status, orDash(item.ActionID), orDash(code), orDash(text)}
+	return exit, []any{item.Index, tinted{status, string(outcomeOfExit(exit))}, orDash(item.ActionID), orDash(code), orDash(text)}
 }

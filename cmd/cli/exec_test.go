@@ -64,9 +64,11 @@ func TestExec(t *testing.T) {
 		"a bad argument":         {status: 422, answer: fault(`"variant":"InvalidMethod","message":"m","code":"DENY_METHOD"`), code: ExitUsage, errs: "weir: m (DENY_METHOD)\n"},
 		"no token":               {status: 401, answer: fault(`"variant":"Request","message":"m","code":"UNAUTHORIZED"`), code: ExitFailed, errs: "set $WEIR_TOKEN"},
 		"a problem":              {status: 400, answer: `{"title":"Bad Request","detail":"leave it out","code":"INVALID_REQUEST"}`, code: ExitUsage, errs: "weir: leave it out (INVALID_REQUEST)\n"},
+		"a bad request":          {status: 400, answer: fault(`"variant":"Request","message":"m","code":"INVALID_REQUEST"`), code: ExitUsage, errs: "weir: m (INVALID_REQUEST)\n"},
 		"a newer encoding":       {answer: `{"status":200,"body":"x","body_encoding":"hex"}`, code: ExitFailed, errs: `the encoding "hex"|newer weir`},
 		"something else":         {answer: `<html>`, code: ExitFailed, errs: "not JSON; is it a Weir?"},
 
+		"a broken header":   {args: "--idempotency-key a\x01b", code: ExitUsage, errs: "the header Idempotency-Key has a control character"},
 		"two bodies":        {args: "-d 1 -F a=b", code: ExitUsage, errs: "use one of -d, --data-binary, --data-urlencode and -F"},
 		"no name":           {args: "-F =b", code: ExitUsage, errs: `-F "=b" has no name; write -F 'name=value'`},
 		"no value":          {args: "--data-urlencode a", code: ExitUsage, errs: `write --data-urlencode 'name=value'`},

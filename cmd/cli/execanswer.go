@@ -82,7 +82,7 @@ func (f *outputFlags) show(c *api, resp *http.Response) error {
 	case a.Error != nil:
 		return f.failed(c, resp, a.Error, id)
 	case resp.StatusCode >= http.StatusBadRequest:
-		fmt.Fprintf(c.Err, "weir: %s\n", coded(cmp.Or(a.Detail, a.Title), a.Code))
+		c.sayOutcome(exitOf(a.Code), "weir:", " "+coded(cmp.Or(a.Detail, a.Title), a.Code))
 		if id != "" {
 			fmt.Fprintf(c.Err, "action %s\n", id)
 		}
@@ -102,7 +102,7 @@ func (f *outputFlags) show(c *api, resp *http.Response) error {
 	if a.Reconciled {
 		fmt.Fprintln(c.Err, "the call was applied, but its own answer was lost; this is the answer of the entry's probe")
 	}
-	fmt.Fprintf(c.Err, "status %d, action %s\n", a.Status, id)
+	c.sayOutcome(ExitOK, fmt.Sprintf("status %d", a.Status), ", action "+id)
 	return nil
 }
 
@@ -135,6 +135,12 @@ func (f *outputFlags) print(c *api, a schemas.ExecuteOutcome, id string) error {
 	}
 	_, err = io.WriteString(out, head+body)
 	return err
+}
+
+// sayOutcome prints a line about a call on Err: a text in the colour of the outcome that an exit code stands for,
+// and the rest.
+func (c *api) sayOutcome(exit int, text, rest string) {
+	_ = printTinted(c.Err, tinted{text, string(outcomeOfExit(exit))}, rest+"\n") // as good as it can be
 }
 
 func coded(text string, code schemas.Code) string {
@@ -201,12 +207,13 @@ func (f *outputFlags) failed(c *api, resp *http.Response, e *schemas.ExecuteFaul
 	if e.Variant == schemas.VariantDisallowedHost {
 		message = "policy denied the call: " + message
 	}
-	fmt.Fprintf(c.Err, "weir: %s\n", coded(message, e.Code))
+	exit, hint := faultExit(e), ""
+	c.sayOutcome(exit, "weir:", " "+coded(message, e.Code))
 	if e.Reason != "" && !strings.Contains(e.Message, e.Reason) {
 		fmt.Fprintln(c.Err, e.Reason)
 	}
-	if hint := client.TokenHint(resp, e.Code); hint != "" {
-		fmt.Fprintln(c.Err, hint)
+	if of := client.TokenHint(resp, e.Code); of != "" {
+		fmt.Fprintln(c.Err, of)
 	}
 	if e.Status != 0 && !c.asJSON {
 		body, err := targetBody(e.Body, e.BodyEncoding, e.Headers)
@@ -220,7 +227,6 @@ func (f *outputFlags) failed(c *api, resp *http.Response, e *schemas.ExecuteFaul
 			fmt.Fprintln(c.Err, strings.TrimSuffix(body, "\n"))
 		}
 	}
-	exit, hint := faultExit(e), ""
 	switch {
 	case exit == ExitDenied:
 		hint = "`weir policy explain` with the same method and URL says what would allow it"
@@ -228,6 +234,9 @@ func (f *outputFlags) failed(c *api, resp *http.Response, e *schemas.ExecuteFaul
 		hint = "check the target, and record the result: weir actions resolve " + id + " --applied, or --not-applied"
 	case e.Retryable:
 		hint = "it may succeed later: repeat the command"
+		if wait := resp.Header.Get("Retry-After"); wait != "" {
+			hint += " in " + wait + " s"
+		}
 	}
 	for _, line := range []string{hint, labels(" ", "", "action", id)} {
 		if line != "" {
@@ -248,7 +257,9 @@ func faultExit(e *schemas.ExecuteFault) int {
 		schemas.VariantInvalidHeaderValue, schemas.VariantInvalidSchema, schemas.VariantInvalidPostcondition,
 		schemas.VariantUnsupportedPostcondition:
 		return ExitUsage
-	default:
-		return ExitFailed
 	}
+	if e.Code == schemas.InvalidRequest || e.Code == schemas.ValidationError {
+		return ExitUsage
+	}
+	return ExitFailed
 }

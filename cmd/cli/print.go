@@ -116,17 +116,28 @@ func newTable(out io.Writer) *tableWriter {
 	return &tableWriter{tabwriter.NewWriter(out, 0, 4, 2, ' ', 0), false}
 }
 
-// printRow writes a row, with outcomes in colour if the table has colours.
-func printRow(to io.Writer, cells ...any) {
-	t, _ := to.(*tableWriter)
-	texts := make([]string, len(cells))
-	for i, cell := range cells {
-		texts[i] = oneLine(fmt.Sprint(cell))
-		if t != nil && t.colour && isOutcome(cell) {
-			texts[i] = painted(texts[i])
+// printRow writes a row, with outcomes in colour if to has colours.
+func printRow(to io.Writer, cells ...any) { _ = printCells(to, "\t", cells) }
+
+// printCells writes a line of cells with a separator between. Outcomes are in colour if to has colours.
+func printCells(to io.Writer, separator string, cells []any) error {
+	colour := false
+	switch w := to.(type) {
+	case *tableWriter:
+		colour = w.colour
+	case printer:
+		if colour = w.colour; colour {
+			to = w.to // the printer would escape the colours
 		}
 	}
-	fmt.Fprintln(to, strings.Join(texts, "\t"))
+	texts := make([]string, len(cells))
+	for i, cell := range cells {
+		if texts[i] = oneLine(fmt.Sprint(cell)); colour && isOutcome(cell) {
+			texts[i] = painted(texts[i], outcomeOf(cell))
+		}
+	}
+	_, err := fmt.Fprintln(to, strings.Join(texts, separator))
+	return err
 }
 
 // printHeader writes the header of a table, whose first row has these cells.
@@ -134,7 +145,7 @@ func (t *tableWriter) printHeader(header string, cells []any) {
 	names := strings.Split(header, "\t")
 	for i, cell := range cells {
 		if t.colour && isOutcome(cell) {
-			names[i] = painted(names[i]) // an escape sequence counts as width: the whole column needs one
+			names[i] = painted(names[i], "") // an escape sequence counts as width: the whole column needs one
 		}
 	}
 	fmt.Fprintln(t, strings.Join(names, "\t"))
@@ -143,19 +154,32 @@ func (t *tableWriter) printHeader(header string, cells []any) {
 // standing is a status for a person, with a remark.
 type standing string
 
+// tinted is a text in the colour of an outcome that it does not name itself.
+type tinted struct{ text, outcome string }
+
+func (t tinted) String() string { return t.text }
+
 // isOutcome reports whether a cell is the status or the outcome of something.
 func isOutcome(cell any) bool {
 	switch cell.(type) {
-	case schemas.Status, schemas.Outcome, schemas.TaskStatus, standing:
+	case schemas.Status, schemas.Outcome, schemas.TaskStatus, standing, tinted:
 		return true
 	default:
 		return false
 	}
 }
 
-// painted is a safe text in the colour of the outcome that it begins with.
-func painted(text string) string {
-	first, _, _ := strings.Cut(text, " ")
+// outcomeOf is the outcome whose colour a cell has: that of its first word, unless it says another.
+func outcomeOf(cell any) string {
+	if t, ok := cell.(tinted); ok {
+		return t.outcome
+	}
+	return fmt.Sprint(cell)
+}
+
+// painted is a safe text in the colour of the outcome that another text begins with.
+func painted(text, outcome string) string {
+	first, _, _ := strings.Cut(outcome, " ")
 	colour := 39 // the terminal's own, which has two digits as the others have
 	switch strings.ToLower(strings.TrimRight(first, ",:")) {
 	case string(schemas.OutcomeSucceeded), "completed", "active", "allowed", schemas.PreviewMocked:
@@ -172,14 +196,19 @@ func painted(text string) string {
 
 // printOutcome prints a text that begins with an outcome.
 func printOutcome(out io.Writer, text string) error {
+	end := strings.IndexAny(text+"\n", " :\n")
+	return printTinted(out, tinted{text[:end], text[:end]}, text[end:])
+}
+
+// printTinted prints a text in the colour of an outcome, if out has colours, and another after it.
+func printTinted(out io.Writer, first tinted, rest string) error {
 	if p, ok := out.(printer); ok && p.colour {
-		end := strings.IndexAny(text+"\n", " :\n")
-		if _, err := io.WriteString(p.to, painted(oneLine(text[:end]))); err != nil {
+		if _, err := io.WriteString(p.to, painted(oneLine(first.text), first.outcome)); err != nil {
 			return err
 		}
-		text = text[end:]
+		first.text = ""
 	}
-	_, err := io.WriteString(out, text)
+	_, err := io.WriteString(out, first.text+rest)
 	return err
 }
 
@@ -219,7 +248,7 @@ func printFacts(out io.Writer, keep string, facts [][2]string) error {
 	for _, fact := range facts {
 		text := strings.ReplaceAll(escaped(fact[1], keep), "\n", "\n\t")
 		if fact[0] == "status" && table.colour {
-			text = painted(text)
+			text = painted(text, text)
 		}
 		if text != "" {
 			fmt.Fprintln(table, fact[0]+"\t"+text)
@@ -242,6 +271,14 @@ func (c *api) print(doc any, err error, format string, args ...any) error {
 		_, err = fmt.Fprintf(c.Out, format+"\n", args...)
 		return err
 	}
+}
+
+// printLine prints a document, or cells of it with a separator between.
+func (c *api) printLine(doc any, separator string, cells []any) error {
+	if c.asJSON {
+		return PrintDocument(c.Out, doc)
+	}
+	return printCells(c.Out, separator, cells)
 }
 
 // printPlain prints a document as it is or, for a person, as text; JSON of it has <, > and & unescaped.

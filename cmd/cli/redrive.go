@@ -185,12 +185,16 @@ func newDeadList(env *Env) *cobra.Command {
   weir dead ls --json | jq .action_id`,
 		Args: Exactly(0, "no arguments"),
 	}, func(ctx context.Context, c *api, _ []string) error {
-		return printList(c, c.deadLetters(ctx, 0), "there are no dead letters", "SEQ\tTIME\tKIND\tACTION\tCODE\tREASON", letterRow)
+		return printList(c, c.deadLetters(ctx, 0), "there are no dead letters", "SEQ\tTIME\tCALL\tACTION\tCODE\tREASON", letterRow)
 	})
 }
 
 func letterRow(d schemas.DeadLetterView) []any {
-	return []any{d.Seq, when(d.Time), d.Kind, d.ActionID, d.Code, d.Reason}
+	return []any{d.Seq, when(d.Time), letterCall(d), d.ActionID, d.Code, d.Reason}
+}
+
+func letterCall(d schemas.DeadLetterView) string {
+	return cut(callText(d.Kind, d.Called, d.Agent), longestCall)
 }
 
 // deadLetters reads those after a sequence.

@@ -106,7 +106,7 @@ func newTokenList(env *Env) *cobra.Command {
 		if tenant != "" {
 			query.Set("tenant", tenant)
 		}
-		const header = "ID\tNAME\tTENANT\tSTATUS\tENDS\tRATE\tSCOPES\tENTRIES\tPOOLS\tMODELS"
+		const header = "ID\tNAME\tTENANT\tSTATUS\tENDS\tLAST USED\tRATE\tSCOPES\tENTRIES\tPOOLS\tMODELS"
 		return printList(c, list[schemas.Token](ctx, c, routeTokens, query, everything), "there are no such tokens", header, tokenRow)
 	})
 }
@@ -117,7 +117,7 @@ func tokenRow(t schemas.Token) []any {
 		pools = cmp.Or(strings.Join(t.Pools, " "), "all")
 	}
 	return []any{
-		t.ID, t.Name, t.Tenant, standing(t.Status), ends(t), cmp.Or(t.Rate, "default"), strings.Join(t.Scopes, " "),
+		t.ID, t.Name, t.Tenant, standing(t.Status), ends(t), cmp.Or(when(t.LastUsedAt), "never"), cmp.Or(t.Rate, "default"), strings.Join(t.Scopes, " "),
 		cmp.Or(strings.Join(t.Entries, " "), "all"), pools, cmp.Or(strings.Join(t.Models, " "), "all"),
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,11 +52,15 @@ func arrange(root *cobra.Command, env *Env) {
 	root.SetHelpCommand(newHelp())
 	root.SetHelpCommandGroupID("start")
 	root.SetCompletionCommandGroupID("start")
+	root.InitDefaultCompletionCmd()
 	root.SetFlagErrorFunc(flagError)
 	eachCommand(root, func(cmd *cobra.Command) {
 		alias(cmd)
 		if cmd.HasSubCommands() {
 			cmd.Args = noSuchCommand
+			if !cmd.Runnable() { // cobra would print the help, whatever the arguments
+				Group(cmd)
+			}
 		}
 		suggestValues(cmd, env)
 	})
@@ -199,24 +204,38 @@ type source func(ctx context.Context, c *api) []cobra.Completion
 
 // listed is the source of a value, and a description of it, for each item of the list that a route has.
 func listed[T any](route string, text func(T) (value, description string)) source {
+	return selected(route, nil, text)
+}
+
+// selected is listed for the items that a query selects.
+func selected[T any](route string, query url.Values, text func(T) (value, description string)) source {
 	return func(ctx context.Context, c *api) []cobra.Completion {
-		return described(list[T](ctx, c, route, nil, mostCompletions), text)
+		return described(list[T](ctx, c, route, query, mostCompletions), text)
 	}
+}
+
+// actionIDs is the source of the ids of those actions that a query selects.
+func actionIDs(query url.Values) source {
+	return selected(routeActions, query, func(e schemas.ActionEntry) (string, string) { return e.ID, entryCall(e) + " " + string(e.Status) })
 }
 
 // arguments are the sources of a command's arguments, by its path below weir. The last one is also
 // for the arguments after it, if the command takes several.
 func arguments() map[string][]source {
-	actions := listed(routeActions, func(e schemas.ActionEntry) (string, string) { return e.ID, entryCall(e) + " " + string(e.Status) })
-	dead := listed(routeDead, func(d schemas.DeadLetterView) (string, string) { return d.ActionID, string(d.Code) })
-	sequences := listed(routeDead, func(d schemas.DeadLetterView) (string, string) { return strconv.FormatUint(d.Seq, 10), string(d.Code) })
+	actions := actionIDs(nil)
+	dead := listed(routeDead, func(d schemas.DeadLetterView) (string, string) {
+		return d.ActionID, letterCall(d) + " " + string(d.Code)
+	})
+	sequences := listed(routeDead, func(d schemas.DeadLetterView) (string, string) {
+		return strconv.FormatUint(d.Seq, 10), letterCall(d) + " " + string(d.Code)
+	})
 	tokens := listed(routeTokens, func(t schemas.Token) (string, string) { return t.ID, t.Name })
 	states := func(context.Context, *api) []cobra.Completion { return pinWords() }
 	tasks, entries, models := flagSources()["task"], flagSources()["entry"], flagSources()["model"]
 	return map[string][]source{
-		"actions cancel":  {actions},
+		"actions cancel":  {actionIDs(url.Values{"status": {"open"}})},
 		"actions redrive": {dead},
-		"actions resolve": {actions},
+		"actions resolve": {actionIDs(url.Values{"status": {string(schemas.OutcomeUnknown)}, "resolved": {"false"}})},
 		"actions show":    {actions},
 		"chat":            {models},
 		"dead show":       {sequences},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/tmaxmax/go-sse"
 
 	"weir/schemas"
 )
@@ -27,6 +28,8 @@ func TestMistypedWordsGetTheNearest(t *testing.T) {
 		"pin opne github":               "did you mean open?",
 		"tail evidnce":                  "did you mean evidence?",
 		"schema opnapi":                 "did you mean openapi?",
+		"completion bsh":                "did you mean bash?",
+		"actions ls --method get":       `there is no "get"; did you mean GET?`,
 		"tasks frobnicate":              "`weir tasks --help` lists them",
 		"budgets lx":                    "did you mean ls?",
 		"dead redrive 17":               "use `weir actions redrive ID…`",
@@ -84,14 +87,14 @@ func TestCompletion(t *testing.T) {
 		"/v1/policy":       schemas.PolicyView{Entries: []schemas.EntryView{{Name: "github"}, {Name: "agent:T"}}},
 		"/v1/models":       schemas.ModelList{Data: []schemas.ModelView{{ID: "openai/gpt"}}},
 		"/v1/budgets":      schemas.Page[schemas.BudgetView]{Items: []schemas.BudgetView{{Budget: "daily"}}},
-		"/v1/dead-letters": schemas.Page[schemas.DeadLetterView]{Items: []schemas.DeadLetterView{{Seq: 17, ActionID: "a-9", Code: "POISON"}}},
+		"/v1/dead-letters": schemas.Page[schemas.DeadLetterView]{Items: []schemas.DeadLetterView{{Seq: 17, ActionID: "a-9", Code: "POISON", Kind: "run", Agent: "FETCH"}}},
 	}
 	run := desk(t, func(r *http.Request) any { return answers[r.URL.Path] })
 	for line, want := range map[string]string{
 		"actions show ":               "a-1\thttp failed",
 		"actions cancel a-0 ":         "a-1\thttp failed",
-		"actions redrive ":            "a-9\tPOISON",
-		"dead show ":                  "17\tPOISON",
+		"actions redrive ":            "a-9\trun FETCH POISON",
+		"dead show ":                  "17\trun FETCH POISON",
 		"tasks follow ":               "t-1\tRunning: Fix\\u0009the \\u001b[31mtotals",
 		"task show ":                  "t-1\t",
 		"tokens revoke ":              "k-1\tci",
@@ -227,5 +230,13 @@ func TestColours(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, printOutcome(printer{to: &b, colour: true}, "denied: DENY\x1b_HOST\n"))
 	require.Equal(t, "\x1b[31mdenied\x1b[0m: DENY\\u001b_HOST\n", b.String())
+
+	b.Reset()
+	c := &api{Streams: Streams{Out: printer{to: &b, colour: true}, Err: printer{to: &b, colour: true}}}
+	c.sayOutcome(ExitUnknown, "weir:", " m\x1b")
+	require.NoError(t, c.showEvent(sse.Event{LastEventID: "1", Type: "evidence", Data: `{"code":"DENY_HOST","time":"t"}`}))
+	require.NoError(t, c.showEvent(sse.Event{LastEventID: "2", Type: "settled", Data: `{"settled":{"outcome":"succeeded"}}`}))
+	require.Equal(t, "\x1b[33mweir:\x1b[0m m\\u001b\n1        \x1b[31mevidence  \x1b[0m  t  DENY_HOST\n"+
+		"2        \x1b[32msettled   \x1b[0m  {\"outcome\":\"succeeded\"}\n", b.String())
 	require.False(t, (&Env{}).printer(&b).colour, "a pipe has no colours")
 }

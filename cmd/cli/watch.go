@@ -26,6 +26,8 @@ func newTail(env *Env) *cobra.Command {
 	return (&clientFlags{words: true}).command(env, &cobra.Command{
 		Use:   "tail actions [ID] | evidence | dead",
 		Short: "Follow actions, evidence or dead letters as they come",
+		Long: `Follow actions, evidence or dead letters as they come. The numbers of events and of evidence
+only grow. A gap between two of them, such as after a crash, means nothing.`,
 		Example: `  weir tail actions                     # each action, as it is accepted and as it goes on
   weir tail actions 01890a5d-…          # one action, from its beginning to its end
   weir tail evidence --json | jq .payload`,
@@ -58,28 +60,47 @@ func (c *api) showEvent(e sse.Event) error {
 	if err := json.Unmarshal([]byte(e.Data), &doc); err != nil {
 		return fmt.Errorf("the stream holds something that is not JSON: %w", err)
 	}
-	words := []string{fmt.Sprintf("%-8s %-10s", e.LastEventID, e.Type)}
-	for _, key := range []string{"time", "action_id", "kind", "entry", "code", "reason"} {
+	text := func(key string) string {
 		v, _ := doc[key].(string)
-		words = append(words, v)
+		return v
+	}
+	cells := []any{fmt.Sprintf("%-7s", e.LastEventID), tinted{fmt.Sprintf("%-10s", e.Type), eventOutcome(e.Type, text("code"), doc["settled"])}}
+	for _, key := range []string{"time", "action_id", "kind", "entry", "code", "reason"} {
+		cells = append(cells, text(key))
 	}
 	payload, err := json.Marshal(doc["payload"])
 	if err != nil {
 		return err
 	}
-	words = append(words, cut(evidenceText(payload), 160))
+	cells = append(cells, cut(evidenceText(payload), 160))
 	for _, key := range []string{e.Type, "data"} {
 		if nested, ok := doc[key].(map[string]any); ok {
 			brief, err := json.Marshal(nested)
 			if err != nil {
 				return err
 			}
-			words = append(words, cut(string(brief), 160))
+			cells = append(cells, cut(string(brief), 160))
 			break
 		}
 	}
-	_, err = fmt.Fprintln(c.Out, oneLine(joined("  ", words...)))
-	return err
+	return printCells(c.Out, "  ", filled(cells))
+}
+
+// eventOutcome is the outcome in whose colour a line of an event is: of its end, or what its code says.
+func eventOutcome(kind, code string, settled any) string {
+	end, _ := settled.(map[string]any)
+	if outcome, ok := end["outcome"].(string); ok {
+		return outcome
+	}
+	if code != "" {
+		return string(outcomeOfExit(exitOf(schemas.Code(code))))
+	}
+	return kind
+}
+
+// filled are those cells that have a text.
+func filled(cells []any) []any {
+	return slices.DeleteFunc(cells, func(cell any) bool { return fmt.Sprint(cell) == "" })
 }
 
 // cut shortens a text to n characters.
@@ -134,7 +155,7 @@ func (c *api) watchActions(ctx context.Context) error {
 		since = oldest
 		for _, e := range slices.Backward(changed) { // the list is newest first
 			shown[e.ID] = e.Status
-			if err := c.print(e, nil, "%s", oneLine(tailLine(e))); err != nil {
+			if err := c.printLine(e, "  ", tailCells(e)); err != nil {
 				return err
 			}
 		}
@@ -176,10 +197,8 @@ func (c *api) watchDead(ctx context.Context) error {
 	last := uint64(0)
 	return watch(ctx, func(ctx context.Context) error {
 		for d, err := range c.deadLetters(ctx, last) {
-			if err == nil && c.asJSON {
-				err = PrintDocument(c.Out, d)
-			} else if err == nil {
-				printRow(c.Out, letterRow(d)...)
+			if err == nil {
+				err = c.printLine(d, "\t", letterRow(d))
 			}
 			if err != nil {
 				return err

@@ -42,7 +42,7 @@ func deadLetter(rec schemas.Record) (json.RawMessage, error) {
 		return nil, err
 	}
 	return ledger.Encode(schemas.DeadLetterView{
-		Seq: rec.Seq, Time: d.Time, Kind: d.Kind, ActionID: d.ActionID,
+		Seq: rec.Seq, Time: d.Time, Kind: d.Kind, ActionID: d.ActionID, Called: d.Called, Agent: d.Agent,
 		Code: d.Code, Reason: d.Reason, ActionURL: stream.ActionURL(d.ActionID),
 	})
 }

@@ -120,15 +120,20 @@ func readAccepted(ref schemas.Ref, rec schemas.Record, part int) action {
 	return a
 }
 
+// longestCalled is the number of bytes of a part of a call that a list shows, whatever the log has.
+const longestCalled = 512
+
 // readCalled is the call of an accepted event: the one beside a payload that is stored as a
 // blob, or the one in the payload.
 func readCalled(doc schemas.Action, beside gjson.Result, payload string) schemas.Called {
 	if c := ledger.CalledIn(doc, payload); doc.Sensitive || c != (schemas.Called{}) {
 		return c
 	}
-	return schemas.Called{
-		Method: beside.Get("method").Str, Host: beside.Get("host").Str, Path: beside.Get("path").Str, Calls: int(beside.Get("calls").Int()),
+	text := func(name string) string {
+		v := beside.Get(name).Str
+		return v[:min(len(v), longestCalled)]
 	}
+	return schemas.Called{Method: text("method"), Host: text("host"), Path: text("path"), Calls: int(beside.Get("calls").Int())}
 }
 
 // settle ends an action. What its last event does not say stays as earlier events said it.

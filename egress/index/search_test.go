@@ -222,7 +222,7 @@ func TestAgentOfATask(t *testing.T) {
 	require.Equal(t, []string{"task-1"}, s.ids("agent=coder-2"))
 }
 
-// TestLongPath: the path of a list has an end.
+// TestLongPath: the path of a list has an end, and so has each part of a call that stands beside its payload.
 func TestLongPath(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -233,6 +233,12 @@ func TestLongPath(t *testing.T) {
 	require.NoError(t, err)
 	path := s.page("acme", "").Items[0].Path
 	require.Equal(t, "/"+strings.Repeat("%C3%A9", 85)+"%", path)
+	_, _, err = s.led.Claim(t.Context(), schemas.Action{
+		ID: "b", Tenant: "acme", Kind: schemas.KindHTTP, IDSource: schemas.IDRequest, Fingerprint: "f", AcceptedAt: time.Now(),
+		Called: schemas.Called{Method: "GET", Host: strings.Repeat("h", 5000), Path: "/"}, Payload: []byte(`{}`),
+	})
+	require.NoError(t, err)
+	require.Len(t, s.page("acme", "").Items[0].Host, 512)
 }
 
 // TestResolved: the index holds what a person found of an unknown outcome, in whichever batch it is

@@ -276,7 +276,8 @@ func (s *Result) finish(barrier error) {
 		s.Replayed = true
 	case s.joins:
 	default:
-		s.Err = fault.New(schemas.InFlight, "the first request with this Idempotency-Key is still being worked on; ask for its result under Location, or repeat the request later")
+		s.Err = fault.New(schemas.InFlight, "the first request with this Idempotency-Key has not ended yet, and this answer is not final; "+
+			"wait for Retry-After and repeat the same request, or read its result under Location")
 	}
 }
 

@@ -130,7 +130,7 @@ func Translate(body []byte, p Policy, c Checker) (Request, error) {
 	req.Decision, req.Class = p.Evaluate(req.Call)
 	switch code := req.Decision.Code; {
 	case unreadable(code, req.Call.URL):
-		return Request{}, badURL(req.Decision)
+		return Request{}, badURL(req.Decision, req.Call.URL)
 	case err != nil && (req.Decision.Allowed || code == schemas.DenyHeader || code == schemas.DenyBody):
 		return Request{}, err
 	default:

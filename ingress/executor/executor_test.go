@@ -185,6 +185,20 @@ func TestUnderARealPolicy(t *testing.T) {
 	}
 }
 
+// TestAForeignParameterIsNamed to the caller, with the entry that does not take it.
+func TestAForeignParameterIsNamed(t *testing.T) {
+	t.Parallel()
+	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{{
+		Name: "sec", URLPrefix: "http://h.example/", Methods: []string{"GET"}, Headers: map[string]string{"X-Key": "${secret:KEY}"},
+	}}})
+	require.NoError(t, err)
+	_, err = executor.Translate([]byte(`{"method":"GET","url":"http://h.example/x?b=1&a%1b=2","allowlist_key":"sec"}`), compiled{Policy: p}, checker())
+	var e *executor.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, schemas.DenyURLInvalid, e.Code)
+	require.Contains(t, e.Message, "name it in caller_params of the entry (entry sec, parameters of the query: a\ufffd,b)")
+}
+
 func TestWhatCouldNotBeReadIsNeverPermitted(t *testing.T) {
 	t.Parallel()
 	req, err := executor.Translate([]byte(`{"method":"POST","url":"http://evil.example/x","headers":{"X-A":5},"body":{"a":1}}`), policyDouble{}, checker())

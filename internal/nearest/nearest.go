@@ -4,15 +4,17 @@ package nearest
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/agnivade/levenshtein"
 )
 
-// Name returns the name that one or two mistyped letters turn into word, or an empty text.
+// Name returns the name that one or two mistyped letters turn into word, whatever their case, or an empty text.
 func Name(word string, names []string) string {
 	best, distance := "", 3
+	word = strings.ToLower(word[:min(len(word), 64)])
 	for _, name := range slices.Sorted(slices.Values(names)) {
-		if d := levenshtein.ComputeDistance(word[:min(len(word), 64)], name); d < min(distance, len(name)) {
+		if d := levenshtein.ComputeDistance(word, strings.ToLower(name)); d < min(distance, len(name)) {
 			best, distance = name, d
 		}
 	}

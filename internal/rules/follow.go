@@ -33,7 +33,8 @@ type loadedSet struct {
 	opened   atomic.Pointer[Snapshot] // the snapshot, if this node has written it
 }
 
-// load takes over a record. A set that cannot be read is logged once.
+// load takes over a record. A set that cannot be read is logged once: as soon as it is known, or, for a rule that
+// does not compile, when it is first asked for.
 func (k *Keeper) load(tenant string, r schemas.Record, opened *Snapshot) *loadedSet {
 	h := &loadedSet{revision: r.Seq, digest: sha256.Sum256(r.Data), stored: len(r.Data) > 0, replaced: make(chan struct{})}
 	h.opened.Store(opened)
@@ -85,6 +86,9 @@ func (k *Keeper) learn(tenant string, r schemas.Record, was *loadedSet, opened *
 			k.cfg.Logger.Warn("rule set deleted", "component", "rules", "tenant", tenant, "seq", r.Seq)
 		}
 		close(old.replaced)
+	}
+	if _, _, err := decode(tenant, r.Data); err != nil && h.stored && opened == nil {
+		_, _ = h.snapshot() // it logs why
 	}
 	k.cfg.Changed(tenant)
 	if back { // and so may those of other tenants be

@@ -6,7 +6,6 @@ package secrets
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 
@@ -15,6 +14,17 @@ import (
 
 // ErrMissing is behind the error for a secret that no source has.
 var ErrMissing = errors.New("no source has it")
+
+// NameError is why a secret cannot be read. Its text has the secret's name, and neither a value nor a path.
+type NameError struct {
+	Name  string
+	Cause error
+}
+
+func (e *NameError) Error() string { return "secret " + e.Name + ": " + e.Cause.Error() }
+
+// Unwrap returns the cause.
+func (e *NameError) Unwrap() error { return e.Cause }
 
 // EnvPrefix and a name make the environment variable that holds a secret.
 const EnvPrefix = "WEIR_SECRET_"
@@ -77,7 +87,7 @@ func (s *Store) Check() error {
 // Resolve fills a template's placeholders. used holds the secrets that went
 // into it, each once and followed by the last values it had before this one:
 // what must be scrubbed from whatever comes back. A secret that is missing or
-// empty is an error that gives its name.
+// empty is a *NameError.
 func (s *Store) Resolve(template string) (value Value, used []Value, err error) {
 	pieces, err := placeholder.Parse(template)
 	if err != nil {
@@ -93,7 +103,7 @@ func (s *Store) Resolve(template string) (value Value, used []Value, err error) 
 		text, ok := known[p.Name]
 		if !ok {
 			if text, err = s.lookup(p.Name); err != nil {
-				return Value{}, nil, fmt.Errorf("secret %s: %w", p.Name, err)
+				return Value{}, nil, &NameError{p.Name, err}
 			}
 			known[p.Name] = text
 			used = append(used, s.former.use(p.Name, text)...)

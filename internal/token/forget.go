@@ -33,18 +33,23 @@ func past(t schemas.Token, now time.Time) bool {
 // shown reports whether a token can be seen at all.
 func (h *held) shown(now time.Time) bool { return !h.gone && !h.session && !past(h.token, now) }
 
-// tidy drops what is past, now and then.
+// tidy drops what is past, now and then, and stores when tokens were last used.
 func (k *Keeper) tidy(ctx context.Context) {
-	tick := time.NewTicker(tidyEvery)
+	tick := time.NewTicker(usedEvery)
 	defer tick.Stop()
-	for {
-		if err := k.forget(ctx); err != nil && ctx.Err() == nil {
-			k.cfg.Logger.WarnContext(ctx, "ended tokens not dropped", "component", "token")
+	for n := 0; ; n++ {
+		if n%int(tidyEvery/usedEvery) == 0 {
+			if err := k.forget(ctx); err != nil && ctx.Err() == nil {
+				k.cfg.Logger.WarnContext(ctx, "ended tokens not dropped", "component", "token")
+			}
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
+		}
+		if !k.cfg.Reads {
+			k.storeUses(ctx)
 		}
 	}
 }

@@ -29,7 +29,9 @@ func (k *Keeper) List(tenant, cursor string, limit int) (schemas.Page[schemas.To
 	k.mu.RLock()
 	for _, h := range k.held {
 		if h.shown(now) && h.token.Tenant == tenant && (cursor == "" || after.compare(positionOf(h.token)) < 0) {
-			page.Items = append(page.Items, h.token)
+			t := h.token
+			t.LastUsedAt = h.lastUsed()
+			page.Items = append(page.Items, t)
 		}
 	}
 	k.mu.RUnlock()

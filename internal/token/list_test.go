@@ -76,3 +76,49 @@ func FuzzCursor(f *testing.F) {
 		}
 	})
 }
+
+// TestLastUse is known on every node within minutes, costs a write at most every five, and never undoes a revocation.
+func TestLastUse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := bucket.New()
+		cfg := slow()
+		here := node(t, s, cfg)
+		cfg.Reads = true
+		there := node(t, s, cfg)
+		used, idle := here.make(t, schemas.TokenRequest{}), here.make(t, schemas.TokenRequest{})
+		last := func(k *Keeper, id string) time.Time {
+			for _, one := range k.list(t, schemas.Operator) {
+				if one.ID == id {
+					return one.LastUsedAt
+				}
+			}
+			return time.Time{}
+		}
+		puts := s.Puts
+		pass(time.Minute)
+		begun := time.Now().UTC().Truncate(time.Second)
+		for range 20 {
+			here.verifies(t, used.Secret)
+		}
+		require.Equal(t, begun, last(here, used.ID), "this node knows at once")
+		require.Zero(t, last(there, used.ID))
+		pass(usedEvery)
+		require.Equal(t, begun, last(there, used.ID))
+		require.Equal(t, puts+1, s.Puts)
+		require.Zero(t, last(here, idle.ID))
+		there.verifies(t, used.Secret)
+		pass(3 * usedEvery)
+		require.Equal(t, puts+1, s.Puts, "nothing new here, and the other node only reads")
+
+		s.Hook(func() (error, bool) { // another node revokes it between the look and the write
+			s.Hook(nil)
+			there.revoke(t, used.ID)
+			return nil, true
+		})
+		here.verifies(t, used.Secret)
+		pass(usedEvery)
+		here.refuses(t, schemas.Unauthorized, used.Secret)
+		there.refuses(t, schemas.Unauthorized, used.Secret)
+	})
+}

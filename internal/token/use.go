@@ -3,6 +3,7 @@ package token
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -14,6 +15,7 @@ import (
 // use is what a token is used for on this node.
 type use struct {
 	limiter *rate.Limiter
+	last    atomic.Int64 // when it was last used, in nanoseconds
 
 	mu      sync.Mutex
 	streams int
@@ -43,7 +45,48 @@ func (u *use) take(now time.Time) time.Duration {
 	if wait > 0 {
 		r.CancelAt(now)
 	}
+	if at := now.UnixNano(); at-u.last.Load() >= int64(time.Second) {
+		u.last.Store(at)
+	}
 	return wait
+}
+
+// usedEvery is by how much the stored time of a token's last use may be late.
+const usedEvery = 5 * time.Minute
+
+// lastUsed is when a token was last used, as far as this node knows.
+func (h *held) lastUsed() time.Time {
+	at := time.Unix(0, h.use.last.Load()).UTC().Truncate(time.Second)
+	if at.Before(h.token.LastUsedAt) || at.Unix() == 0 {
+		return h.token.LastUsedAt
+	}
+	return at
+}
+
+// storeUses stores when tokens were last used, where the stored time is late. What cannot be stored, or was
+// changed meanwhile, is stored the next time.
+func (k *Keeper) storeUses(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	now, news := time.Now(), []*held{}
+	k.mu.RLock()
+	for _, h := range k.held {
+		if at := h.lastUsed(); h.valid(false, now) && at.Sub(h.token.LastUsedAt) >= usedEvery {
+			next := &held{token: h.token, hash: h.hash, revision: h.revision}
+			next.token.LastUsedAt = at
+			news = append(news, next)
+		}
+	}
+	k.mu.RUnlock()
+	for _, h := range news {
+		data, err := encode(h)
+		if err == nil {
+			h.revision, err = k.store.Put(ctx, h.token.ID, data, h.revision)
+		}
+		if err == nil {
+			k.keep(h.token.ID, h)
+		}
+	}
 }
 
 // Stream lets the sender of these Authorization headers hold one more event stream open, until it

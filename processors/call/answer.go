@@ -110,7 +110,11 @@ func Describe(t ledger.Attempt) string {
 		return ""
 	}
 	if code == schemas.SecretUnavailable {
-		return fmt.Sprintf("a secret that the entry %q adds could not be read; nothing was sent", t.LastWord().Entry)
+		secret := "a secret"
+		if t.Result.Secret != "" {
+			secret = "the secret " + t.Result.Secret
+		}
+		return fmt.Sprintf("%s that the entry %q adds could not be read, and nothing was sent; ask the operator to provide it", secret, t.LastWord().Entry)
 	}
 	return cmp.Or(map[schemas.Code]string{
 		schemas.UpstreamDNS:             "the target's name could not be resolved",

@@ -19,6 +19,7 @@ import (
 	"weir/internal/limits/destination"
 	"weir/internal/policy"
 	"weir/internal/retry"
+	"weir/internal/secrets"
 	"weir/processors/guard"
 	"weir/schemas"
 )
@@ -214,6 +215,9 @@ func (c *Caller) finish(ctx context.Context, t *Task, e *started, reply Reply, c
 		}
 	case errors.As(callErr, &failed):
 		res.Code, res.Sent, res.Status, res.NoMemory = failed.Code, failed.Sent, failed.Status, failed.NoMemory
+		if unread, ok := errors.AsType[*secrets.NameError](callErr); ok {
+			res.Secret = unread.Name
+		}
 	default:
 		// An adapter that breaks its contract is taken at its worst.
 		failed = &fault.Call{Code: schemas.UpstreamProtocol, Sent: !e.undeclared, Cause: callErr}

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			code = 99
 		}
-		os.Exit(code)
+		syscall.Exit(code) // with -cover, os.Exit would write a warning into the output of the command
 	}
 	goleak.VerifyTestMain(m)
 }

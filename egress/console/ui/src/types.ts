@@ -182,7 +182,7 @@ export interface Evidence {
   traffic?: Traffic;
 }
 
-export interface DeadLetter {
+export interface DeadLetter extends Called {
   seq: number;
   time: string;
   kind: string;

@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { all, post, Refusal } from "../api";
+import { CallLink } from "../call";
 import { useCall, useReading } from "../live";
-import { link } from "../route";
 import type { DeadLetter } from "../types";
 import { Badge, Dialog, Empty, Failure, Field, Head, LiveMark, Loading, Select, Time } from "../ui";
 import { kinds } from "../vocabulary";
@@ -66,9 +66,7 @@ export function Dead() {
                     <Badge word={l.code} as="bad" /> {l.reason}
                   </td>
                   <td class="wide">
-                    <a class="mono id" href={link("actions", l.action_id)}>
-                      {l.action_id}
-                    </a>
+                    <CallLink a={{ ...l, id: l.action_id }} to="actions" />
                   </td>
                   <td>{l.kind}</td>
                   <td class="num">
