@@ -117,6 +117,7 @@ func TestTasks(t *testing.T) {
 	require.Zero(t, r.Code, r.Err)
 	one.css(`section:has(#h-pushes) li:has-text("succeeded") >> text=` + head[:10])
 	one.css(`section:has(#h-log) .event.pushed a`)
+	one.css(`section:has(#h-diff) details:has-text("shed.txt") .add:has-text("+red")`)
 	n.up.Handle("/paint", upstream.Respond(http.StatusOK, `{"colour":"red"}`))
 	n.up.Handle("/none", upstream.Respond(http.StatusNotFound, `{}`))
 	for _, path := range []string{"/paint", "/none"} {
