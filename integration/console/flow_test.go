@@ -58,7 +58,7 @@ func TestFlow(t *testing.T) {
 	p.stage("Ingress", "in 15 min", "4")
 	p.stage("Log", "waiting", "1")
 	p.stage("Workers", "running", "1")
-	p.css(`section:has(#h-kind) tr:has(a[href="#/actions?kind=http"])`)
+	p.css(`section:has(#h-kind) tr:has(a[href="#/actions?kind=http&since=15m"])`)
 	p.css(`section:has(#h-entry) td:has-text("1 succeeded")`)
 	close(release)
 	p.ended("succeeded", 2)

@@ -128,7 +128,7 @@ func TestTasks(t *testing.T) {
 	status, text, _ := n.ask(leased.Token, http.MethodPost, schemas.RouteAgentOutput, `{"text":"first <coat>\n"}`)
 	require.Less(t, status, 300, text)
 	one.css(`section:has(#h-log) .event.output >> text=first <coat>`)
-	one.css(`section:has(#h-use) .facts div:has-text("HTTP calls") dd:text-is("2")`)
+	one.css(`section:has(#h-use) .facts div:has-text("HTTP calls") dd a:text-is("2")`)
 	require.NotZero(t, git("push", "-q", "origin", "HEAD:main").Code)
 	one.css(`section:has(#h-pushes) li:has-text("denied") >> text=on main`)
 	one.css(`section:has(#h-pushes) li:has-text("denied") >> text=` + string(schemas.GitRefDenied))
