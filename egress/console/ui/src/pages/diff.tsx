@@ -8,6 +8,7 @@ import { Failure, Loading } from "../ui";
 
 interface File {
   name: string;
+  head: number; // lines before the first change
   lines: string[];
   added: number;
   removed: number;
@@ -23,10 +24,12 @@ function files(diff: string): { files: File[]; cut: string } {
     cut: cut.trim(),
     files: of.map((part) => {
       const lines = part.replace(/\n$/, "").split("\n");
-      const changes = lines.slice(Math.max(lines.findIndex((l) => l.startsWith("@@")), 0));
+      const hunk = lines.findIndex((l) => l.startsWith("@@"));
+      const head = hunk < 0 ? lines.length : hunk; // a binary file has no lines
+      const changes = lines.slice(head);
       const many = (sign: string) => changes.filter((l) => l.startsWith(sign)).length;
       const name = /^(?:\+\+\+ b\/|--- a\/|rename to )(.*)$/m.exec(lines.filter((l) => l !== "+++ /dev/null").reverse().join("\n"))?.[1];
-      return { name: name ?? lines[0]!.replace(/^diff --git a\/.* b\//, ""), lines, added: many("+"), removed: many("-") };
+      return { name: name ?? lines[0]!.replace(/^diff --git a\/.* b\//, ""), head, lines, added: many("+"), removed: many("-") };
     }),
   };
 }
@@ -59,7 +62,7 @@ function Changed({ f, open }: { f: File; open: boolean }) {
       {on && (
         <pre class="code" tabIndex={0}>
           {f.lines.map((l, n) => (
-            <span key={n} class={/^@@/.test(l) ? "hunk" : l.startsWith("+") ? "add" : l.startsWith("-") ? "del" : ""}>
+            <span key={n} class={n < f.head || l.startsWith("@@") ? "hunk" : l.startsWith("+") ? "add" : l.startsWith("-") ? "del" : ""}>
               {l + "\n"}
             </span>
           ))}
