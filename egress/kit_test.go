@@ -111,6 +111,7 @@ type config struct {
 	Rules       rules.Store
 	Repos       tasks.Catalog
 	PublicURL   func() string
+	Diff        func(ctx context.Context, repo schemas.Repo, base, head string, most int) (diff []byte, cut bool, err error)
 	Models      func() *models.Set
 	Lists       func(up schemas.ModelUpstream) []schemas.ListedModel
 	Budgets     chat.Budgets
@@ -160,7 +161,7 @@ func (e *server) RecordRules(w http.ResponseWriter, r *http.Request, tenant, pri
 // surfaces are those that are configured, and make the room of a server.
 func surfaces(s *egress.Server, cfg config) (*server, []egress.Surface) {
 	e := &server{Server: s, slots: tasks.NewSlots(s, cfg.TaskStreams), rules: rules.NewAnswerer(s, cfg.Rules)}
-	e.Answerer = tasks.NewAnswerer(s, tasks.Config{Repos: cfg.Repos, Index: cfg.Index, PublicURL: cfg.PublicURL, Partitions: layout.Partitions})
+	e.Answerer = tasks.NewAnswerer(s, tasks.Config{Repos: cfg.Repos, Index: cfg.Index, PublicURL: cfg.PublicURL, Diff: cfg.Diff, Partitions: layout.Partitions})
 	e.chat = chat.NewAnswerer(s, chat.Config{Models: cfg.Models, Lists: cfg.Lists, Budgets: cfg.Budgets, Watch: e.slots.Watch, Hold: cfg.ChatHold})
 	all := []egress.Surface{
 		s.Records(), s.Lists(cfg.Index), executor.Surface(), passthrough.Surface(s), plans.Surface(), runs.Surface(), e.rules.Surface(),

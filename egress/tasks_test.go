@@ -167,6 +167,57 @@ func TestOneTask(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, build(t).get("/v1/tasks/t-1").Code, "a node without tasks")
 }
 
+func TestTheDiffOfATask(t *testing.T) {
+	t.Parallel()
+	var cut bool
+	var gone error
+	mode := schemas.RepoHosted
+	h := build(t, tasked, func(c *config) {
+		c.Repos = elsewhere{mode: &mode}
+		c.Diff = func(_ context.Context, repo schemas.Repo, base, head string, most int) ([]byte, bool, error) {
+			require.Equal(t, []any{"disk-shop", 1 << 20}, []any{repo.ID, most})
+			return []byte("-" + base + "\n+" + head + "\n"), cut, gone
+		}
+	})
+	says := func(status int, text string) *httptest.ResponseRecorder {
+		t.Helper()
+		w := h.get("/v1/tasks/t-1/diff")
+		require.Equal(t, status, w.Code, w.Body.String())
+		require.Contains(t, w.Body.String(), text)
+		return w
+	}
+	st := h.task("t-1", "d")
+	h.opened(st)
+	says(http.StatusNotFound, "pushed nothing yet")
+	h.status(st, schemas.TaskEvent{What: schemas.TaskPushed, Status: "Running", Head: "c1", Push: "p-1"})
+	w := says(http.StatusOK, "-b0\n+c1\n")
+	require.Equal(t, "text/x-diff; charset=utf-8", w.Header().Get("Content-Type"))
+	require.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
+	require.NotContains(t, w.Body.String(), "cut")
+	cut = true
+	says(http.StatusOK, "+c1\n\nThe diff is cut here, after 8 bytes. In a clone, git diff b0 c1 shows the rest.\n")
+	gone = fault.ErrNotFound
+	says(http.StatusNotFound, "any more")
+	gone = fault.ErrUnavailable
+	says(http.StatusServiceUnavailable, "")
+	mode = schemas.RepoProxy
+	says(http.StatusNotFound, "at its upstream")
+	require.Equal(t, http.StatusNotFound, h.ask(http.MethodGet, "/v1/tasks/t-1/diff", "other").Code)
+	require.Equal(t, http.StatusForbidden, h.ask(http.MethodGet, "/v1/tasks/t-1/diff", "poor").Code)
+}
+
+// elsewhere is the stock, with its repositories on disk or upstream.
+type elsewhere struct {
+	stock
+	mode *schemas.RepoMode
+}
+
+func (e elsewhere) Get(ctx context.Context, tenant, name string) (schemas.Repo, error) {
+	r, err := e.stock.Get(ctx, tenant, name)
+	r.Mode = *e.mode
+	return r, err
+}
+
 func TestTheListOfTasks(t *testing.T) {
 	t.Parallel()
 	h := build(t, tasked)

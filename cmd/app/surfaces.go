@@ -201,7 +201,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	}})
 
 	people := outtasks.NewAnswerer(out, outtasks.Config{
-		Repos: r.table, Index: a.index, PublicURL: a.baseURL, Partitions: a.cfg.Log.Partitions,
+		Repos: r.table, Index: a.index, PublicURL: a.baseURL, Partitions: a.cfg.Log.Partitions, Diff: outgit.NewHosted(r.program).Diff,
 	})
 	all.add(intasks.Surfaces(in, intasks.SurfaceConfig{
 		Tasks: a.taskService, Control: control, Policy: a.callerPolicy, Repos: r.table, Branches: a.branchExists, Hosts: a.hosts,

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tmaxmax/go-sse"
 
+	"weir/client"
 	"weir/schemas"
 )
 
@@ -193,6 +196,23 @@ is kept. The runner has the complete file. With --json, print the pieces.`,
 				return err
 			}
 		}
+	})
+}
+
+func newTaskDiff(env *Env) *cobra.Command {
+	return remote(env, &cobra.Command{
+		Use: "diff ID", Short: "Print what a task has pushed, as a diff", Example: "  weir tasks diff 01890a5d-…", Args: Exactly(1, "the id of a task"),
+	}, func(ctx context.Context, c *api, args []string) error {
+		resp, err := c.Do(ctx, http.MethodGet, within(schemas.RouteTasks, args[0], "/diff"), nil, nil)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return client.ErrorOf(resp)
+		}
+		_, err = io.Copy(c.Out, resp.Body)
+		return err
 	})
 }
 

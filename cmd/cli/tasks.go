@@ -31,7 +31,7 @@ Writing needs a token with the scope tasks:write, reading that one or actions:re
   weir tasks answer 01890a5d-… 'Round half to even'
   weir tasks show 01890a5d-… --json | jq .head`,
 		},
-		newTaskCreate(env), newTaskList(env), newTaskShow(env), newTaskFollow(env), newTaskLogs(env), newTaskAnswer(env), newTaskCancel(env), newTaskToken(env), newSubtoken(env),
+		newTaskCreate(env), newTaskList(env), newTaskShow(env), newTaskFollow(env), newTaskLogs(env), newTaskDiff(env), newTaskAnswer(env), newTaskCancel(env), newTaskToken(env), newSubtoken(env),
 	)
 }
 

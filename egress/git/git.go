@@ -269,6 +269,7 @@ func handler(serve func(w http.ResponseWriter, r *http.Request, named string) er
 type Program interface {
 	Advertise(ctx context.Context, id, service string, protocol int, v git.View, w io.Writer) error
 	UploadPack(ctx context.Context, id string, f gitwire.Fetch, v git.View, w io.Writer) error
+	Diff(ctx context.Context, id, tenant, base, head string, most int) (diff []byte, cut bool, err error)
 }
 
 // Hosted is the Source of the repositories on this node's disk.
@@ -285,6 +286,16 @@ func (h Hosted) Advertise(ctx context.Context, repo schemas.Repo, g task.Grant, 
 // UploadPack has git answer a fetch of what the grant lets be seen.
 func (h Hosted) UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant, f gitwire.Fetch, w io.Writer) error {
 	return public(h.program.UploadPack(ctx, repo.ID, f, view(repo, g), w))
+}
+
+// Diff has git show the difference of two commits, see internal/git. Its errors are public ones, and fault.ErrNotFound
+// for commits that are not there any more.
+func (h Hosted) Diff(ctx context.Context, repo schemas.Repo, base, head string, most int) (diff []byte, cut bool, err error) {
+	diff, cut, err = h.program.Diff(ctx, repo.ID, repo.Tenant, base, head, most)
+	if errors.Is(err, git.ErrNoRef) {
+		err = fault.ErrNotFound
+	}
+	return diff, cut, public(err)
 }
 
 // view is what Grant.Reads allows, in the form that git takes, and the tenant whose turn it is.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -211,6 +212,10 @@ func (p *program) UploadPack(_ context.Context, id string, f gitwire.Fetch, v in
 	return p.err
 }
 
+func (p *program) Diff(_ context.Context, id, tenant, base, head string, most int) (diff []byte, cut bool, err error) {
+	return fmt.Append(nil, id, tenant, base, head, most), true, p.err
+}
+
 func TestHostedShowsWhatTheGrantReads(t *testing.T) {
 	t.Parallel()
 	repo := schemas.Repo{ID: "r-1", DefaultBranch: "main"}
@@ -251,9 +256,13 @@ func TestHostedFails(t *testing.T) {
 		{odd, ""},
 	} {
 		h := git.NewHosted(&program{err: tc.err})
+		diff, cut, failed := h.Diff(t.Context(), schemas.Repo{ID: "r", Tenant: "acme"}, "b0", "c1", 9)
+		require.Equal(t, "racmeb0c19", string(diff))
+		require.True(t, cut)
 		for _, err := range []error{
 			h.Advertise(t.Context(), schemas.Repo{}, task.Grant{}, schemas.GitUploadPack, 2, io.Discard),
 			h.UploadPack(t.Context(), schemas.Repo{}, task.Grant{}, gitwire.Fetch{}, io.Discard),
+			failed,
 		} {
 			require.ErrorIs(t, err, tc.err)
 			public, ok := errors.AsType[*fault.Error](err)
@@ -263,4 +272,6 @@ func TestHostedFails(t *testing.T) {
 			}
 		}
 	}
+	_, _, err := git.NewHosted(&program{err: internal.ErrNoRef}).Diff(t.Context(), schemas.Repo{}, "b0", "c1", 9)
+	require.ErrorIs(t, err, fault.ErrNotFound)
 }

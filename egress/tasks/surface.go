@@ -29,6 +29,10 @@ type Config struct {
 	Repos Catalog
 	// Index names tasks for lists; without one they are not served.
 	Index egress.Index
+	// Diff returns what differs between two commits of a repository on this node's disk, at most `most`
+	// bytes; cut: there is more. Its errors are public ones, or fault.ErrNotFound where the commits are
+	// gone. Required.
+	Diff func(ctx context.Context, repo schemas.Repo, base, head string, most int) (diff []byte, cut bool, err error)
 	// PublicURL is the prefix of complete URLs to this node, without a final slash. Default: none.
 	PublicURL func() string
 	// Partitions are how many the log has.
@@ -62,6 +66,7 @@ func (a Answerer) Surfaces() []egress.Surface {
 			Routes: egress.Routes(
 				shown(schemas.RouteTasks+"/:id", a.show),
 				shown(schemas.RouteTasks+"/:id/events", a.events),
+				shown(schemas.RouteTasks+"/:id/diff", a.diff),
 				shown(schemas.RouteRepos, a.listRepos),
 				shown(schemas.RouteRepos+"/:name", a.showRepo),
 			),

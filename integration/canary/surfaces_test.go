@@ -304,7 +304,7 @@ func (w *world) ends(end string, finish func(held)) {
 	finish(h)
 	w.settled(h.view.ID)
 	h.push("late push", "", nil)
-	for _, path := range []string{schemas.RouteTasks + "/" + h.view.ID, schemas.RouteTasks + "/" + h.view.ID + "/events", "/v1/actions/" + h.view.ID} {
+	for _, path := range []string{schemas.RouteTasks + "/" + h.view.ID, schemas.RouteTasks + "/" + h.view.ID + "/events", schemas.RouteTasks + "/" + h.view.ID + "/diff", "/v1/actions/" + h.view.ID} {
 		w.owner.ask(http.MethodGet, path, "", "Accept", "application/json")
 	}
 	w.owner.saw(h.person)

@@ -16,7 +16,7 @@ import (
 // ended waits until the page says how many ended in a way.
 func (p *page) ended(outcome string, n int) {
 	p.t.Helper()
-	p.css(fmt.Sprintf(`.mix li:has(a[href="#/actions?status=%s"]) b:text-is("%d")`, outcome, n))
+	p.css(fmt.Sprintf(`.mix li:has(a[href^="#/actions?status=%s&"]) b:text-is("%d")`, outcome, n))
 }
 
 // stage waits for a figure of a stage of the pipeline.
@@ -58,7 +58,7 @@ func TestFlow(t *testing.T) {
 	p.stage("Ingress", "in 15 min", "4")
 	p.stage("Log", "waiting", "1")
 	p.stage("Workers", "running", "1")
-	p.css(`section:has(#h-kind) tr:has(a[href="#/actions?kind=http"])`)
+	p.css(`section:has(#h-kind) tr:has(a[href="#/actions?kind=http&since=15m"])`)
 	p.css(`section:has(#h-entry) td:has-text("1 succeeded")`)
 	close(release)
 	p.ended("succeeded", 2)
@@ -96,7 +96,7 @@ func TestFlow(t *testing.T) {
 	n.call("ok-2", http.MethodGet, n.up.URL()+"/ok")
 	p.ended("succeeded", 3)
 
-	p.do(do{"op": "click", "css": `.mix a[href="#/actions?status=denied"]`})
+	p.do(do{"op": "click", "css": `.mix a[href^="#/actions?status=denied"]`})
 	p.seeRole("link", "denied-1")
 	p.do(do{"op": "gone", "role": "link", "name": "ok-1"})
 }
@@ -126,5 +126,53 @@ func TestFlowOfMany(t *testing.T) {
 	p.css(`.stage[aria-label="Log"] time[datetime="2026-01-02T03:04:05Z"]`)
 	p.stage("Log", "waiting", "1+")
 	p.stage("Workers", "running", "–")
+	p.accessible()
+}
+
+// TestEachNumberIsOfItsList: what the first page counts is what its link opens, and a resolved outcome counts no more.
+func TestEachNumberIsOfItsList(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	n.up.Handle("/lost", upstream.ResetBeforeResponse())
+	n.up.Handle("/gone", upstream.Respond(http.StatusNotFound, `{}`))
+	n.shop()
+	for i := range 3 {
+		n.call(fmt.Sprintf("denied-%d", i), http.MethodGet, "http://nowhere.example/")
+	}
+	n.call("failed-1", http.MethodGet, n.up.URL()+"/gone")
+	for i := range 2 {
+		n.call(fmt.Sprintf("lost-%d", i), http.MethodPost, n.up.URL()+"/lost")
+		n.status(fmt.Sprintf("lost-%d", i), "outcome_unknown")
+	}
+	n.inquire(n.file("asks-1", "Ask", `,"pool":"none"`).Token, "Which?")
+	n.file("asks-not", "Do not ask", `,"pool":"none"`)
+	for path, state := range map[string]string{schemas.RouteOperationsPin: `,"state":"closed"`, schemas.RouteOperationsPause: ""} {
+		status, text, _ := n.ask(n.admin, http.MethodPost, path, `{"entry":"up"`+state+`}`)
+		require.Equal(t, http.StatusOK, status, text)
+	}
+	p := n.signIn("p", n.admin, nil)
+	for _, of := range []struct {
+		name, rows string
+		n          int
+	}{
+		{"Outcome unknown, not resolved", "tbody tr", 2},
+		{"Tasks that need input", ".board .task", 1},
+		{"Failed, last 24 h", "tbody tr", 1},
+		{"Denied, last 24 h", "tbody tr", 3},
+		{"Paused or pinned by operators", "section:has(#h-held) tbody tr", 2},
+	} {
+		p.to("#/flow")
+		p.click("link", fmt.Sprintf("%s %d", of.name, of.n))
+		p.css(fmt.Sprintf(`main:has(%[1]s):not(:has(:nth-match(%[1]s, %[2]d)))`, of.rows, of.n+1))
+		p.css(fmt.Sprintf(`:nth-match(%s, %d)`, of.rows, of.n))
+	}
+	p.to("#/actions")
+	p.click("button", "denied 3")
+	p.css(`.chips button[aria-pressed="true"]:text-is("denied 3")`)
+	p.css(`main:has(tbody tr:nth-child(3)):not(:has(tbody tr:nth-child(4)))`)
+	status, text, _ := n.ask(n.admin, http.MethodPost, "/v1/actions/lost-0/resolve", `{"effect":"applied"}`)
+	require.Equal(t, http.StatusOK, status, text)
+	p.to("#/flow")
+	p.seeRole("link", "Outcome unknown, not resolved 1")
 	p.accessible()
 }

@@ -76,7 +76,7 @@ func TestShots(t *testing.T) { //nolint:paralleltest // one page after the other
 	}{{"wide-light", 1280, 860, "light"}, {"wide-dark", 1280, 860, "dark"}, {"phone-light", 390, 800, "light"}, {"phone-dark", 390, 800, "dark"}} {
 		p := n.signIn(form.name, n.admin, do{"viewport": do{"width": form.width, "height": form.height}, "colorScheme": form.colours})
 		for name, at := range map[string][2]string{
-			"flow": {"#/flow", "Flow"}, "actions": {"#/actions", "Actions"}, "action": {"#/actions/retried-1", "Timeline"}, "tasks": {"#/tasks", "Tasks"}, "task": {"#/tasks/totals-1", "Timeline"}, "runs": {"#/runs", "Runs and chats"}, "run": {"#/runs/review-1", "Stream"}, "chat": {"#/runs/" + chat, "Answer"}, "dead": {"#/dead", "Dead letters"}, "rules": {"#/rules", "Rules"}, "policy": {"#/policy", "Policy"}, "evidence": {"#/evidence", "Evidence"}, "denied": {"#/actions/metadata-1", "Decision"},
+			"flow": {"#/flow", "Flow"}, "actions": {"#/actions", "Actions"}, "action": {"#/actions/retried-1", "Timeline"}, "tasks": {"#/tasks", "Tasks"}, "task": {"#/tasks/totals-1", "Timeline"}, "runs": {"#/runs", "Runs and chats"}, "run": {"#/runs/review-1", "Stream"}, "chat": {"#/runs/" + chat, "Answer"}, "dead": {"#/dead", "Dead letters"}, "rules": {"#/rules", "Rules"}, "policy": {"#/policy", "Policy"}, "evidence": {"#/evidence", "Evidence"}, "denied": {"#/actions/mail-1", "Decision"},
 			"operations": {"#/operations", "Operations"}, "budgets": {"#/budgets", "Budgets"}, "tokens": {"#/tokens", "Tokens"}, "nodes": {"#/nodes", "Nodes"},
 		} {
 			p.to(at[0])
@@ -112,7 +112,7 @@ func (n *node) tasks() {
 	n.file("totals-1", "Fix the rounding of totals, with a test\n\nThe sum of an order with 3 items of 0.10 is shown as 0.30000000000000004.", `,"branch":"totals","deadline":"6h","metadata":{"ticket":"SHOP-17"}`)
 	leased := n.lease(pool)
 	dir, git := n.clone(leased.Task, leased.Token)
-	gitkit.Write(n.t, dir, "totals.go", "package totals\n")
+	gitkit.Write(n.t, dir, "totals.go", "package totals\n\n// Round rounds an amount half up, to cents.\nfunc Round(cents float64) int64 {\n\treturn int64(cents + 0.5)\n}\n")
 	require.Zero(n.t, git("push", "-q", "origin", "HEAD").Code)
 	require.NotZero(n.t, git("push", "-q", "origin", "HEAD:main").Code)
 	for _, prompt := range []string{"How are totals rounded?", "Write the test."} {

@@ -117,6 +117,7 @@ func TestTasks(t *testing.T) {
 	require.Zero(t, r.Code, r.Err)
 	one.css(`section:has(#h-pushes) li:has-text("succeeded") >> text=` + head[:10])
 	one.css(`section:has(#h-log) .event.pushed a`)
+	one.css(`section:has(#h-diff) details:has-text("shed.txt") .add:has-text("+red")`)
 	n.up.Handle("/paint", upstream.Respond(http.StatusOK, `{"colour":"red"}`))
 	n.up.Handle("/none", upstream.Respond(http.StatusNotFound, `{}`))
 	for _, path := range []string{"/paint", "/none"} {
@@ -127,7 +128,7 @@ func TestTasks(t *testing.T) {
 	status, text, _ := n.ask(leased.Token, http.MethodPost, schemas.RouteAgentOutput, `{"text":"first <coat>\n"}`)
 	require.Less(t, status, 300, text)
 	one.css(`section:has(#h-log) .event.output >> text=first <coat>`)
-	one.css(`section:has(#h-use) .facts div:has-text("HTTP calls") dd:text-is("2")`)
+	one.css(`section:has(#h-use) .facts div:has-text("HTTP calls") dd a:text-is("2")`)
 	require.NotZero(t, git("push", "-q", "origin", "HEAD:main").Code)
 	one.css(`section:has(#h-pushes) li:has-text("denied") >> text=on main`)
 	one.css(`section:has(#h-pushes) li:has-text("denied") >> text=` + string(schemas.GitRefDenied))

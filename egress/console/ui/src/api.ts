@@ -30,10 +30,9 @@ export function headers(more: Record<string, string> = {}): Record<string, strin
   return { "Weir-Console": "1", Accept: "application/json", ...more };
 }
 
-export async function request<T>(method: string, path: string, body?: unknown, signal?: AbortSignal, more: Record<string, string> = {}): Promise<T> {
-  let answer: Response;
+async function send(method: string, path: string, body?: unknown, signal?: AbortSignal, more: Record<string, string> = {}): Promise<Response> {
   try {
-    answer = await fetch(path, {
+    return await fetch(path, {
       method,
       headers: headers(body === undefined ? more : { "Content-Type": "application/json", ...more }),
       body: body === undefined ? null : JSON.stringify(body),
@@ -46,7 +45,16 @@ export async function request<T>(method: string, path: string, body?: unknown, s
     if (signal?.aborted) throw cause;
     throw new Refusal(0, unreachable, "The node is unreachable. The page retries automatically.");
   }
-  return read<T>(answer);
+}
+
+export async function request<T>(method: string, path: string, body?: unknown, signal?: AbortSignal, more: Record<string, string> = {}): Promise<T> {
+  return read<T>(await send(method, path, body, signal, more));
+}
+
+/** A response that is text. */
+export async function text(path: string, signal?: AbortSignal): Promise<string> {
+  const answer = await send("GET", path, undefined, signal, { Accept: "*/*" });
+  return answer.ok ? answer.text() : read<string>(answer);
 }
 
 export async function read<T>(answer: Response): Promise<T> {

@@ -14,7 +14,16 @@ export const evidenceKinds = [
 ] as const;
 
 /** How a page shows a word of the API. Other words are shown with spaces for underscores. */
-const labels: Record<string, string> = { accepted: "queued", started: "running" };
+const labels: Record<string, string> = {
+  accepted: "queued",
+  started: "running",
+  "15m": "last 15 min",
+  "1h": "last hour",
+  "24h": "last 24 h",
+  "7d": "last 7 d",
+  "30d": "last 30 d",
+  "90d": "last 90 d",
+};
 export const label = (word: string): string => labels[word] ?? word.replaceAll("_", " ");
 
 export const settled = (status: string): boolean => !["accepted", "started", "waiting"].includes(status);

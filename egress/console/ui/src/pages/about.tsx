@@ -9,7 +9,7 @@ import { link } from "../route";
 import type { State } from "../stream";
 import type { Action as View, Evidence, Page } from "../types";
 import { Code, Copy, Dialog, Empty, Failure, LiveMark, millis, Time } from "../ui";
-import { settled } from "../vocabulary";
+import { label, settled } from "../vocabulary";
 import { useMay, Who } from "../who";
 
 /** Reads a path repeatedly until the document is final. */
@@ -44,17 +44,17 @@ export function Missing({ error, again, id, all, what = "action" }: { error: Ref
 /** The state of an action, as rows of Facts. */
 export function standing(a: View): [string, ComponentChildren][] {
   return [
-    ["Kind", a.kind + (a.task_type ? ` · ${a.task_type}` : "")],
+    ["Kind", <a href={link("actions", "", { kind: a.kind })}>{a.kind + (a.task_type ? ` · ${a.task_type}` : "")}</a>],
     ["Class", a.class],
-    ["Caller", a.caller],
-    ["Agent", a.kind !== "run" && a.agent],
+    ["Caller", a.caller && <a href={link("actions", "", { caller: a.caller })}>{a.caller}</a>],
+    ["Agent", a.kind !== "run" && a.agent && <a href={link("actions", "", { agent: a.agent })}>{a.agent}</a>],
     ["HTTP status", a.attempts.findLast((t) => t.status)?.status],
     ["Accepted", <Time at={a.created} />],
     ["Settled", a.settled && <Time at={a.settled} />],
     ["Duration", a.settled && millis(instant(a.settled) - instant(a.created))],
     ["Deadline", (!a.settled || a.status === "expired") && a.deadline && <Time at={a.deadline} />],
     ["Not before", a.not_before && <Time at={a.not_before} />],
-    ["Waiting for", a.waiting && a.waiting.for],
+    ["Waiting for", a.waiting && <>{label(a.waiting.for)} {a.waiting.until && <Time at={a.waiting.until} />}</>],
     ["Code", a.code && <code>{a.code}</code>],
     ["Message", a.message],
   ];

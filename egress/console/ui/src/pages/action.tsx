@@ -35,7 +35,7 @@ export function Action({ id }: { id: string }) {
           <CallTitle a={a} />
         </div>
         <div class="row">
-          {["run", "chat"].includes(a.kind) && <a href={link("runs", a.id)}>Stream</a>}
+          {["run", "chat"].includes(a.kind) && <a href={link("runs", a.id)}>{a.kind === "chat" ? "Answer and cost" : "Stream"}</a>}
           <Live over={over} state={stream.state} />
           <Badge word={a.status} />
         </div>
@@ -44,6 +44,7 @@ export function Action({ id }: { id: string }) {
       <Buttons a={a} again={view.again} />
       <div class="columns">
         <div>
+          {a.decision && !a.decision.allowed && <Decided d={a.decision} id={a.id} />}
           <section class="card" aria-labelledby="h-timeline">
             <h2 id="h-timeline">Timeline</h2>
             <Waterfall events={events} settled={over} />
@@ -78,7 +79,7 @@ export function Action({ id }: { id: string }) {
               ]}
             />
           </section>
-          {a.decision && <Decided d={a.decision} id={a.id} />}
+          {a.decision?.allowed && <Decided d={a.decision} id={a.id} />}
           <Payload a={a} />
           <Records id={a.id} again={over} from={a.created} />
         </div>

@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import type { Route } from "../route";
 import { Empty, Select, Text } from "../ui";
 import { kinds, methods, statuses } from "../vocabulary";
-import { Listed, ListHead, Range, useFilters, useListing } from "./list";
+import { Listed, ListHead, Range, Statuses, useFilters, useListing } from "./list";
 
 const rare = ["method", "host", "http_status", "entry", "agent", "caller", "task", "code", "resolved"] as const;
 const names = ["q", "status", "kind", "since", "until", ...rare] as const;
@@ -19,7 +19,7 @@ export function Actions({ route }: { route: Route }) {
         <div class="filters">
           <Text label="Search" type="search" value={of.q} placeholder="Host, path, agent, caller or id" onChange={set("q")} />
           <Select label="Status" value={of.status} options={["open", ...statuses]} any="any" onChange={set("status")} />
-          <Select label="Kind" value={of.kind} options={kinds} any="any" onChange={set("kind")} />
+          <Select label="Kind" value={of.kind} options={of.kind.includes(",") ? [of.kind, ...kinds] : kinds} any="any" onChange={set("kind")} />
           <Range of={of} put={filters.put} />
         </div>
         <details class="more-filters" open={open}>
@@ -37,6 +37,7 @@ export function Actions({ route }: { route: Route }) {
           </div>
         </details>
       </form>
+      <Statuses filters={of} status={of.status} choose={set("status")} />
       <Listed list={list} to="actions" what="actions" filtered={filters.some} onAll={filters.clear}>
         <Empty title="No actions yet.">
           Send a call: <code>weir exec GET http://localhost:8080/</code>. The list shows it when Weir accepts it.

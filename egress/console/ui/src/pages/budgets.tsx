@@ -27,7 +27,7 @@ export function Budgets() {
         </Empty>
       ) : (
         <table class="rows">
-          <Head of={["Budget", "Requests", "Tokens", "USD", ["Open", "num"], ["Resets", "num"]]} />
+          <Head of={["Budget", "Requests", "Tokens", "USD", ["Running", "num"], ["Resets", "num"]]} />
           <tbody>
             {live.data.map((b) => (
               <tr key={[b.budget, b.token, b.task, b.model].join(" ")}>
@@ -46,7 +46,7 @@ export function Budgets() {
                 <Used name="requests" of={b.requests} />
                 <Used name="tokens" of={b.tokens} />
                 <Used name="usd" of={b.usd} />
-                <td class="num" data-name="open">
+                <td class="num" data-name="running">
                   {b.open}
                 </td>
                 <td class={"num" + (b.resets ? "" : " none")} data-name="resets">

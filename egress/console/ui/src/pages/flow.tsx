@@ -58,7 +58,7 @@ export function Flow({ route }: { route: Route }) {
         !error && <Loading what="figures" />
       ) : (
         <div class={shown === span ? "" : "stale"} aria-busy={shown !== span}>
-          <Pipeline stats={stats} minute={minute.data} page={open.data} span={shown.name} />
+          <Pipeline stats={stats} minute={minute.data} page={open.data} span={shown.name} since={shown.since} />
           {quiet && ever.data?.items.length === 0 ? (
             <First />
           ) : quiet && ever.data ? (
@@ -70,8 +70,8 @@ export function Flow({ route }: { route: Route }) {
           ) : (
             <>
               <Charts stats={stats} />
-              <Groups by="kind" groups={stats.groups ?? []} />
-              <Groups by="entry" groups={byEntry?.step_s === stats.step_s ? (byEntry.groups ?? []) : undefined} />
+              <Groups by="kind" groups={stats.groups ?? []} since={shown.since} />
+              <Groups by="entry" groups={byEntry?.step_s === stats.step_s ? (byEntry.groups ?? []) : undefined} since={shown.since} />
             </>
           )}
         </div>

@@ -7,7 +7,7 @@ import { Shares } from "./pipeline";
 const most = 50; // the response has no more
 
 /** Figures by kind or by entry, largest first. An accepted action has no entry yet. */
-export function Groups({ by, groups }: { by: "kind" | "entry"; groups: StatsGroup[] | undefined }) {
+export function Groups({ by, groups, since }: { by: "kind" | "entry"; groups: StatsGroup[] | undefined; since: string }) {
   const title = by === "kind" ? "By kind" : "By policy entry";
   return (
     <section class="card" aria-labelledby={`h-${by}`}>
@@ -20,7 +20,7 @@ export function Groups({ by, groups }: { by: "kind" | "entry"; groups: StatsGrou
           <tbody>
             {groups.map((g) => (
               <tr key={g.name}>
-                <td class="wide">{g.name ? <a href={link("actions", "", { [by]: g.name })}>{g.name}</a> : <span class="dim">none</span>}</td>
+                <td class="wide">{g.name ? <a href={link("actions", "", { [by]: g.name, since })}>{g.name}</a> : <span class="dim">none</span>}</td>
                 {by === "kind" && <Figure name="accepted">{count(g.accepted)}</Figure>}
                 <Figure name="settled">{count(g.settled)}</Figure>
                 <Figure name="">{rate(g.rate)}</Figure>

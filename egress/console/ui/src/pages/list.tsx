@@ -7,7 +7,8 @@ import { count } from "../figures";
 import { useLive } from "../live";
 import { link, refine, type Route } from "../route";
 import type { ActionEntry, ActionPage } from "../types";
-import { Badge, type Column, Empty, Failure, Field, Head, LiveMark, Loading, millis, Time } from "../ui";
+import { Badge, type Column, Empty, Failure, Field, Head, LiveMark, Loading, millis, Time, tone } from "../ui";
+import { label, statuses } from "../vocabulary";
 import { usd } from "./completion";
 
 const most = 500; // rows on the page; a search finds older ones
@@ -76,11 +77,30 @@ export function useFilters<N extends string>(route: Route, names: readonly N[]) 
   };
 }
 
-const spans = { "15m": "last 15 min", "1h": "last hour", "24h": "last 24 h", "7d": "last 7 d" };
+/** How many of a list have each status. A click shows only those. */
+export function Statuses({ filters, status, choose }: { filters: Record<string, string>; status: string; choose: (status: string) => void }) {
+  const { data } = useLive<ActionPage>("/v1/actions" + query({ ...filters, status: "", limit: 1, count: "true" }), 5000);
+  const ends = data?.count?.by ?? {};
+  const open = (data?.count?.total ?? 0) - Object.values(ends).reduce((sum, n) => sum + n, 0);
+  const by: Record<string, number> = { ...ends, open };
+  const there = ["open", ...statuses].filter((s) => by[s]);
+  if (!data?.count?.total) return null;
+  return (
+    <div class="row chips" role="group" aria-label="By status">
+      {there.map((s) => (
+        <button key={s} type="button" class={`badge ${tone(s)}`} aria-pressed={s === status} onClick={() => choose(s === status ? "" : s)}>
+          {label(s)} {count(by[s] ?? 0)}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+const spans = ["15m", "1h", "24h", "7d"];
 
 /** The time range of a list: a span up to now, or two instants. */
 export function Range({ of, put }: { of: { since: string; until: string }; put: (change: { since: string; until: string }) => void }) {
-  const [open, set] = useState(of.until !== "" || (of.since !== "" && !(of.since in spans)));
+  const [open, set] = useState(of.until !== "" || (of.since !== "" && !spans.includes(of.since)));
   const pick = (v: string) => (set(v === "range"), v !== "range" && put({ since: v, until: "" }));
   const local = (at: string) => (Number.isNaN(Date.parse(at)) ? "" : new Date(Date.parse(at) - new Date(at).getTimezoneOffset() * 60_000).toISOString().slice(0, 16));
   const iso = (text: string) => (text ? new Date(text).toISOString() : "");
@@ -90,9 +110,9 @@ export function Range({ of, put }: { of: { since: string; until: string }; put: 
         {(id) => (
           <select id={id} value={open ? "range" : of.since} onChange={(e) => pick(e.currentTarget.value)}>
             <option value="">any</option>
-            {Object.entries(spans).map(([v, name]) => (
+            {spans.map((v) => (
               <option key={v} value={v}>
-                {name}
+                {label(v)}
               </option>
             ))}
             <option value="range">from … to …</option>
@@ -119,7 +139,7 @@ function Unfit({ what, onAll }: { what: string; onAll: () => void }) {
   );
 }
 
-const heads: Record<List["to"], Column[]> = { actions: ["Call", "Kind", "HTTP"], runs: ["Run or chat", ["Tokens", "num"], ["Cost", "num"], ["First token", "num"]] };
+const heads: Record<List["to"], Column[]> = { actions: ["Call", "Kind · entry", "HTTP"], runs: ["Run or chat", ["Tokens", "num"], ["Cost", "num"], ["First token", "num"]] };
 
 function Table({ items, gone, to }: { items: ActionEntry[]; gone: ReadonlySet<string>; to: List["to"] }) {
   return (

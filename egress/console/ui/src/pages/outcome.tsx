@@ -1,7 +1,7 @@
 // The outcome of an action. A body of bytes is a size, a type and a link to download it.
 import { useEffect, useMemo } from "preact/hooks";
 import { doc } from "../chat";
-import { Code } from "../ui";
+import { Code, Copy } from "../ui";
 
 interface Bytes {
   raw: Uint8Array<ArrayBuffer>;
@@ -15,7 +15,13 @@ export function Outcome({ id, value }: { id: string; value: unknown }) {
   // A type that a browser opens would run a target's script as a page of the console.
   const url = useMemo(() => found && URL.createObjectURL(new Blob([found.raw], { type: "application/octet-stream" })), [found]);
   useEffect(() => () => void (url && URL.revokeObjectURL(url)), [url]);
-  if (!found) return <Code value={value} />;
+  if (!found)
+    return (
+      <>
+        <Code value={value} />
+        <Copy label="Copy" text={() => JSON.stringify(value, null, 2)} />
+      </>
+    );
   const ending = /^[a-z]+\/([a-z0-9]+)$/.exec(found.type)?.[1] ?? "bin";
   return (
     <>

@@ -38,7 +38,7 @@ export function acceptedRate(s: Stats): number {
 
 /** The path of an action: ingress, log, workers, outcomes. Rates are of the last minute, other figures
  * of the span. */
-export function Pipeline({ stats, minute, page, span }: { stats: Stats; minute: Stats | undefined; page: ActionPage | undefined; span: string }) {
+export function Pipeline({ stats, minute, page, span, since }: { stats: Stats; minute: Stats | undefined; page: ActionPage | undefined; span: string; since: string }) {
   const open = openOf(stats, page);
   const came = minute ? acceptedRate(minute) : undefined;
   const went = minute?.total.rate;
@@ -73,7 +73,7 @@ export function Pipeline({ stats, minute, page, span }: { stats: Stats; minute: 
       </Stage>
       <Stage name="Outcomes" draws="M3 12h6l6-7h6M9 12h12M9 12l6 7h6">
         <Big figure={rate(went)}>settled, last minute</Big>
-        <Mix of={total.outcomes} all={total.settled} span={span} />
+        <Mix of={total.outcomes} all={total.settled} span={span} since={since} />
       </Stage>
     </ol>
   );
@@ -120,7 +120,7 @@ function Small({ name, children }: { name: ComponentChildren; children: Componen
 }
 
 /** The outcomes: a bar of their shares, and a link to each. */
-function Mix({ of, all, span }: { of: Record<string, number>; all: number; span: string }) {
+function Mix({ of, all, span, since }: { of: Record<string, number>; all: number; span: string; since: string }) {
   return (
     <>
       <Small name={`in ${span}`}>{count(all)}</Small>
@@ -128,7 +128,7 @@ function Mix({ of, all, span }: { of: Record<string, number>; all: number; span:
       <ul class="mix" aria-label={`Outcomes in ${span}`}>
         {outcomes.map((o) => (
           <li key={o}>
-            <a href={link("actions", "", { status: o })}>
+            <a href={link("actions", "", { status: o, since })}>
               <span class={`swatch c-${o}`} aria-hidden="true" />
               {o.replaceAll("_", " ")}
             </a>

@@ -43,7 +43,10 @@ function Entries({ p }: { p: Policy }) {
             {p.entries.map((e) => (
               <tr key={e.name}>
                 <td>
-                  <strong>{e.name}</strong> {e.mode === "shadow" && <Badge word="shadow" as="busy" />} {e.agent && <Badge word={e.name.startsWith("model:") ? "model" : "agent"} as="plain" />}
+                  <a class="strong" href={link("actions", "", { entry: e.name })} title="Actions by this entry">
+                    {e.name}
+                  </a>{" "}
+                  {e.mode === "shadow" && <Badge word="shadow" as="busy" />} {e.agent && <Badge word={e.name.startsWith("model:") ? "model" : "agent"} as="plain" />}
                 </td>
                 <td class="wide mono">{e.url_prefix ?? <span class="dim">shown to operators only</span>}</td>
                 <td>{e.methods.join(" ")}</td>

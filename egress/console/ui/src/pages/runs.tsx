@@ -4,14 +4,15 @@ import type { Route } from "../route";
 import { Code, Copy, Empty, Select, Text } from "../ui";
 import { statuses } from "../vocabulary";
 import { Who } from "../who";
-import { Listed, ListHead, Range, useFilters, useListing } from "./list";
+import { Listed, ListHead, Range, Statuses, useFilters, useListing } from "./list";
 
 const names = ["q", "status", "kind", "agent", "task", "since", "until"] as const;
 const streamed = ["run", "chat"] as const;
 
 export function Runs({ route }: { route: Route }) {
   const filters = useFilters(route, names);
-  const list = useListing({ ...filters.of, kind: filters.of.kind || streamed.join(",") });
+  const asked = { ...filters.of, kind: filters.of.kind || streamed.join(",") };
+  const list = useListing(asked);
   return (
     <>
       <ListHead title="Runs and chats" list={list} filtered={filters.some} />
@@ -23,6 +24,7 @@ export function Runs({ route }: { route: Route }) {
         <Text label="Task" value={filters.of.task} placeholder="full id" onChange={filters.set("task")} />
         <Range of={filters.of} put={filters.put} />
       </form>
+      <Statuses filters={asked} status={filters.of.status} choose={filters.set("status")} />
       <Listed list={list} to="runs" what="runs or chats" filtered={filters.some} onAll={filters.clear}>
         <Nothing />
       </Listed>

@@ -7,6 +7,7 @@ import { Badge, Copy, Dialog, Facts, Failure, Loading, Time } from "../ui";
 import { useMay } from "../who";
 import { Live, Missing, Records, useUntil } from "./about";
 import { Token } from "./filetask";
+import { Diff } from "./diff";
 import { Inquiries, Words } from "./inquiries";
 import { Pushes } from "./pushes";
 import { TaskLog, TaskUse, useLog } from "./tasklog";
@@ -49,6 +50,7 @@ export function TaskPage({ id }: { id: string }) {
               {t.result && <Words text={t.result} name="What the agent said" />}
             </section>
           )}
+          {t.moved && <Diff t={t} />}
           <Pushes t={t} news={stream.value.events.items.length + stream.value.events.dropped} />
           <TaskLog t={t} stream={stream} />
         </div>

@@ -188,10 +188,10 @@ export function TaskUse({ t }: { t: Task }) {
         <Facts
           of={[
             ["Cost", <strong>{cost(total)}</strong>],
-            ["Model calls", count(total.completions)],
+            ["Model calls", <a href={link("runs", "", { task: t.id })}>{count(total.completions)}</a>],
             ["Tokens", total.completions > 0 && `${count(total.tokens_in)} in, ${count(total.tokens_out)} out`],
             ...(use.data.models.groups.length > 1 ? use.data.models.groups : []).map((g): [string, string] => [g.name || "unknown model", `${cost(g)} · ${count(g.tokens_in)} → ${count(g.tokens_out)} tokens`]),
-            ["HTTP calls", count(use.data.calls)],
+            ["HTTP calls", <a href={link("actions", "", { task: t.id, kind: "http,passthrough" })}>{count(use.data.calls)}</a>],
           ]}
         />
       )}

@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks";
 import { all, post } from "../api";
 import { useCall, useReading } from "../live";
+import { link } from "../route";
 import type { NewToken, Token } from "../types";
 import { Badge, Dialog, Empty, Failure, Field, Head, Loading, Secret, Time } from "../ui";
 import { useMay, useOperator } from "../who";
@@ -42,7 +43,10 @@ export function Tokens() {
                   <Badge word={t.status} as={tones[t.status] ?? "plain"} />
                 </td>
                 <td class="wide">
-                  <strong>{t.name}</strong> <span class="code-word">{t.id}</span>
+                  <strong>{t.name}</strong> <span class="code-word">{t.id}</span>{" "}
+                  <a class="small" href={link("actions", "", { caller: t.name })}>
+                    actions
+                  </a>
                 </td>
                 <td class="wide">{t.scopes.join(", ")}</td>
                 <td class={"wide" + (limits(t) ? "" : " none")}>{limits(t) || <span class="dim">–</span>}</td>
