@@ -6,7 +6,7 @@ import (
 	"weir/schemas"
 )
 
-// Grant is what the sender of a request may do with repositories. The rooms hand it
+// Grant is what the sender of a request may do with repositories. Ingress and egress pass it
 // to each other; only who has looked at a token makes one.
 type Grant struct {
 	Tenant string

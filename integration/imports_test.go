@@ -151,7 +151,7 @@ func breach(from, to string) string {
 		return internals(from, to)
 	case "ingress", "processors", "egress":
 		if target != top && target != "internal" && target != "schemas" {
-			return "the rooms meet in schemas and on the log"
+			return "ingress, processors and egress meet in schemas and on the log"
 		}
 	case "client":
 		if target != "schemas" {
@@ -169,7 +169,7 @@ func breach(from, to string) string {
 	return ""
 }
 
-// internals is the law below the rooms.
+// internals is the law of the internal packages.
 func internals(from, to string) string {
 	name, target := part(from, 2), part(to, 2)
 	if name == "weirtest" || part(to, 1) == "schemas" || strings.HasPrefix(to, "weir/internal/"+name) {
