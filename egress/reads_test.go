@@ -194,6 +194,19 @@ func TestListRefuses(t *testing.T) {
 	}
 }
 
+// TestListsOfAnotherTenant: only an admin of the operator's may name one.
+func TestListsOfAnotherTenant(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	for _, path := range []string{"/v1/actions", "/v1/stats", "/v1/usage"} {
+		for _, tenant := range []string{"other", "*"} {
+			require.Equal(t, http.StatusForbidden, h.get(path+"?tenant="+tenant).Code, path)
+			require.Equal(t, http.StatusOK, h.ask(http.MethodGet, path+"?tenant="+tenant, schemas.Operator).Code, path)
+		}
+		require.Equal(t, http.StatusOK, h.get(path+"?tenant=acme").Code, path)
+	}
+}
+
 // A filter that a list does not know would show everything.
 func TestListsRefuseUnknownParameters(t *testing.T) {
 	t.Parallel()

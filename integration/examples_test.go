@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/llm"
+	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
 )
 
@@ -138,7 +139,7 @@ func cmdUntil(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	pattern, err := regexp.Compile(args[1])
 	ts.Check(err)
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-time.After(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); ts.Check(poll.Rest(contextOf(ts), 20*time.Millisecond)) {
 		if data, err := os.ReadFile(ts.MkAbs(args[0])); err == nil && pattern.Match(data) {
 			return
 		}

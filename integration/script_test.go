@@ -20,6 +20,7 @@ import (
 
 	"weir/internal/weirtest/agent"
 	"weir/internal/weirtest/llm"
+	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
 )
 
@@ -175,7 +176,7 @@ func cmdHTTP(ts *testscript.TestScript, neg bool, args []string) {
 	resp, text, err := started(ts).try(contextOf(ts), args[0], args[1], body, header...)
 	ts.Check(err)
 	for end := time.Now().Add(time.Minute); !strings.Contains(text, until) && time.Now().Before(end); {
-		<-time.After(20 * time.Millisecond)
+		ts.Check(poll.Rest(contextOf(ts), 20*time.Millisecond))
 		resp, text, err = started(ts).try(contextOf(ts), args[0], args[1], body, header...)
 		ts.Check(err)
 	}

@@ -77,7 +77,7 @@ func (l load) run(ctx context.Context, of *process, do func(context.Context) err
 	if l.rate > 0 {
 		for i := range max(until.calls, int(until.span.Seconds()*float64(l.rate))) {
 			planned := begun.Add(time.Duration(i) * time.Second / time.Duration(l.rate))
-			<-time.After(time.Until(planned))
+			_ = poll.Rest(context.Background(), time.Until(planned))
 			group.Go(func() { one(planned) })
 		}
 	}

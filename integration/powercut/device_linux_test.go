@@ -13,6 +13,7 @@ import (
 
 	"weir/internal/weirtest/disk"
 	"weir/internal/weirtest/history"
+	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
@@ -89,7 +90,7 @@ func (p *plant) life(t *testing.T, random *rand.Rand) {
 	t.Helper()
 	v, w := p.start(t)
 	p.tell(t)
-	<-time.After(time.Duration(200+random.IntN(800)) * time.Millisecond)
+	require.NoError(t, poll.Rest(t.Context(), time.Duration(200+random.IntN(800))*time.Millisecond))
 	if random.IntN(3) > 0 { // in the middle of what a sync writes
 		select {
 		case <-p.dev.Trip(1 + random.IntN(60)):
@@ -98,7 +99,7 @@ func (p *plant) life(t *testing.T, random *rand.Rand) {
 	}
 	keep := []float64{0, 0.5, 0.9}[random.IntN(3)]
 	after, forgot := p.dev.Cut(random, keep)
-	<-time.After(20 * time.Millisecond) // a lie needs a moment to be told
+	require.NoError(t, poll.Rest(t.Context(), 20*time.Millisecond)) // a lie needs a moment to be told
 	p.down()
 	w.Kill()
 	p.dev, p.forgotten = after, p.forgotten+forgot

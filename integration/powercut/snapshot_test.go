@@ -19,6 +19,7 @@ import (
 
 	"weir/cmd/app"
 	"weir/internal/config"
+	"weir/internal/weirtest/poll"
 )
 
 // errPower is what a sync gets after the cut.
@@ -89,11 +90,11 @@ func snapshots(t *testing.T, lies bool) {
 		a := run1(t, c.config, data, "1s", p.sync)
 		c.up(a.URL())
 		c.tell(t)
-		<-time.After(time.Duration(300+random.IntN(700)) * time.Millisecond)
+		require.NoError(t, poll.Rest(t.Context(), time.Duration(300+random.IntN(700))*time.Millisecond))
 		c.press(t)
 		data = p.cut()
-		<-a.Failed()                        // the next sync fails, and the node stops
-		<-time.After(20 * time.Millisecond) // a lie needs a moment to be told
+		<-a.Failed()                                                    // the next sync fails, and the node stops
+		require.NoError(t, poll.Rest(t.Context(), 20*time.Millisecond)) // a lie needs a moment to be told
 		c.down()
 		_ = a.Stop(context.WithoutCancel(t.Context())) // it cannot drain
 		require.NotEmpty(t, data)

@@ -177,3 +177,16 @@ func TestCarry(t *testing.T) {
 	}
 	assert.False(t, policy.Permit{}.Carry(nil).Allowed)
 }
+
+// TestLeads: a Location is made whole against the URL that answered, and not checked.
+func TestLeads(t *testing.T) {
+	t.Parallel()
+	p := permit(t, compile(t, policy.Config{Entries: []policy.Entry{{Name: "a", URLPrefix: "https://a.test:8443/"}}}), "a", "https://a.test:8443/x/y?q=1")
+	for location, want := range map[string]string{
+		"": "", "z": "https://a.test:8443/x/z", "/z": "https://a.test:8443/z", "?p=2": "https://a.test:8443/x/y?p=2", "../z": "https://a.test:8443/x/../z",
+		"//b.test/z": "https://b.test/z", "http://b.test/z": "http://b.test/z",
+	} {
+		require.Equal(t, want, p.Leads(location), location)
+	}
+	require.Empty(t, policy.Permit{}.Leads("/z"))
+}

@@ -32,6 +32,7 @@ func TestOrigin(t *testing.T) {
 		assert.Equal(t, want, origin, name)
 		assert.Equal(t, want != "", ok, name)
 	}
+	assert.Equal(t, []string{"path", "port", "v6", "any", "host:allowed.example", "host:.example.org", "agent:X"}, p.EntryNames())
 	assert.Equal(t, []string{"path", "port", "v6"}, p.WithOrigin(nil))
 	assert.Equal(t, []string{"port"}, p.WithOrigin([]string{"port", "any"}))
 	_, ok := p.Origin("path", []string{"port"})
@@ -40,4 +41,5 @@ func TestOrigin(t *testing.T) {
 	_, ok = none.Origin("path", nil)
 	assert.False(t, ok)
 	assert.Empty(t, none.WithOrigin(nil))
+	assert.Empty(t, none.EntryNames())
 }

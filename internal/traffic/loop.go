@@ -186,12 +186,10 @@ func (x *search) circleFrom(start, self *rule, steps int) string {
 	return ""
 }
 
-// methods are those that a call of both rules can have: one where any will do, and
-// those that other redirects name.
+// methods are those to try for a call of both rules: that of one, or else none and those that
+// other redirects name.
 func (s *Set) methods(a, b *rule) []string {
 	switch {
-	case a.named() && b.named() && a.Match.Method != b.Match.Method:
-		return nil
 	case a.named():
 		return []string{a.Match.Method}
 	case b.named():

@@ -66,8 +66,13 @@ func TestLoops(t *testing.T) {
 		"disabled":        {rules: []schemas.Rule{with(redirect("r1", y, x), func(r *schemas.Rule) { r.Enabled = false }), redirect("r2", x, y)}},
 		"only in part":    {rules: []schemas.Rule{redirect("r1", "https://a.example/v2/foo", "https://a.example/v1/foo"), redirect("r2", "https://a.example/v1/*", "https://a.example/v2/$1")}, url: "https://a.example/v1/foo", loop: true, circular: "r1"},
 		"not in this one": {rules: []schemas.Rule{redirect("r1", "https://a.example/v2/foo", "https://a.example/v1/foo"), redirect("r2", "https://a.example/v1/*", "https://a.example/v2/$1")}, url: "https://a.example/v1/bar", circular: "r1"},
-		"methods apart":   {rules: []schemas.Rule{method(redirect("r1", x, y), "GET"), method(redirect("r2", y, x), "POST")}},
-		"one method":      {rules: []schemas.Rule{redirect("r1", x, y), method(redirect("r2", y, x), "POST")}, circular: "r1"},
+		"one method of a part": {
+			rules:    []schemas.Rule{redirect("r1", "https://a.example/v2/foo", "https://a.example/v1/foo"), method(redirect("r2", "https://a.example/v1/*", "https://a.example/v2/$1"), "POST")},
+			url:      "https://a.example/v1/foo",
+			circular: "r1",
+		},
+		"methods apart": {rules: []schemas.Rule{method(redirect("r1", x, y), "GET"), method(redirect("r2", y, x), "POST")}},
+		"one method":    {rules: []schemas.Rule{redirect("r1", x, y), method(redirect("r2", y, x), "POST")}, circular: "r1"},
 		"method of a third": {
 			rules:    []schemas.Rule{method(redirect("r1", "https://a.example/z", x), "GET"), redirect("r2", y, "https://a.example/z"), redirect("r3", x, y)},
 			loop:     true,

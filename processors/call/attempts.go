@@ -194,7 +194,7 @@ func (c *Caller) canRetry(p guard.Pass, tries []ledger.Attempt) bool {
 	for _, t := range tries {
 		switch {
 		case !t.MayHaveActed():
-		case !p.Class().Repeatable() || !t.Class.Repeatable():
+		case !t.Class.Repeatable():
 			return false
 		case t.Class != schemas.ClassKeyed:
 		case p.Class() != schemas.ClassKeyed, !c.cfg.Now().Before(t.KeyExpiresAt), digest(p) != t.Digest:

@@ -275,6 +275,12 @@ func TestRestEndsWithACancel(t *testing.T) {
 	})
 }
 
+func TestNoCallWithoutAPass(t *testing.T) {
+	t.Parallel()
+	err := call.New(nil, nil, nil, call.Config{}).Do(t.Context(), &call.Task{}, guard.Pass{})
+	require.ErrorIs(t, err, call.ErrNoPass)
+}
+
 // TestPlannedRetryIsAskedAboutAgain: what was planned under one policy is not
 // done under another that does not allow it.
 func TestPlannedRetryIsAskedAboutAgain(t *testing.T) {

@@ -1,5 +1,17 @@
 package call
 
+import (
+	"context"
+
+	"weir/processors/guard"
+)
+
+// Do makes one attempt.
+func (c *Caller) Do(ctx context.Context, t *Task, p guard.Pass) error {
+	_, err := c.do(ctx, t, p, 1, 0)
+	return err
+}
+
 // Digest is what an attempt says of its request.
 var Digest = digest
 

@@ -17,14 +17,14 @@ import (
 
 	"weir/client"
 	"weir/cmd/cli/runner"
+	"weir/internal/weirtest/program"
 )
 
 // sandboxed is setup with a sandbox.
 func sandboxed(t *testing.T, s *server, command string, read ...string) (runner.Config, *notices) {
 	t.Helper()
-	if _, err := exec.LookPath("bwrap"); err != nil {
-		t.Skip("bubblewrap is missing: install it, such as with `apt-get install bubblewrap`")
-	}
+	bwrap, _ := exec.LookPath("bwrap")
+	program.Needs(t, bwrap, "bubblewrap is missing: install it, such as with `apt-get install bubblewrap`")
 	box, err := runner.NewSandbox(t.Context(), read)
 	if err != nil {
 		t.Skip(err)
@@ -61,9 +61,8 @@ ls /home /root /var /etc/shadow /etc/ssl/private /etc/pki/tls/private 2>/dev/nul
 // TestSandboxReachesWeirAlone, also where that has a path, and its proxy.
 func TestSandboxReachesWeirAlone(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("curl"); err != nil {
-		t.Skip("curl is missing: install it, such as with `apt-get install curl`")
-	}
+	curl, _ := exec.LookPath("curl")
+	program.Needs(t, curl, "curl is missing: install it, such as with `apt-get install curl`")
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, token, _ := (&http.Request{Header: http.Header{"Authorization": r.Header["Proxy-Authorization"]}}).BasicAuth()
 		fmt.Fprintf(w, "proxy %s %s", r.RequestURI, token)

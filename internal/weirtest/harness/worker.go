@@ -57,7 +57,7 @@ func (p publisher) Publish(topic string, messages ...*message.Message) error {
 func (publisher) Close() error { return nil }
 
 // metrics counts for all workers: it has a thousand series, and no test of a worker reads one.
-var metrics = telemetry.NewMetrics()
+var metrics = telemetry.NewMetrics() //nolint:gochecknoglobals // as above
 
 // Recorder leaves evidence in a log.
 func Recorder(log *memlog.Log) *settle.Recorder {

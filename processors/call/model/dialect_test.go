@@ -242,4 +242,19 @@ func TestSecretInANestedError(t *testing.T) {
 	_, response, err := read(t, schemas.DialectChat, false, redact.Values([]string{key}), &slow{parts: []string{body}, ends: true, closed: make(chan struct{})})
 	require.NoError(t, err)
 	assert.Equal(t, "m: "+redact.Mark, response.Fault.Message)
+
+	// It may also be spelled only after the message became one line.
+	body = `{"error":{"message":"two\nwords of a key"}}`
+	_, response, err = read(t, schemas.DialectChat, false, redact.Values([]string{"two words of a key"}), &slow{parts: []string{body}, ends: true, closed: make(chan struct{})})
+	require.NoError(t, err)
+	assert.Equal(t, redact.Mark, response.Fault.Message)
+
+	// A long message is cut, but no secret is.
+	e := &exchange{adapter: adapter{&Adapter{cfg: Config{}.withDefaults()}, CallOptions{Dialect: schemas.DialectChat}}}
+	body = `{"error":{"message":"` + strings.Repeat("x", 4<<10-8) + key + `"}}`
+	d := &decoder{exchange: e, status: 400, asked: time.Now(), stream: &slow{parts: []string{body}, ends: true, closed: make(chan struct{})}, scrub: redact.Values([]string{key})}
+	_, err = d.decode(t.Context())
+	require.NoError(t, err)
+	require.NotNil(t, d.response.Fault)
+	assert.NotContains(t, d.response.Fault.Message, key[:8])
 }

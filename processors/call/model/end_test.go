@@ -17,6 +17,7 @@ import (
 	"weir/internal/completion"
 	"weir/internal/fault"
 	"weir/internal/redact"
+	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -47,7 +48,7 @@ func (s *slow) Read(p []byte) (int, error) {
 		case <-next:
 			s.now, s.parts = s.parts[0], s.parts[1:]
 		case <-s.closed:
-			time.Sleep(s.lag)
+			_ = poll.Rest(context.Background(), s.lag)
 			return 0, &fault.Call{Code: schemas.Canceled, Sent: true}
 		}
 	}
