@@ -80,9 +80,7 @@ export function useFilters<N extends string>(route: Route, names: readonly N[]) 
 /** How many of a list have each status. A click shows only those. */
 export function Statuses({ filters, status, choose }: { filters: Record<string, string>; status: string; choose: (status: string) => void }) {
   const { data } = useLive<ActionPage>("/v1/actions" + query({ ...filters, status: "", limit: 1, count: "true" }), 5000);
-  const ends = data?.count?.by ?? {};
-  const open = (data?.count?.total ?? 0) - Object.values(ends).reduce((sum, n) => sum + n, 0);
-  const by: Record<string, number> = { ...ends, open };
+  const by = data?.count?.by ?? {}; // "open": those that are not settled
   const there = ["open", ...statuses].filter((s) => by[s]);
   if (!data?.count?.total) return null;
   return (
