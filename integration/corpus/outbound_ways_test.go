@@ -127,8 +127,8 @@ func unsaidBare(r *outboundRow) string {
 		return "an answer that is streamed may arrive slowly, until the deadline"
 	case r.Assert.PolicyReload != nil:
 		return "the row is about a connection before a reload"
-	case r.Policy.SelfPorts != nil:
-		return "the row says which ports are Weir's own"
+	case slices.ContainsFunc(r.Policy.SelfPorts, func(port int) bool { return strings.Contains(r.Request.URL, fmt.Sprintf(":%d/", port)) }):
+		return "the row calls a port that is Weir's own there, and not here"
 	case sized(r) > 1<<20:
 		return "a body that is refused for its size may end the connection before the sender reads why"
 	case json.Unmarshal(r.Request.Method, &method) != nil || !httpToken.MatchString(method):
