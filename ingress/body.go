@@ -133,9 +133,9 @@ type Reserver interface {
 	Reserve(ctx context.Context, n int64) error
 }
 
-// announced is how large a body will be at most.
+// announced is how large a body will be at most, decompressed.
 func announced(r *http.Request, limit int64) int64 {
-	if r.ContentLength >= 0 {
+	if r.ContentLength >= 0 && len(r.Header["Content-Encoding"]) == 0 {
 		return r.ContentLength
 	}
 	return limit

@@ -10,8 +10,8 @@ import (
 	"weir/schemas"
 )
 
-// counted is a body that waits for memory before it is read. It costs up to ten times its size until
-// it is stored, and how many come at once is up to the clients.
+// counted is a body that waits for memory before it is read. Until it is stored it costs up to ten
+// times its size, and clients decide how many arrive at once.
 type counted struct {
 	io.ReadCloser
 
@@ -20,11 +20,12 @@ type counted struct {
 	release func()
 }
 
-// Count has the body of a request wait for memory of its tenant, if it is large. It is given back once
-// the action is stored, and at the latest by release.
+// Count makes the body of a request wait for memory of the caller's tenant, if it can be large. The
+// memory is free again after the action is stored, and at the latest after release. Only handlers
+// that store an action at once use it: a handler that waits would hold the memory meanwhile.
 func (s *Server) Count(c *gin.Context) (release func()) {
 	body := c.Request.Body
-	if _, own := body.(Reserver); own || s.cfg.Memory == nil || body == nil || c.Request.ContentLength >= 0 && c.Request.ContentLength <= schemas.InlineLimit {
+	if s.cfg.Memory == nil || body == nil || announced(c.Request, schemas.InlineLimit+1) <= schemas.InlineLimit {
 		return func() {}
 	}
 	own := *c.Request

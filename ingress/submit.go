@@ -26,6 +26,7 @@ type Order struct {
 // Idempotency-Key: it must never change.
 func (s *Server) Store(translate func(who Identity, body []byte) (Order, error)) Handler {
 	return func(c *gin.Context) error {
+		defer s.Count(c)()
 		req, denied, err := s.request(c, translate)
 		if err != nil {
 			return err
@@ -146,6 +147,7 @@ func (s *Server) Answer(c *gin.Context, out accept.Accepted, err error, wait tim
 // requests.
 func (s *Server) AcceptAll(c *gin.Context, requests []accept.Request) []accept.Result {
 	results := s.acceptor.AcceptAll(c.Request.Context(), requests)
+	stored(c)
 	for _, out := range results {
 		if out.Err == nil && !out.Receipt.Duplicate {
 			s.cfg.Metrics.Accepted(out.Kind)

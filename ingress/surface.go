@@ -93,7 +93,6 @@ func (s *Server) Mount(e *gin.Engine, surfaces []Surface) {
 				chain = append(chain, s.authorize(r))
 			}
 			e.Handle(r.Method, r.Path, append(chain, func(c *gin.Context) {
-				defer s.Count(c)()
 				if err := r.Handle(c); err != nil {
 					fail(c, err)
 				}

@@ -69,7 +69,7 @@ type Token struct {
 	CreatedBy string    `json:"created_by,omitempty"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	RevokedAt time.Time `json:"revoked_at,omitzero"`
-	// LastUsedAt may be some minutes late; absent: never.
+	// LastUsedAt may be some minutes late; absent: never. A node of the role egress does not store it.
 	LastUsedAt time.Time `json:"last_used_at,omitzero"`
 	// Status is active, expired or revoked.
 	Status string `json:"status"`

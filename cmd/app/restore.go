@@ -123,7 +123,7 @@ func (r *restorer) run(ctx context.Context, file string) (done restored, err err
 }
 
 // known refuses an entry that has no place in a data directory.
-func (r restorer) known(name string) error {
+func (r *restorer) known(name string) error {
 	if rest, ok := strings.CutPrefix(name, backupStreams); ok {
 		stream, _, _ := strings.Cut(rest, "/")
 		if slices.Contains(broker.BackupStreams(r.layout()), stream) || strings.HasPrefix(stream, "WEIR_LOG_") { // see Partitions
@@ -135,10 +135,10 @@ func (r restorer) known(name string) error {
 	return fmt.Errorf("the file is not a backup of Weir: it has %q", name)
 }
 
-func (r restorer) layout() schemas.Layout { return schemas.Layout{Partitions: r.cfg.Log.Partitions} }
+func (r *restorer) layout() schemas.Layout { return schemas.Layout{Partitions: r.cfg.Log.Partitions} }
 
 // vacate returns the entries of the data directory that must be moved away.
-func (r restorer) vacate() (old []string, err error) {
+func (r *restorer) vacate() (old []string, err error) {
 	if err := os.MkdirAll(r.cfg.Data, 0o700); err != nil {
 		return nil, err
 	}
