@@ -104,7 +104,7 @@ func TestRenew(t *testing.T) {
 func TestATunnelBypassesNoRule(t *testing.T) {
 	t.Parallel()
 	tunnel, inspect := entry("one"), entry("two")
-	tunnel.Headers, tunnel.Connect = nil, policy.ConnectTunnel
+	tunnel.Headers, tunnel.CallerHeaders, tunnel.Connect = nil, nil, policy.ConnectTunnel
 	inspect.URLPrefix, inspect.Connect = "https://inspected.example/", policy.ConnectInspect
 	r := &harness.Policy{}
 	r.Enforce(t, tunnel, inspect)
