@@ -110,12 +110,12 @@ func TestReservedAtAStop(t *testing.T) {
 // TestStop: a stop reaches what this process executes, before any word of it is on the log.
 func TestStop(t *testing.T) {
 	t.Parallel()
-	h := newHouse()
+	h := newEnv()
 	w := h.worker(t, "w")
 	execute, _ := w.Reserve(first)
 	h.accept(t, schemas.HTTPCall{Method: "POST", URL: "http://up.example/x"})
 	w.Stop(first)
 	execute(t.Context())
-	require.Equal(t, schemas.OutcomeCanceled, harness.Load(t, h.door(), first).Settled.Outcome)
+	require.Equal(t, schemas.OutcomeCanceled, harness.Load(t, h.ingressLedger(), first).Settled.Outcome)
 	require.Zero(t, h.sent)
 }

@@ -1,7 +1,6 @@
 package passthrough
 
 import (
-	"bytes"
 	"compress/gzip"
 	"context"
 	"encoding/base64"
@@ -69,14 +68,19 @@ func TestToken(t *testing.T) {
 	}
 }
 
+func zip(t *testing.T, text string) string {
+	t.Helper()
+	var b strings.Builder
+	w := gzip.NewWriter(&b)
+	_, err := w.Write([]byte(text))
+	require.NoError(t, errors.Join(err, w.Close()))
+	return b.String()
+}
+
 // TestDecoded: policy reads a gzip body, and its size is bounded as it is read.
 func TestDecoded(t *testing.T) {
 	t.Parallel()
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	_, _ = w.Write([]byte(strings.Repeat("a", 1000)))
-	require.NoError(t, w.Close())
-	zipped := b.Bytes()
+	zipped := []byte(zip(t, strings.Repeat("a", 1000)))
 	for name, tt := range map[string]struct {
 		coding string
 		body   []byte
@@ -182,13 +186,14 @@ func TestMemoryOfABody(t *testing.T) {
 	t.Parallel()
 	const large = schemas.InlineLimit + 1
 	for name, tt := range map[string]struct {
-		size           int
-		chunked, never bool
-		held           int64
+		size                    int
+		chunked, encoded, never bool
+		held                    int64
 	}{
 		"small":     {size: large - 1},
 		"large":     {size: large, held: large},
 		"chunked":   {size: 1, chunked: true, held: 1 << 20},
+		"gzip":      {size: 1, encoded: true, held: 1 << 20},
 		"no memory": {size: large, never: true},
 	} {
 		layout := schemas.Layout{Partitions: 1}
@@ -210,9 +215,16 @@ func TestMemoryOfABody(t *testing.T) {
 		})
 		c, _ := gin.CreateTestContext(httptest.NewRecorder())
 		ingress.SetTenant(c, "a")
-		c.Request = httptest.NewRequest(http.MethodPost, "/via/e/x", watched{strings.NewReader(strings.Repeat("x", tt.size)), func() { read = now }})
-		if c.Request.ContentLength = int64(tt.size); tt.chunked {
+		body := strings.Repeat("x", tt.size)
+		if tt.encoded {
+			body = zip(t, body)
+		}
+		c.Request = httptest.NewRequest(http.MethodPost, "/via/e/x", watched{strings.NewReader(body), func() { read = now }})
+		if c.Request.ContentLength = int64(len(body)); tt.chunked {
 			c.Request.ContentLength = -1
+		}
+		if tt.encoded {
+			c.Request.Header.Set("Content-Encoding", "gzip")
 		}
 		err := door.Serve(c, ingress.Identity{Tenant: "a"}, "http://h.example/x", "e")
 		if public, ok := errors.AsType[*fault.Error](err); ok {

@@ -66,6 +66,7 @@ const keyID = "weir.run"
 
 // sync answers with the run's end, or as the caller prefers.
 func (h handlers) sync(c *gin.Context) error {
+	defer h.server.Count(c)()
 	req, denied, err := h.order(c)
 	if err != nil {
 		return err
@@ -81,6 +82,7 @@ func (h handlers) sync(c *gin.Context) error {
 // of another action of the request. A resumed stream begins no successor: clients reconnect by
 // themselves after an end.
 func (h handlers) stream(c *gin.Context) error {
+	defer h.server.Count(c)()
 	req, _, err := h.order(c)
 	if err != nil {
 		return err

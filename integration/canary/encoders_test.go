@@ -364,7 +364,7 @@ func (e *encoders) leave(rt *rapid.T, p *planter) {
 	require.NoError(rt, err)
 	require.NoError(rt, e.recorder.Store(rt.Context(), st, attempt))
 	why := &fault.Terminal{Code: schemas.Poison, Reason: "a reason", Cause: p.fails()}
-	require.NoError(rt, e.letters.Store(rt.Context(), filled[schemas.Record](p), st, why))
+	require.NoError(rt, e.letters.Store(rt.Context(), filled[schemas.Record](p), nil, why))
 }
 
 // update encodes what observers receive of every event of a task.

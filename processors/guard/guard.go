@@ -55,14 +55,13 @@ func (g *Guard) Connect(authority string, s evaluate.Scope) (Pass, schemas.Decis
 	if !ok {
 		return Pass{}, d.Decision
 	}
-	if permit.Connect() == policy.ConnectTunnel {
-		if d.Reason = g.bypassed(permit, s); d.Reason != "" {
-			d.Allowed, d.Code = false, schemas.DenyRule
-			return Pass{}, d.Decision
-		}
-	}
 	none := shaping{effect: traffic.Effect{Headers: call.Headers}, lasting: true, asked: asked{url: call.URL}}
-	return pass(current, permit, d.Decision, call, s, none, nil), d.Decision
+	p := pass(current, permit, d.Decision, call, s, none, nil)
+	if d.Reason = g.Bypassed(p); d.Reason != "" {
+		d.Allowed, d.Code = false, schemas.DenyRule
+		return Pass{}, d.Decision
+	}
+	return p, d.Decision
 }
 
 func pass(under *policy.Policy, permit policy.Permit, d schemas.Decision, call schemas.HTTPCall, s evaluate.Scope, sh shaping, own []schemas.Header) Pass {

@@ -40,16 +40,18 @@ func (g *Guard) shape(call schemas.HTTPCall, s evaluate.Scope) (shaping, error) 
 	return shaping{evaluate.Shape(set, call, s, time.Now()), replaced, !set.Expires(), none.asked}, nil
 }
 
-// bypassed is why the rules deny a tunnel; empty: they do not.
-func (g *Guard) bypassed(permit policy.Permit, s evaluate.Scope) string {
-	if g.rules == nil {
+// Bypassed returns why the rules now deny p's tunnel, or "" if they do not. A tunnel whose requests
+// are inspected bypasses no rule.
+func (g *Guard) Bypassed(p Pass) string {
+	permit := p.Permit()
+	if g.rules == nil || permit.Connect() != policy.ConnectTunnel {
 		return ""
 	}
-	set, _, err := g.rules.InForce(s.Tenant)
+	set, _, err := g.rules.InForce(p.scope.Tenant)
 	if err != nil {
 		return evaluate.Unreadable(g.policy()).Reason
 	}
-	if id := set.Bypassed(permit.Host(), permit.Port(), s.Facts, time.Now()); id != "" {
+	if id := set.Bypassed(permit.Host(), permit.Port(), p.scope.Facts, time.Now()); id != "" {
 		return "the traffic rule " + id + " answers or redirects calls to this host, and a tunnel hides them; disable the rule, or set connect of the entry to inspect"
 	}
 	return ""

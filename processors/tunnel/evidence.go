@@ -36,8 +36,8 @@ func (x *Tunnel) store(ctx context.Context, code schemas.Code, d schemas.Decisio
 // refuse stores the record of a refusal, and returns the error that says it.
 func (x *Tunnel) refuse(ctx context.Context, authority string, d schemas.Decision, failed *fault.Call) error {
 	audit := schemas.TunnelAudit{State: schemas.TunnelRefused, Target: policy.Authority(authority), Reason: reason(d, failed.Code)}
-	if x.pass.Valid() {
-		audit.Connect, audit.Network = x.pass.Permit().Connect(), x.pass.Permit().Network()
+	if pass := x.current(); pass.Valid() {
+		audit.Connect, audit.Network = pass.Permit().Connect(), pass.Permit().Network()
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storing)
 	defer cancel()
@@ -58,7 +58,7 @@ func reason(d schemas.Decision, code schemas.Code) string {
 	case code == schemas.DenyAddress:
 		return "the host leads to an address that the entry does not grant; its network and cidrs say which it does"
 	case code.Denied():
-		return "the policy has changed, and denies the tunnel"
+		return "the policy or a traffic rule has changed, and denies the tunnel"
 	case code == schemas.UpstreamDNS:
 		return "the host has no address; check its name"
 	case code == schemas.UpstreamTimeout:

@@ -123,14 +123,17 @@ func (t *Tunnels) Open(ctx context.Context, who Caller, authority string) (*Tunn
 		return nil, err
 	}
 	if err := x.connect(x.ctx); err != nil { //nolint:contextcheck // it ends with ctx
-		if failed, ok := errors.AsType[*fault.Call](err); ok {
+		if why, ok := errors.AsType[*endError](context.Cause(x.ctx)); ok && why.end == schemas.TunnelPaused {
+			err = heldBack(x.current().Permit().Entry(), schemas.WaitPaused, time.Time{})
+		} else if failed, ok := errors.AsType[*fault.Call](err); ok {
 			err = x.refuse(ctx, authority, x.current().Decision(), failed)
 		}
 		x.drop() //nolint:contextcheck // whatever ctx says
 		return nil, err
 	}
 	if err := x.record(x.ctx, schemas.TunnelOpened, "", schemas.TunnelAudit{}); err != nil { //nolint:contextcheck // it ends with ctx
-		x.drop() //nolint:contextcheck // whatever ctx says
+		t.cfg.Metrics.TunnelOpened()
+		x.Close(schemas.TunnelFailed) //nolint:contextcheck // the record may be stored, and then has an end
 		return nil, &fault.Error{Code: schemas.Unavailable, Message: "the record of the tunnel could not be stored; try again", Cause: err}
 	}
 	t.cfg.Metrics.TunnelOpened()
@@ -185,6 +188,8 @@ func (x *Tunnel) connect(ctx context.Context) error {
 		return fault.New(schemas.Unavailable, "the policy has changed meanwhile; try again")
 	case fresh.Permit().CheckAddrs(x.addrs) != nil && !x.Inspected():
 		return &fault.Call{Code: schemas.DenyAddress}
+	case x.all.guard.Bypassed(fresh) != "":
+		return &fault.Call{Code: schemas.DenyRule}
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -213,18 +218,23 @@ func (x *Tunnel) acquire(ctx context.Context, permit policy.Permit) error {
 		return &fault.Error{Code: schemas.Unavailable, Message: "the limits of the entry could not be read; try again", Cause: err}
 	}
 	if held != nil {
-		text := map[string]string{
-			schemas.WaitPaused:      "an operator paused the target of this tunnel; try again later",
-			schemas.WaitDestination: "the target fails or asked for a pause; try again later",
-		}[held.For]
-		return &problem.Error{
-			Problem:    schemas.Problem{Code: schemas.RateLimited, Rule: permit.Entry(), Detail: cmp.Or(text, "the limits of the entry are reached; try again later")},
-			RetryAfter: max(time.Second, time.Until(held.Until)),
-		}
+		return heldBack(permit.Entry(), held.For, held.Until)
 	}
 	x.slot = slot
 	go x.watch(asked)
 	return nil
+}
+
+// heldBack is the refusal of a tunnel that operators or limits hold back.
+func heldBack(entry, by string, until time.Time) error {
+	text := map[string]string{
+		schemas.WaitPaused:      "an operator paused the target of this tunnel; try again later",
+		schemas.WaitDestination: "the target fails or asked for a pause; try again later",
+	}[by]
+	return &problem.Error{
+		Problem:    schemas.Problem{Code: schemas.RateLimited, Rule: entry, Detail: cmp.Or(text, "the limits of the entry are reached; try again later")},
+		RetryAfter: max(time.Second, time.Until(until)),
+	}
 }
 
 // watch cuts the tunnel once operators hold back what it is for.

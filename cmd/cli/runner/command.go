@@ -81,9 +81,9 @@ func (r *runner) run(ctx context.Context, t *schemas.LeasedTask, dir string) (en
 	close(done)
 	e := ending{killed: <-killed}
 	over(nil)
-	keeping.Wait()
 	kill(p.cmd) // whatever is left of its group
 	e.exit, e.took = p.cmd.ProcessState.ExitCode(), time.Since(began)
+	keeping.Wait()
 	if _, own := errors.AsType[*exec.ExitError](err); own || errors.Is(err, exec.ErrWaitDelay) {
 		err = nil
 	}
@@ -135,7 +135,8 @@ func (r *runner) keep(ctx context.Context, t *schemas.LeasedTask, out *output, o
 		if due := max(every, time.Since(began)/piecesShare); time.Since(shown) >= due-every/2 {
 			shown, piece = time.Now(), out.piece(false)
 		}
-		one, cancel := context.WithTimeout(ctx, min(max(lease/3, every), keepWait))
+		// The end of the command does not cancel a report: flush would repeat output that was stored.
+		one, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(max(lease/3, every), keepWait))
 		err := r.say(one, t, schemas.RouteAgentOutput, piece)
 		cancel()
 		switch {

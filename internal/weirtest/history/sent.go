@@ -53,7 +53,8 @@ type lot struct {
 	step  string
 	hits  []Hit
 	tries []*Try
-	again map[int]int // by step: how often a probe has shown that it was not applied
+	again map[int]int  // by step: how often a probe has shown that it was not applied
+	freed map[*Try]int // how often one had shown it before the attempt
 	// denied and mocked say that nothing may have been heard.
 	denied, mocked bool
 }
@@ -98,6 +99,12 @@ func (l *lot) add(t *Try) {
 	switch {
 	case t.Probe == 0:
 		l.tries = append(l.tries, t)
+		if n := l.again[t.Step]; n > 0 {
+			if l.freed == nil {
+				l.freed = map[*Try]int{}
+			}
+			l.freed[t] = n
+		}
 	case t.Result != nil && t.Result.Effect == schemas.EffectNotApplied:
 		if l.again == nil {
 			l.again = map[int]int{}
@@ -176,7 +183,7 @@ func (c *checker) repeats(n *name, l *lot) {
 	for step, tries := range l.byStep() {
 		left := 0
 		for _, t := range tries {
-			if t.Declared && left > l.again[step] && t.Hop == 0 && t.Class == schemas.ClassOnce {
+			if t.Declared && left > l.freed[t] && t.Hop == 0 && t.Class == schemas.ClassOnce {
 				c.breach("I3", n.tenant, n.text, "step %d: attempt %d was declared of a call that may have left and must not be repeated", step, t.Number)
 				n.flawed = true
 				return
