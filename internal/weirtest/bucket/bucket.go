@@ -1,4 +1,4 @@
-// Package shelf is a bucket in memory, for tests of what keeps its state in one.
+// Package bucket is a key-value bucket in memory, for tests of packages that store their state in one.
 package bucket
 
 import (

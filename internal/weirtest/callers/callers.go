@@ -1,6 +1,6 @@
-// Package crowd is the clients of a Weir that faults befall: they ask for actions of each
-// class, ask again under the same name for what they did not hear the end of, follow events
-// over cut streams, and write down what they were told, for package history to judge.
+// Package callers has the clients of a Weir under faults: they send actions of each class, repeat
+// those whose end they did not receive, follow events over cut streams, and record the answers, for
+// package history to check.
 package callers
 
 import (

@@ -1,5 +1,5 @@
-// Package line is what the doubles of upstreams have in common: a server with a ledger of the
-// requests that it has read, and the connection that a request came on, as a double waits on it.
+// Package doubles has the parts that the doubles of upstreams share: a server with a transcript of its
+// requests, and the connection of a request, as a double waits on it.
 package doubles
 
 import (
