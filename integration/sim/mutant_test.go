@@ -34,7 +34,7 @@ const (
 	tellsEarly   mutant = "a stream that does not wait for the barrier"
 	hastyProbe   mutant = "a worker that takes the first probe without an effect for proof"
 	ownKeys      mutant = "a node that derives its own key"
-	reloadsEarly  mutant = "a reload that is acknowledged before what it denies has begun"
+	reloadsEarly mutant = "a reload that is acknowledged before what it denies has begun"
 )
 
 // mutants lists them, with the invariants of which each breaks one at least.
