@@ -120,6 +120,7 @@ func TestPassedAnswerIsCutAndRead(t *testing.T) {
 			}, late.w.Header())
 			again := h.get("/v1/actions/p/response")
 			assert.Equal(t, []any{201, "ab", "sid=1"}, []any{again.Code, again.Body.String(), again.Header().Get("Set-Cookie")})
+			assert.Equal(t, "sandbox", again.Header().Get("Content-Security-Policy"))
 			assert.NotContains(t, h.get("/v1/actions/p/events", "Accept", "application/json").Body.String(), "sid")
 			assert.Contains(t, h.get("/v1/actions/p").Body.String(), `"body":null,"body_size":2`)
 		})

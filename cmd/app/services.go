@@ -48,7 +48,7 @@ func externalLog(c config.Config) broker.Config {
 // addProcessor adds one processor to the Go scheduler's default, once for the process. A thread in
 // a sync keeps its processor until the scheduler takes it back: on two cores, half of the program
 // waited for the disk. An operator's GOMAXPROCS stays as it is. See ADR 0005.
-var addProcessor = sync.OnceFunc(func() {
+var addProcessor = sync.OnceFunc(func() { //nolint:gochecknoglobals // GOMAXPROCS is one
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
 	}
