@@ -71,8 +71,9 @@ func TestLoops(t *testing.T) {
 			url:      "https://a.example/v1/foo",
 			circular: "r1",
 		},
-		"methods apart": {rules: []schemas.Rule{method(redirect("r1", x, y), "GET"), method(redirect("r2", y, x), "POST")}},
-		"one method":    {rules: []schemas.Rule{redirect("r1", x, y), method(redirect("r2", y, x), "POST")}, circular: "r1"},
+		"the same method": {rules: []schemas.Rule{method(redirect("r1", x, y), "POST"), method(redirect("r2", y, x), "POST")}, circular: "r1"},
+		"methods apart":   {rules: []schemas.Rule{method(redirect("r1", x, y), "GET"), method(redirect("r2", y, x), "POST")}},
+		"one method":      {rules: []schemas.Rule{redirect("r1", x, y), method(redirect("r2", y, x), "POST")}, circular: "r1"},
 		"method of a third": {
 			rules:    []schemas.Rule{method(redirect("r1", "https://a.example/z", x), "GET"), redirect("r2", y, "https://a.example/z"), redirect("r3", x, y)},
 			loop:     true,
