@@ -545,7 +545,7 @@ func TestAClientThatLeavesWhileTheLogIsAway(t *testing.T) {
 			require.Empty(t, logs.String())
 			return
 		}
-		require.Contains(t, logs.String(), `"msg":"action not canceled","action_id":"`+id+`","tenant":"default","code":"UNAVAILABLE"`)
+		require.Contains(t, logs.String(), `"msg":"action_cancel_failed","action_id":"`+id+`","tenant":"default","code":"UNAVAILABLE"`)
 	})
 }
 

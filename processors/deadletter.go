@@ -55,7 +55,7 @@ func (d DeadLetters) Store(ctx context.Context, rec schemas.Record, st *ledger.S
 		return err
 	}
 	d.Metrics.Parked(why.Code)
-	d.Log.LogAttrs(ctx, slog.LevelWarn, "message parked",
+	d.Log.LogAttrs(ctx, slog.LevelWarn, "message_dead_lettered",
 		slog.String("tenant", letter.Tenant), slog.String("kind", string(letter.Kind)),
 		slog.String("action_id", letter.ActionID), slog.String("code", string(letter.Code)), slog.Uint64("seq", letter.Sequence))
 	return nil

@@ -108,7 +108,7 @@ func (w *Worker) handle(m *message.Message) error {
 		level = slog.LevelDebug // expected: the action is running here
 	}
 	ref, _, _ := schemas.ParseSubject(rec.Subject)
-	w.cfg.Log.LogAttrs(ctx, level, "message redelivered",
+	w.cfg.Log.LogAttrs(ctx, level, "message_redelivered",
 		slog.String("kind", string(ref.Kind)), slog.Uint64("seq", rec.Seq), slog.Uint64("count", deliveries),
 		slog.Int64("duration_ms", time.Since(start).Milliseconds()), slog.String("err_kind", telemetry.ErrKind(err)))
 	return err
@@ -121,7 +121,7 @@ func (w *Worker) guarded(ctx context.Context, rec schemas.Record, deliveries uin
 		if r := recover(); r == nil {
 			return
 		}
-		w.cfg.Log.LogAttrs(ctx, slog.LevelError, "handler panicked", slog.Uint64("seq", rec.Seq), slog.Uint64("count", deliveries),
+		w.cfg.Log.LogAttrs(ctx, slog.LevelError, "handler_panicked", slog.Uint64("seq", rec.Seq), slog.Uint64("count", deliveries),
 			slog.String("at", telemetry.Panicking()))
 		err = errPanic
 		if deliveries >= poisonAfter {

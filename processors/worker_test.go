@@ -107,7 +107,7 @@ func TestWhatComesAgainByPlanIsNoWarning(t *testing.T) {
 			Msg   string `json:"msg"`
 		}
 		require.NoError(t, json.Unmarshal(bytes.Split(log.Bytes(), []byte("\n"))[i], &line))
-		require.Equal(t, "message redelivered", line.Msg)
+		require.Equal(t, "message_redelivered", line.Msg)
 		require.Equal(t, want, line.Level)
 	}
 }
@@ -139,7 +139,7 @@ func TestAPanicIsLoggedWithoutItsValue(t *testing.T) {
 	mail <- m
 	<-m.Acked()
 	require.NoError(t, w.Stop())
-	require.Contains(t, log.String(), "handler panicked")
+	require.Contains(t, log.String(), "handler_panicked")
 	require.NotContains(t, log.String(), "AGWCANARY")
 
 	dead := harness.Dead(t, h.log)

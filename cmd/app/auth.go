@@ -36,7 +36,7 @@ func (a *App) openTokens(ctx context.Context) error {
 		return a.makeAdmin(ctx)
 	case !k.Administered():
 		// One of those that were started with this one may be about to make it.
-		a.log.LogAttrs(ctx, slog.LevelWarn, "no admin token yet")
+		a.log.LogAttrs(ctx, slog.LevelWarn, "admin_token_missing")
 		a.notice("there is no admin token yet, and this node makes none: an ingress or `weir serve` on this log that has auth.admin_token_file writes the first one there when it starts")
 	}
 	return nil
@@ -50,7 +50,7 @@ func (a *App) makeAdmin(ctx context.Context) error {
 	}
 	a.firstAdmin = made
 	if made {
-		a.log.LogAttrs(ctx, slog.LevelInfo, "first admin token made")
+		a.log.LogAttrs(ctx, slog.LevelInfo, "admin_token_created")
 	}
 	return nil
 }

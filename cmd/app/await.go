@@ -44,7 +44,7 @@ func (a *App) await(ctx context.Context) error {
 		say(reason(err))
 		if text := err.Error(); text != told {
 			told = text
-			a.log.LogAttrs(ctx, slog.LevelWarn, "the log is not ready", slog.String("err_kind", telemetry.ErrKind(err)))
+			a.log.LogAttrs(ctx, slog.LevelWarn, "log_not_ready", slog.String("err_kind", telemetry.ErrKind(err)))
 			a.notice("waiting for the log: " + text)
 		}
 		pause := time.NewTimer(awaitPause)

@@ -63,7 +63,7 @@ func (a *App) openProgram(ctx context.Context) error {
 	}
 	if _, err := exec.LookPath(g.Program); err != nil {
 		a.noGit("git is not installed where Weir runs, or git.program does not name it")
-		a.log.WarnContext(ctx, "git not found: repositories on this node are not served")
+		a.log.WarnContext(ctx, "git_missing")
 		return nil //nolint:nilerr // reported when a repository is requested
 	}
 	program, err := git.Open(ctx, git.Config{

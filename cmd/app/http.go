@@ -197,7 +197,7 @@ func (a *App) serve(h *httpServer) {
 	go func() {
 		defer close(h.done)
 		if err := h.server.Serve(a.guarded(h.listener)); !errors.Is(err, http.ErrServerClosed) {
-			a.log.Error("server ended")
+			a.log.Error("server_ended")
 		}
 	}()
 	a.teardown.push(func(context.Context) error {

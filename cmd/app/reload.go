@@ -182,7 +182,7 @@ func (a *App) apply(ctx context.Context, n reading) (schemas.Reload, error) {
 		a.work.runs.Refresh()
 	}
 	a.metrics.PolicyReloaded(true)
-	a.log.LogAttrs(ctx, slog.LevelInfo, "policy reloaded", slog.String("policy_version", done.Version))
+	a.log.LogAttrs(ctx, slog.LevelInfo, "policy_reloaded", slog.String("policy_version", done.Version))
 	err := a.settled(ctx)
 	if a.tunnels != nil {
 		a.tunnels.Refresh()
@@ -226,7 +226,7 @@ func kept(last, next config.Config) error {
 func (a *App) unloadable(ctx context.Context, err error) error {
 	problems := problemsOf(err)
 	a.metrics.PolicyReloaded(false)
-	a.log.LogAttrs(ctx, slog.LevelError, "policy not reloaded", slog.Int("count", len(problems)))
+	a.log.LogAttrs(ctx, slog.LevelError, "policy_reload_failed", slog.Int("count", len(problems)))
 	for _, p := range problems {
 		a.notice("the policy was not reloaded: " + p)
 	}
@@ -242,7 +242,7 @@ func (a *App) unapplied(ctx context.Context, next config.Config) {
 	if len(keys) == 0 {
 		return
 	}
-	a.log.LogAttrs(ctx, slog.LevelWarn, "changed settings wait for a restart", slog.Int("count", len(keys)))
+	a.log.LogAttrs(ctx, slog.LevelWarn, "settings_need_restart", slog.Int("count", len(keys)))
 	for _, key := range keys {
 		a.notice(key + ": the change takes effect after a restart")
 	}

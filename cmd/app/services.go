@@ -213,7 +213,7 @@ func (a *App) deadlines() map[schemas.Kind]time.Duration {
 // worker that receives the cancel from the log stops it later.
 func (a *App) stopWork(ref schemas.Ref) {
 	if err := a.broker.Notify(schemas.CancelSubject(ref), nil); err != nil {
-		a.log.Warn("cancel not announced", "err_kind", telemetry.ErrKind(err))
+		a.log.Warn("cancel_announcement_failed", "err_kind", telemetry.ErrKind(err))
 	}
 }
 

@@ -31,7 +31,7 @@ func (a *App) watchFile(ctx context.Context) {
 		}
 	}
 	if err != nil {
-		a.log.WarnContext(ctx, "configuration not watched", "err_kind", telemetry.ErrKind(err))
+		a.log.WarnContext(ctx, "configuration_watch_failed", "err_kind", telemetry.ErrKind(err))
 		a.notice("changes of " + a.opts.File + " are not noticed by themselves; send SIGHUP after one")
 		return
 	}

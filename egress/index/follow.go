@@ -240,7 +240,7 @@ func (x *Index) background() {
 		err := x.round()
 		failed := err != nil && x.life.Err() == nil
 		if failed && !warned {
-			x.cfg.Log.WarnContext(x.life, "index behind", slog.String("component", "egress/index"), slog.String("err_kind", telemetry.ErrKind(err)))
+			x.cfg.Log.WarnContext(x.life, "index_lagging", slog.String("component", "egress/index"), slog.String("err_kind", telemetry.ErrKind(err)))
 		}
 		warned = failed
 	}

@@ -144,7 +144,7 @@ func (x *Index) hold(ctx context.Context, do func(s *store) error) error {
 	if !spoiled(err) {
 		return err
 	}
-	x.cfg.Log.InfoContext(ctx, "index rebuilt", slog.String("component", "egress/index"), slog.String("err_kind", telemetry.ErrKind(err)))
+	x.cfg.Log.InfoContext(ctx, "index_rebuilt", slog.String("component", "egress/index"), slog.String("err_kind", telemetry.ErrKind(err)))
 	return errors.Join(err, x.discard(s))
 }
 

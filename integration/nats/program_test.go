@@ -185,6 +185,6 @@ func (s *site) programs(t *testing.T) {
 	require.Equal(t, "canceled", status("late"))
 	s.reloads(t, ingress, target.URL+"/")
 	for _, p := range []*program.Program{ingress, egress, worker} {
-		require.NotContains(t, p.Said(), "broker denied")
+		require.NotContains(t, p.Said(), "broker_denied")
 	}
 }

@@ -89,7 +89,7 @@ func New(l Log, cfg Config) *Cache {
 		ended: make(chan struct{}), stop: func() {},
 	}
 	b.follower = mirror.New(mirror.Config{
-		Name: "tasks", Component: "activetasks", Check: b.cfg.Check, Patience: patience, Logger: b.cfg.Logger, Look: b.round,
+		Component: "activetasks", Check: b.cfg.Check, Patience: patience, Logger: b.cfg.Logger, Look: b.round,
 	})
 	return b
 }

@@ -103,7 +103,7 @@ func TestCheckFindsWhatTheFeedMissed(t *testing.T) {
 		require.Equal(t, []string{"one"}, b.queue("t"), "what is known is shown")
 		p.set(func(p *paper) { p.down = nil })
 		pass(2 * time.Second)
-		require.Regexp(t, `(?s)^[^\n]*tasks out of reach[^\n]*\n[^\n]*tasks in reach[^\n]*\n$`, logged.String())
+		require.Regexp(t, `(?s)^[^\n]*store_unreachable[^\n]*\n[^\n]*store_reachable[^\n]*\n$`, logged.String())
 	})
 }
 

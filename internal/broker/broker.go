@@ -182,7 +182,7 @@ func Open(ctx context.Context, cfg Config) (*Broker, error) {
 		return nil, err
 	}
 	if b.cfg.Replicas == 1 && b.cfg.Server == nil {
-		b.cfg.Logger.WarnContext(ctx, "log has one copy", "component", "broker")
+		b.cfg.Logger.WarnContext(ctx, "log_unreplicated", "component", "broker")
 	}
 	return b, nil
 }

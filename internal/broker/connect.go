@@ -75,5 +75,5 @@ func (b *Broker) asyncError(_ *nats.Conn, _ *nats.Subscription, err error) {
 	case errors.Is(err, nats.ErrBadHeaderMsg):
 		kind = "bad_header"
 	}
-	b.cfg.Logger.WarnContext(b.life, "broker connection error", "component", "broker", "err_kind", kind)
+	b.cfg.Logger.WarnContext(b.life, "broker_connection_failed", "component", "broker", "err_kind", kind)
 }

@@ -87,7 +87,7 @@ func (b *Broker) denied(err error) {
 		f(subject, e)
 	}
 	b.denialMu.Unlock()
-	b.cfg.Logger.ErrorContext(b.life, "broker denied", "component", "broker", "err_kind", "permission", "subject", e.Subject)
+	b.cfg.Logger.ErrorContext(b.life, "broker_denied", "component", "broker", "err_kind", "permission", "subject", e.Subject)
 }
 
 // accessTimeout bounds the request for this user's permissions. Only servers that were not

@@ -373,5 +373,5 @@ func await(c <-chan struct{}, most time.Duration) {
 }
 
 func (f *feed) warn(kind string) {
-	f.s.b.cfg.Logger.WarnContext(f.handlers, "work feed", "component", "broker", "stream", f.stream, "queue", string(f.queue), "err_kind", kind)
+	f.s.b.cfg.Logger.WarnContext(f.handlers, "work_feed_failed", "component", "broker", "stream", f.stream, "queue", string(f.queue), "err_kind", kind)
 }

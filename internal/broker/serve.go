@@ -92,6 +92,6 @@ func (b *Broker) answer(ctx context.Context, m *nats.Msg, fn func(ctx context.Co
 		}})
 	}
 	if err != nil { // the requester times out and tries again
-		b.cfg.Logger.WarnContext(ctx, "reply not sent", "component", "broker", "err_kind", "connection")
+		b.cfg.Logger.WarnContext(ctx, "reply_failed", "component", "broker", "err_kind", "connection")
 	}
 }

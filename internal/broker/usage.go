@@ -85,9 +85,9 @@ func (b *Broker) watchUsage() {
 			full := b.usage.full()
 			switch {
 			case full && !was:
-				b.cfg.Logger.WarnContext(b.life, "log full", "component", "broker")
+				b.cfg.Logger.WarnContext(b.life, "log_full", "component", "broker")
 			case was && !full:
-				b.cfg.Logger.InfoContext(b.life, "log has room", "component", "broker")
+				b.cfg.Logger.InfoContext(b.life, "log_recovered", "component", "broker")
 			}
 			was = full
 			b.usage.expire(now)

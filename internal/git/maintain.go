@@ -31,7 +31,7 @@ func (g *Git) grown(ctx context.Context, r repository) {
 		err := g.repack(ctx, r)
 		if delete(g.joins.failed, r); err != nil && g.open.Err() == nil {
 			g.joins.failed[r] = n
-			g.cfg.Logger.WarnContext(ctx, "packs of a repository could not be joined", slog.Int("count", n))
+			g.cfg.Logger.WarnContext(ctx, "repository_repack_failed", slog.Int("count", n))
 		}
 	})
 }

@@ -38,8 +38,8 @@ func Read(ctx context.Context, r Reader, after uint64, page int, take func(schem
 
 // Config of a Follower.
 type Config struct {
-	// Name is what is copied and Component whose copy it is, for the log.
-	Name, Component string
+	// Component is whose copy it is, for the log.
+	Component string
 	// Check is how often Look is called beside Notify, and Patience bounds one such call.
 	Check, Patience time.Duration
 	Logger          *slog.Logger
@@ -108,10 +108,10 @@ func (f *Follower) run(ctx context.Context) {
 		if (err != nil) == failed {
 			continue
 		}
-		level, what := slog.LevelInfo, " in reach"
+		level, what := slog.LevelInfo, "store_reachable"
 		if failed = !failed; failed {
-			level, what = slog.LevelWarn, " out of reach"
+			level, what = slog.LevelWarn, "store_unreachable"
 		}
-		f.cfg.Logger.Log(ctx, level, f.cfg.Name+what, "component", f.cfg.Component) //nolint:sloglint // the name is a constant of the owner's
+		f.cfg.Logger.Log(ctx, level, what, "component", f.cfg.Component) //nolint:sloglint // one of the two above
 	}
 }

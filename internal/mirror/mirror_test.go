@@ -30,7 +30,7 @@ func TestFollower(t *testing.T) {
 		failure := errors.New("away")
 		looks := 0
 		f := mirror.New(mirror.Config{
-			Name: "things", Component: "test", Check: time.Second, Patience: time.Second, Logger: slog.New(slog.NewTextHandler(&logged, nil)),
+			Component: "test", Check: time.Second, Patience: time.Second, Logger: slog.New(slog.NewTextHandler(&logged, nil)),
 			Look: func(context.Context) error {
 				require.True(t, watching.Load())
 				looks++
@@ -61,7 +61,7 @@ func TestFollower(t *testing.T) {
 		f.Stop()
 		f.Stop()
 		require.False(t, watching.Load())
-		require.Regexp(t, `(?s)^[^\n]*WARN msg="things out of reach" component=test\n[^\n]*INFO msg="things in reach" component=test\n$`, logged.String())
+		require.Regexp(t, `(?s)^[^\n]*WARN msg=store_unreachable component=test\n[^\n]*INFO msg=store_reachable component=test\n$`, logged.String())
 	})
 }
 

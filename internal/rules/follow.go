@@ -45,7 +45,7 @@ func (k *Keeper) load(tenant string, r schemas.Record, opened *Snapshot) *loaded
 		s, err := k.open(tenant, r)
 		if err != nil {
 			_, kind, _ := strings.Cut(err.Error(), ": ")
-			k.cfg.Logger.Warn("rule set not readable", "component", "rules", "tenant", tenant, "seq", r.Seq, "err_kind", kind)
+			k.cfg.Logger.Warn("rule_set_unreadable", "component", "rules", "tenant", tenant, "seq", r.Seq, "err_kind", kind)
 		}
 		s.Revision = r.Seq
 		return s, err
@@ -83,7 +83,7 @@ func (k *Keeper) learn(tenant string, r schemas.Record, was *loadedSet, opened *
 	k.mu.Unlock()
 	if old != nil {
 		if old.stored && !h.stored { // Weir deletes none
-			k.cfg.Logger.Warn("rule set deleted", "component", "rules", "tenant", tenant, "seq", r.Seq)
+			k.cfg.Logger.Warn("rule_set_deleted", "component", "rules", "tenant", tenant, "seq", r.Seq)
 		}
 		close(old.replaced)
 	}
@@ -92,7 +92,7 @@ func (k *Keeper) learn(tenant string, r schemas.Record, was *loadedSet, opened *
 	}
 	k.cfg.Changed(tenant)
 	if back { // and so may those of other tenants be
-		k.cfg.Logger.Warn("rule set older than before", "component", "rules", "tenant", tenant, "seq", r.Seq)
+		k.cfg.Logger.Warn("rule_set_rolled_back", "component", "rules", "tenant", tenant, "seq", r.Seq)
 		k.anew.Store(true)
 		k.follower.Notify()
 	}
@@ -144,7 +144,7 @@ func (k *Keeper) catchUp(ctx context.Context) (err error) {
 func (k *Keeper) hear(r schemas.Record) {
 	tenant, err := schemas.UnescapeToken(r.Subject)
 	if err != nil {
-		k.cfg.Logger.Warn("rule set without a tenant", "component", "rules", "seq", r.Seq)
+		k.cfg.Logger.Warn("rule_set_without_tenant", "component", "rules", "seq", r.Seq)
 		return
 	}
 	if _, older := k.learn(tenant, r, nil, nil); older {

@@ -127,7 +127,7 @@ func TestCheckFindsWhatTheWatchMissed(t *testing.T) {
 		require.Equal(t, two.Etag, there.force(t, "t"), "what is known stays in force")
 		s.Set(func(s *bucket.Bucket) { s.Down = nil })
 		pass(time.Second)
-		require.Regexp(t, `(?s)^[^\n]*rules out of reach[^\n]*\n[^\n]*rules in reach[^\n]*\n$`, logged())
+		require.Regexp(t, `(?s)^[^\n]*store_unreachable[^\n]*\n[^\n]*store_reachable[^\n]*\n$`, logged())
 	})
 }
 

@@ -105,7 +105,7 @@ func TestLeadersWordCounts(t *testing.T) {
 		require.Equal(t, was["t"], newest)
 		require.Equal(t, was["t"].Etag, k.force(t, "t"))
 		<-replaced
-		require.Contains(t, logged(), "rule set older than before")
+		require.Contains(t, logged(), "rule_set_rolled_back")
 		synctest.Wait()
 		require.Equal(t, was["u"].Etag, k.force(t, "u"))
 		require.Empty(t, k.force(t, "late"), "the backup had none")

@@ -98,7 +98,7 @@ type Keeper struct {
 func New(s Store, cfg Config) *Keeper {
 	k := &Keeper{store: s, cfg: cfg.withDefaults(), open: open, sets: map[string]*loadedSet{}, doubted: map[string]bool{}}
 	k.follower = mirror.New(mirror.Config{
-		Name: "rules", Component: "rules", Check: k.cfg.Check, Patience: patience, Logger: k.cfg.Logger, Look: k.catchUp,
+		Component: "rules", Check: k.cfg.Check, Patience: patience, Logger: k.cfg.Logger, Look: k.catchUp,
 	})
 	return k
 }

@@ -101,7 +101,7 @@ type quiet struct {
 func (q quiet) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	if err := q.SpanExporter.ExportSpans(ctx, spans); err != nil {
 		q.lost.Add(float64(len(spans)))
-		q.log.WarnContext(ctx, "spans not sent", "count", len(spans), "err_kind", ErrKind(err))
+		q.log.WarnContext(ctx, "span_export_failed", "count", len(spans), "err_kind", ErrKind(err))
 	}
 	return nil
 }

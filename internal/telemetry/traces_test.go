@@ -263,7 +263,7 @@ func TestSpansThatNobodyTakesAreCounted(t *testing.T) {
 	sent.Chat(completion())
 	require.NoError(t, sent.Close(t.Context()))
 	assert.Equal(t, "1", scrape(t, m)["weir_spans_lost_total"])
-	assert.Contains(t, out.String(), `"msg":"spans not sent"`)
+	assert.Contains(t, out.String(), `"msg":"span_export_failed"`)
 	assert.NotContains(t, out.String(), canary)
 	assert.NotContains(t, out.String(), server.URL)
 }

@@ -40,7 +40,7 @@ func (k *Keeper) tidy(ctx context.Context) {
 	for n := 0; ; n++ {
 		if n%int(tidyEvery/usedEvery) == 0 {
 			if err := k.forget(ctx); err != nil && ctx.Err() == nil {
-				k.cfg.Logger.WarnContext(ctx, "ended tokens not dropped", "component", "token")
+				k.cfg.Logger.WarnContext(ctx, "token_cleanup_failed", "component", "token")
 			}
 		}
 		select {

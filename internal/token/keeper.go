@@ -101,7 +101,7 @@ type held struct {
 func New(s Store, cfg Config) *Keeper {
 	k := &Keeper{store: s, cfg: cfg.withDefaults(), held: map[string]*held{}, stop: func() {}}
 	k.follower = mirror.New(mirror.Config{
-		Name: "tokens", Component: "token", Check: k.cfg.check, Patience: k.cfg.stale / 2, Logger: k.cfg.Logger, Look: k.refresh,
+		Component: "token", Check: k.cfg.check, Patience: k.cfg.stale / 2, Logger: k.cfg.Logger, Look: k.refresh,
 	})
 	return k
 }
@@ -163,7 +163,7 @@ func (k *Keeper) learn(r schemas.Record) {
 	next, err := decode(r.Subject, r.Data)
 	next.revision = r.Seq
 	if err != nil && len(r.Data) > 0 {
-		k.cfg.Logger.Warn("token not readable", "component", "token", "err_kind", "damaged")
+		k.cfg.Logger.Warn("token_unreadable", "component", "token", "err_kind", "damaged")
 	}
 	k.keep(r.Subject, next)
 }

@@ -124,7 +124,7 @@ func (j *Janitor) rounds(ctx context.Context, p *partition) {
 		err := p.round(ctx)
 		failed := err != nil && ctx.Err() == nil && !errors.Is(err, fault.ErrFenced) // another node's turn
 		if failed && !told {
-			j.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "overdue actions cannot be looked for",
+			j.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "overdue_search_failed",
 				slog.Int("partition", p.number), slog.String("err_kind", telemetry.ErrKind(err)))
 		}
 		told = failed

@@ -163,7 +163,7 @@ func (p *partition) look(ctx context.Context, rec schemas.Record) error {
 			return err
 		}
 		p.keep(o)
-		p.cfg.Log.LogAttrs(ctx, slog.LevelInfo, "queued action requeued", attrs...)
+		p.cfg.Log.LogAttrs(ctx, slog.LevelInfo, "action_requeued", attrs...)
 		return nil
 	}
 	if err := p.notifier.Notify(ctx, ref); err != nil {
@@ -173,7 +173,7 @@ func (p *partition) look(ctx context.Context, rec schemas.Record) error {
 	if p.cfg.Metrics != nil {
 		p.cfg.Metrics.Overdue(ref.Kind)
 	}
-	p.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "overdue action woken", attrs...)
+	p.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "overdue_action_woken", attrs...)
 	return nil
 }
 

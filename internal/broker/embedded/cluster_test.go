@@ -157,7 +157,7 @@ func TestCopiesOfAServerThatIsAlone(t *testing.T) {
 	var told strings.Builder
 	b := must(broker.Open(t.Context(), broker.Config{URL: s.ClientURL(), Layout: layout, Replicas: 1, Logger: slog.New(slog.NewTextHandler(&told, nil))}))(t)
 	b.Close(context.Background())
-	require.Contains(t, told.String(), `msg="log has one copy"`)
+	require.Contains(t, told.String(), `msg=log_unreplicated`)
 }
 
 // three starts three servers that have found each other.

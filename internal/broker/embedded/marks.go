@@ -202,7 +202,7 @@ func (s *Server) setMarks(m marks) error {
 // unnoticed, and nothing else is worse.
 func (s *Server) report(ctx context.Context, err error) {
 	if err != nil && !s.told {
-		s.cfg.Logger.WarnContext(ctx, "the log's marks cannot be written")
+		s.cfg.Logger.WarnContext(ctx, "marks_write_failed")
 	}
 	s.told = err != nil
 }

@@ -160,7 +160,7 @@ func TestMarksThatCannotBeWritten(t *testing.T) {
 	for range 3 {
 		s.report(t.Context(), s.setMarks(marks{Version: marksVersion}))
 	}
-	require.Equal(t, 1, bytes.Count(log.Bytes(), []byte("the log's marks cannot be written")))
+	require.Equal(t, 1, bytes.Count(log.Bytes(), []byte("marks_write_failed")))
 	require.Zero(t, s.marks.Version)
 	// Those that tell of a clean end must not outlive it: the next start would believe them.
 	s.marks.Clean = true

@@ -89,7 +89,7 @@ func TestDamagedConsumerStateIsMended(t *testing.T) {
 				require.EqualValues(t, 10, info.NumPending)
 				return
 			}
-			require.Contains(t, log.String(), "history is delivered again\" count=1")
+			require.Contains(t, log.String(), "msg=consumers_restarted count=1")
 			require.EqualValues(t, 20, info.NumPending, "it begins anew")
 		})
 	}

@@ -80,7 +80,7 @@ func Start(cfg Config) (_ *Server, err error) {
 func (s *Server) mend() error {
 	removed, err := s.dir.mend()
 	if removed > 0 {
-		s.cfg.Logger.WarnContext(s.life, "consumers restarted, because their positions could not be read: history is delivered again", "count", removed)
+		s.cfg.Logger.WarnContext(s.life, "consumers_restarted", "count", removed)
 	}
 	return err
 }

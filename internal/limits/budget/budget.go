@@ -213,7 +213,7 @@ func (b *Limiter) undo(ctx context.Context, targets []target, o Order, c claim, 
 }
 
 func (b *Limiter) unreadable(ctx context.Context, o Order) {
-	b.cfg.Logger.WarnContext(ctx, "account of a budget not readable", "component", "budget",
+	b.cfg.Logger.WarnContext(ctx, "budget_account_unreadable", "component", "budget",
 		"tenant", o.Tenant, "action_id", o.Action, "err_kind", "damaged")
 }
 

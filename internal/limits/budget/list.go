@@ -172,7 +172,7 @@ func (b *Limiter) Run(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		if err := b.Tidy(ctx); err != nil && ctx.Err() == nil {
-			b.cfg.Logger.WarnContext(ctx, "accounts of budgets not tidied", "component", "budget")
+			b.cfg.Logger.WarnContext(ctx, "budget_cleanup_failed", "component", "budget")
 		}
 		select {
 		case <-tick.C:

@@ -134,7 +134,7 @@ func TestRun(t *testing.T) {
 		s.Set(func(s *bucket.Bucket) { s.Down = errors.New("gone") })
 		time.Sleep(tidyEvery)
 		synctest.Wait()
-		require.Contains(t, log.String(), "accounts of budgets not tidied")
+		require.Contains(t, log.String(), "budget_cleanup_failed")
 		require.NotContains(t, log.String(), "gone")
 		cancel()
 		ended.Wait()

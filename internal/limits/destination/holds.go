@@ -35,7 +35,7 @@ func (l *Limiter) learnHolds(r schemas.Record) {
 	}
 	h, ok := l.orders.Decode(r)
 	if !ok && len(r.Data) > 0 {
-		l.cfg.Logger.Warn("operations not readable", "component", "destination", "err_kind", "damaged")
+		l.cfg.Logger.Warn("operations_unreadable", "component", "destination", "err_kind", "damaged")
 		return
 	}
 	l.holds.Learn(h, r.Seq)

@@ -138,7 +138,7 @@ func (l *Limiter) Start(ctx context.Context) error {
 	follow := func(s Store, learn func(schemas.Record)) error {
 		read := uint64(0)
 		f := mirror.New(mirror.Config{
-			Name: "destinations", Component: "destination", Check: check, Patience: patience, Logger: l.cfg.Logger,
+			Component: "destination", Check: check, Patience: patience, Logger: l.cfg.Logger,
 			Look: func(ctx context.Context) (err error) {
 				read, err = mirror.Read(ctx, s, read, page, learn)
 				return err

@@ -145,7 +145,7 @@ func (p *Permit) Succeeded(ctx context.Context) {
 	}
 	was, changed, err := e.change(ctx, func(h *health, _ time.Time) bool { return h.succeed() })
 	if err == nil && changed && was.Open != 0 {
-		p.logger().InfoContext(ctx, "destination is called again")
+		p.logger().InfoContext(ctx, "destination_resumed")
 	}
 }
 
@@ -163,7 +163,7 @@ func (p *Permit) Failed(ctx context.Context) {
 		return h.fail(n, probe, now, e.limiter.cfg.Failures)
 	})
 	if err == nil && changed && was.Open == 0 && e.account.Value().Open != 0 {
-		p.logger().InfoContext(ctx, "destination paused after failures")
+		p.logger().InfoContext(ctx, "destination_breaker_opened")
 	}
 }
 
@@ -180,7 +180,7 @@ func (p *Permit) Asked(ctx context.Context, until time.Time) {
 	}
 	_, changed, err := p.endpoint.change(ctx, func(h *health, now time.Time) bool { return h.ask(p.tenant, until, now) })
 	if err == nil && changed && wait > time.Second {
-		p.logger().InfoContext(ctx, "destination requested a pause")
+		p.logger().InfoContext(ctx, "destination_pause_requested")
 	}
 }
 

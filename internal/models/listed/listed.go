@@ -57,7 +57,7 @@ type kept struct {
 func New(s Store, logger *slog.Logger) *Keeper {
 	k := &Keeper{store: s, kept: map[string]kept{}}
 	k.follower = mirror.New(mirror.Config{
-		Name: "model lists", Component: "models", Check: check, Patience: patience, Logger: logger,
+		Component: "models", Check: check, Patience: patience, Logger: logger,
 		Look: func(ctx context.Context) (err error) {
 			k.read, err = mirror.Read(ctx, k.store, k.read, page, k.learn)
 			return err
