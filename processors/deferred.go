@@ -77,7 +77,9 @@ func (r *deferredActions) forget(ref schemas.Ref) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if d := r.of[ref.Tenant]; d != nil {
-		delete(d.until, ref)
+		if delete(d.until, ref); len(d.until) == 0 {
+			delete(r.of, ref.Tenant)
+		}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"weir/internal/policy/callbody"
-	"weir/internal/policy/callurl"
 	"weir/schemas"
 )
 
@@ -59,15 +58,11 @@ func malformed(code schemas.Code, what string) error {
 	return &Error{Variant: schemas.VariantInvalidArgumentValue, Message: what, Code: code}
 }
 
-// badURL says what policy found wrong with a URL. Its reasons repeat nothing of it, so the parameters of a query
-// that an entry does not take are named here, to the caller alone.
-func badURL(d schemas.Decision, url string) error {
+// badURL says what policy found wrong with a URL.
+func badURL(d schemas.Decision) error {
 	why := "it must be absolute, and written as RFC 3986 says"
 	if d.Code == schemas.DenyURLInvalid && d.Reason != "" {
 		why = d.Reason
-	}
-	if _, names, _ := strings.Cut(callurl.Target("", url), "?"); d.Entry != "" && names != "" {
-		why += " (entry " + d.Entry + ", parameters of the query: " + shown(names) + ")"
 	}
 	return &Error{Variant: schemas.VariantInvalidURL, Message: "invalid url: " + why, Code: d.Code}
 }

@@ -15,6 +15,7 @@ import (
 
 	"weir/ingress/strict"
 	"weir/internal/fault"
+	"weir/internal/policy"
 	"weir/internal/policy/callbody"
 	"weir/schemas"
 )
@@ -129,8 +130,8 @@ func Translate(body []byte, p Policy, c Checker) (Request, error) {
 	}
 	req.Decision, req.Class = p.Evaluate(req.Call)
 	switch code := req.Decision.Code; {
-	case unreadable(code, req.Call.URL):
-		return Request{}, badURL(req.Decision, req.Call.URL)
+	case unreadable(req.Decision, req.Call.URL):
+		return Request{}, badURL(req.Decision)
 	case err != nil && (req.Decision.Allowed || code == schemas.DenyHeader || code == schemas.DenyBody):
 		return Request{}, err
 	default:
@@ -223,10 +224,11 @@ func kind(v jsontext.Value) error {
 	return nil
 }
 
-// unreadable reports whether a denial says that the URL is not one, rather
-// than that it is not allowed.
-func unreadable(code schemas.Code, url string) bool {
-	return code == schemas.DenyURLInvalid || (code == schemas.DenyScheme && !absolute(url))
+// unreadable reports whether a denial says that the URL is malformed. A denial by an entry says that
+// the entry does not permit it: that is stored, as every denial is.
+func unreadable(d schemas.Decision, url string) bool {
+	_, wellFormed := policy.Split(url, false)
+	return d.Code == schemas.DenyURLInvalid && !wellFormed || d.Code == schemas.DenyScheme && !absolute(url)
 }
 
 // unsendable marks a call whose arguments could not all be read. No policy

@@ -69,7 +69,7 @@ type bench struct {
 	accepted  chan *net.TCPConn // by the target
 }
 
-func newBench(tb testing.TB, cfg tunnel.Config) *bench {
+func newBench(tb testing.TB, cfg tunnel.Config, rules ...guard.Rules) *bench {
 	tb.Helper()
 	l, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp4", "127.0.0.1:0")
 	require.NoError(tb, err)
@@ -97,7 +97,7 @@ func newBench(tb testing.TB, cfg tunnel.Config) *bench {
 	cfg.Barrier, cfg.Metrics = func(context.Context) error { return nil }, telemetry.NewMetrics()
 	client := outbound.New(outbound.Config{})
 	tb.Cleanup(client.Close)
-	b.Tunnels = tunnel.New(guard.New(func() *policy.Policy { return p }, nil), client, settle.NewRecorder(b.kept, b.kept, telemetry.NewMetrics()), cfg)
+	b.Tunnels = tunnel.New(guard.New(func() *policy.Policy { return p }, append(rules, nil)[0]), client, settle.NewRecorder(b.kept, b.kept, telemetry.NewMetrics()), cfg)
 	return b
 }
 

@@ -15,6 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
+	"weir/internal/problem"
+	"weir/internal/traffic"
+	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/table"
 	"weir/processors/tunnel"
 	"weir/schemas"
@@ -43,7 +46,7 @@ func TestNothingIsLost(t *testing.T) {
 	}
 	want := func(seed uint64) []byte { return sum(io.LimitReader(rand.NewChaCha8([32]byte{byte(seed)}), size)) }
 	up, down := want(1), want(2)
-	b := newBench(t, tunnel.Config{Idle: 400 * time.Millisecond})
+	b := newBench(t, tunnel.Config{Idle: 4 * time.Second})
 	c := b.carry(t, "")
 	send(c.client, 1)
 	send(c.target, 2)
@@ -130,19 +133,19 @@ func TestEndsByTime(t *testing.T) {
 // TestOneSideKeepsATunnelOpen, however silent the other is.
 func TestOneSideKeepsATunnelOpen(t *testing.T) {
 	t.Parallel()
-	const idle = 200 * time.Millisecond
+	const idle = 2 * time.Second
 	b := newBench(t, tunnel.Config{Idle: idle})
 	c := b.carry(t, "")
-	tick := time.NewTicker(idle / 10)
+	tick := time.NewTicker(idle / 8)
 	defer tick.Stop()
-	for range 30 {
+	for range 12 {
 		<-tick.C
 		write(t, c.target, "x")
 		read(t, c.client, "x")
 	}
 	c.ends(t)
 	_, a := b.kept.last(t)
-	require.Equal(t, []any{schemas.TunnelIdle, int64(30)}, []any{a.End, a.BytesDown})
+	require.Equal(t, []any{schemas.TunnelIdle, int64(12)}, []any{a.End, a.BytesDown})
 }
 
 // hello is the ClientHello for a name.
@@ -212,6 +215,34 @@ func TestServerNames(t *testing.T) {
 		e, a := b.kept.last(t)
 		require.Equal(t, []any{schemas.TunnelName, schemas.DenyHost}, []any{a.End, e.Code})
 	})
+}
+
+// lateRule is a set of rules that changes after it was read once.
+type lateRule struct {
+	rulebook.Book
+	put func(*rulebook.Book)
+}
+
+func (l *lateRule) InForce(tenant string) (*traffic.Set, <-chan struct{}, error) {
+	set, changed, err := l.Book.InForce(tenant)
+	if l.put != nil {
+		l.put(&l.Book)
+		l.put = nil
+	}
+	return set, changed, err
+}
+
+// TestARuleDuringTheDial refuses the tunnel, as one before it does.
+func TestARuleDuringTheDial(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, tunnel.Config{}, &lateRule{put: func(b *rulebook.Book) { b.Put(t, rulebook.Mock("m", "https://localhost/*", 200, "")) }})
+	_, err := b.Open(t.Context(), tunnel.Caller{Tenant: "t", Principal: "p"}, b.authority)
+	public, ok := errors.AsType[*problem.Error](err)
+	require.True(t, ok, "%v", err)
+	require.Equal(t, schemas.DenyRule, public.Code)
+	require.NoError(t, (<-b.accepted).Close())
+	e, a := b.kept.last(t)
+	require.Equal(t, []any{schemas.DenyRule, schemas.TunnelRefused}, []any{e.Code, a.State})
 }
 
 // TestNoTunnelWithoutARecord: if the record of a tunnel cannot be stored, it does not open.
