@@ -171,7 +171,7 @@ deploy-check: $(BIN)/deploycheck promtool ## check the files of deploy/ with the
 
 .PHONY: rounds
 rounds: ## run the units with all their random cases, of which make test has a tenth
-	WEIR_ROUNDS=all $(GO) test ./cmd/app ./egress/index -count 1
+	WEIR_ROUNDS=all $(GO) test -race -count 1 -timeout 60m $$(git grep -l "table\.Rounds" -- "*_test.go" | xargs -n1 dirname | sort -u | sed "s,^,./,")
 
 FUZZTIME ?= 10s
 .PHONY: fuzz

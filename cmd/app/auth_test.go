@@ -141,6 +141,20 @@ func TestThePageListsTheOpenRoutes(t *testing.T) {
 	fixture.Page(t, "../../docs/explanation/security.md", "open routes", strings.Join(lines, "\n"))
 }
 
+// TestScopes: testdata/scopes.txt has each route and the scopes it asks for, and no test writes it: a
+// scope changes only with a line that somebody reads.
+func TestScopes(t *testing.T) {
+	t.Parallel()
+	var lines []string
+	for _, r := range guarded(tokenNode.node(t)) {
+		lines = append(lines, r.Method+" "+r.Path+" "+strings.Join(r.Scopes, " ")+"\n")
+	}
+	slices.Sort(lines)
+	want, err := os.ReadFile("testdata/scopes.txt")
+	require.NoError(t, err)
+	require.Equal(t, string(want), strings.Join(lines, ""))
+}
+
 // TestEveryRouteAsksForAToken has no token, and one that has every scope but the
 // one that is needed.
 func TestEveryRouteAsksForAToken(t *testing.T) {

@@ -211,7 +211,15 @@ func newTaskDiff(env *Env) *cobra.Command {
 		if resp.StatusCode != http.StatusOK {
 			return client.ErrorOf(resp)
 		}
-		_, err = io.Copy(c.Out, resp.Body)
+		diff, err := io.ReadAll(resp.Body) // the node bounds it
+		if err != nil {
+			return err
+		}
+		out := c.Out
+		if !Terminal(out) {
+			out = Unescaped(out)
+		}
+		_, err = out.Write(diff)
 		return err
 	})
 }

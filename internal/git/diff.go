@@ -20,7 +20,7 @@ func (g *Git) Diff(ctx context.Context, id, tenant, base, head string, most int)
 	if err != nil {
 		return nil, false, err
 	}
-	t, err := g.sending(ctx, tenant)
+	t, err := g.wait(ctx, tenant, min(g.cfg.Timeout, smallTimeout), g.slots.reads)
 	if err != nil {
 		return nil, false, err
 	}
@@ -34,8 +34,11 @@ func (g *Git) Diff(ctx context.Context, id, tenant, base, head string, most int)
 	}
 	err = g.run(t, job{
 		// Nothing that the repository's files say runs a program: there is no driver in the configuration.
-		args: []string{"diff-tree", "-p", "-M", "--no-ext-diff", "--no-textconv", "--no-color", found[0].oid, found[1].oid},
-		dir:  string(r), env: r.dirEnv(), out: func(o io.Reader) (err error) {
+		// Large files are "Binary files differ", and few files are searched for renames: both cost much more time
+		// and memory than the diff has bytes.
+		args:     []string{"diff-tree", "-p", "-M", "-l100", "--no-ext-diff", "--no-textconv", "--no-color", found[0].oid, found[1].oid},
+		settings: []setting{{"core.bigFileThreshold", "1m"}},
+		dir:      string(r), env: r.dirEnv(), out: func(o io.Reader) (err error) {
 			diff, err = io.ReadAll(io.LimitReader(o, int64(most)+1))
 			if cut = len(diff) > most; cut {
 				return errCut

@@ -182,6 +182,9 @@ func (k *Keeper) Revoke(ctx context.Context, admin schemas.Token, id string) (sc
 // end stores that a token, or a session, is revoked.
 func (k *Keeper) end(ctx context.Context, h *held) (schemas.Token, error) {
 	t := h.token
+	if !h.session {
+		t.LastUsedAt = h.lastUsed() // a token that has ended is not stored again
+	}
 	t.RevokedAt = time.Now().UTC().Truncate(time.Millisecond)
 	return t, k.put(ctx, &held{token: t, hash: h.hash, session: h.session}, h.revision)
 }

@@ -19,7 +19,7 @@ const shown = 400; // lines of files that are open at first
 /** The files of a diff as git prints it. Lines after the last file say where it is cut. */
 function files(diff: string): { files: File[]; cut: string } {
   const [body = "", cut = ""] = diff.split(/\n(?=\nThe diff is cut here)/);
-  const of = body.split(/^(?=diff --git )/m).filter(Boolean);
+  const of = body.split(/(?<=^|\n)(?=diff --git )/).filter(Boolean);
   return {
     cut: cut.trim(),
     files: of.map((part) => {
@@ -28,7 +28,8 @@ function files(diff: string): { files: File[]; cut: string } {
       const head = hunk < 0 ? lines.length : hunk; // a binary file has no lines
       const changes = lines.slice(head);
       const many = (sign: string) => changes.filter((l) => l.startsWith(sign)).length;
-      const name = /^(?:\+\+\+ b\/|--- a\/|rename to )(.*)$/m.exec(lines.filter((l) => l !== "+++ /dev/null").reverse().join("\n"))?.[1];
+      const named = lines.slice(0, head).reverse().map((l) => /^(?:\+\+\+ b\/|--- a\/|rename to )(.*)$/s.exec(l)?.[1]);
+      const name = named.find((n) => n !== undefined);
       return { name: name ?? lines[0]!.replace(/^diff --git a\/.* b\//, ""), head, lines, added: many("+"), removed: many("-") };
     }),
   };
@@ -46,7 +47,7 @@ export function Diff({ t }: { t: Task }) {
       </h2>
       {error?.status === 404 ? <p class="dim">{error.message}</p> : <Failure error={error} again={again} />}
       {!all && !error && <Loading what="the diff" />}
-      {all && all.files.map((f) => <Changed key={f.name} f={f} open={(lines += f.lines.length) <= shown} />)}
+      {all && all.files.map((f, i) => <Changed key={i} f={f} open={(lines += f.lines.length) <= shown} />)}
       {all && all.cut && <p class="dim">{all.cut}</p>}
     </section>
   );
