@@ -187,9 +187,11 @@ func (x *search) circleFrom(start, self *rule, steps int) string {
 }
 
 // methods are those to try for a call of both rules: that of one, or else none and those that
-// other redirects name.
+// other redirects name. Rules of two methods share no call: a search without them has fewer looks.
 func (s *Set) methods(a, b *rule) []string {
 	switch {
+	case a.named() && b.named() && a.Match.Method != b.Match.Method:
+		return nil
 	case a.named():
 		return []string{a.Match.Method}
 	case b.named():
