@@ -36,8 +36,8 @@ var wordings = []struct {
 	{"begin anew", regexp.MustCompile(`(?i)\b(begins?|began|begun) anew\b|\bunder way\b|\bnot (yet )?begun\b`), "restarts, running, queued"},
 }
 
-// logged finds the name of an event where it is logged.
-var logged = regexp.MustCompile(`[lL]og(?:ger)?\.(?:LogAttrs|Log|(?:Info|Warn|Error|Debug)(?:Context)?)\([^"\n]*"([^"\n]+)"`)
+// loggedEvent finds the name of an event where it is logged.
+var loggedEvent = regexp.MustCompile(`[lL]og(?:ger)?\.(?:LogAttrs|Log|(?:Info|Warn|Error|Debug)(?:Context)?)\([^"\n]*"([^"\n]+)"`)
 
 // eventName is the form of a logged event's name: a noun and a verb.
 var eventName = regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
@@ -81,7 +81,7 @@ func TestProse(t *testing.T) {
 		require.NoError(t, err)
 		files[area]++
 		if area == "code" {
-			for _, m := range logged.FindAllSubmatch(text, -1) {
+			for _, m := range loggedEvent.FindAllSubmatch(text, -1) {
 				require.Regexp(t, eventName, string(m[1]), "%s logs an event without a name such as policy_reloaded", name)
 			}
 			found[area] = append(found[area], inGo(t, name, text)...)
