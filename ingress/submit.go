@@ -26,7 +26,7 @@ type Order struct {
 // Idempotency-Key: it must never change.
 func (s *Server) Store(translate func(who Identity, body []byte) (Order, error)) Handler {
 	return func(c *gin.Context) error {
-		defer s.Count(c)()
+		defer s.ReserveBody(c)()
 		req, denied, err := s.request(c, translate)
 		if err != nil {
 			return err
@@ -147,7 +147,7 @@ func (s *Server) Answer(c *gin.Context, out accept.Accepted, err error, wait tim
 // requests.
 func (s *Server) AcceptAll(c *gin.Context, requests []accept.Request) []accept.Result {
 	results := s.acceptor.AcceptAll(c.Request.Context(), requests)
-	stored(c)
+	releaseBody(c)
 	for _, out := range results {
 		if out.Err == nil && !out.Receipt.Duplicate {
 			s.cfg.Metrics.Accepted(out.Kind)
@@ -162,7 +162,7 @@ func (s *Server) Refused(code schemas.Code) { s.cfg.Metrics.Refused(code) }
 // Accepted names the action in the answer, and counts it unless there is an error, which it
 // returns.
 func (s *Server) Accepted(c *gin.Context, out accept.Accepted, err error) error {
-	stored(c)
+	releaseBody(c)
 	if out.ID != "" {
 		SetAction(c, out.Ref)
 	}

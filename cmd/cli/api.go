@@ -229,3 +229,53 @@ func page[T any](ctx context.Context, c *api, route string, query url.Values) ([
 	c.last, c.items = p.pageEnd, c.items+len(p.Items)
 	return p.Items, err
 }
+
+// printList prints documents, one a line of JSON, or as a table for a person: a header, and a row for
+// each. If there are none, a person reads empty on Err, unless that is empty. It prints what was read before an error.
+func printList[T any](c *api, all iter.Seq2[T, error], empty, header string, row func(T) []any) (err error) {
+	table := newTable(c.Out)
+	defer func() { err = errors.Join(err, table.Flush()) }()
+	headed := c.asJSON
+	for one, err := range all {
+		switch {
+		case err != nil:
+			return err
+		case c.asJSON:
+			if err := PrintDocument(c.Out, one); err != nil {
+				return err
+			}
+			continue
+		}
+		cells := row(one)
+		if !headed {
+			table.printHeader(header, cells)
+		}
+		headed = true
+		printRow(table, cells...)
+	}
+	if !headed && empty != "" {
+		fmt.Fprintln(c.Err, empty)
+	}
+	return nil
+}
+
+// print prints a document, or a line of text about it, unless there is an error.
+func (c *api) print(doc any, err error, format string, args ...any) error {
+	switch {
+	case err != nil:
+		return err
+	case c.asJSON:
+		return PrintDocument(c.Out, doc)
+	default:
+		_, err = fmt.Fprintf(c.Out, format+"\n", args...)
+		return err
+	}
+}
+
+// printLine prints a document, or cells of it with a separator between.
+func (c *api) printLine(doc any, separator string, cells []any) error {
+	if c.asJSON {
+		return PrintDocument(c.Out, doc)
+	}
+	return printCells(c.Out, separator, cells)
+}

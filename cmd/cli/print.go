@@ -3,10 +3,8 @@ package cli
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -212,35 +210,6 @@ func printTinted(out io.Writer, first tinted, rest string) error {
 	return err
 }
 
-// printList prints documents, one a line of JSON, or as a table for a person: a header, and a row for
-// each. If there are none, a person reads empty on Err, unless that is empty. It prints what was read before an error.
-func printList[T any](c *api, all iter.Seq2[T, error], empty, header string, row func(T) []any) (err error) {
-	table := newTable(c.Out)
-	defer func() { err = errors.Join(err, table.Flush()) }()
-	headed := c.asJSON
-	for one, err := range all {
-		switch {
-		case err != nil:
-			return err
-		case c.asJSON:
-			if err := PrintDocument(c.Out, one); err != nil {
-				return err
-			}
-			continue
-		}
-		cells := row(one)
-		if !headed {
-			table.printHeader(header, cells)
-		}
-		headed = true
-		printRow(table, cells...)
-	}
-	if !headed && empty != "" {
-		fmt.Fprintln(c.Err, empty)
-	}
-	return nil
-}
-
 // printFacts prints pairs of a name and a text, and leaves out those without a text. Only the characters
 // of keep are not escaped in a text; its lines stand one below the other.
 func printFacts(out io.Writer, keep string, facts [][2]string) error {
@@ -259,27 +228,6 @@ func printFacts(out io.Writer, keep string, facts [][2]string) error {
 
 // PrintDocument prints a document as a line of JSON.
 func PrintDocument(out io.Writer, doc any) error { return json.NewEncoder(out).Encode(doc) }
-
-// print prints a document, or a line of text about it, unless there is an error.
-func (c *api) print(doc any, err error, format string, args ...any) error {
-	switch {
-	case err != nil:
-		return err
-	case c.asJSON:
-		return PrintDocument(c.Out, doc)
-	default:
-		_, err = fmt.Fprintf(c.Out, format+"\n", args...)
-		return err
-	}
-}
-
-// printLine prints a document, or cells of it with a separator between.
-func (c *api) printLine(doc any, separator string, cells []any) error {
-	if c.asJSON {
-		return PrintDocument(c.Out, doc)
-	}
-	return printCells(c.Out, separator, cells)
-}
 
 // printPlain prints a document as it is or, for a person, as text; JSON of it has <, > and & unescaped.
 func printPlain(out io.Writer, asJSON bool, doc any, text func() string) error {

@@ -62,8 +62,8 @@ func bodied(status int) bool {
 	return status >= http.StatusOK && status != http.StatusNoContent && status != http.StatusNotModified
 }
 
-// sandboxed is the header by which a browser does not run a target's page as one of this node's.
-const sandboxed = "Content-Security-Policy"
+// policyHeader is the header by which a browser does not run a target's page as one of this node's.
+const policyHeader = "Content-Security-Policy"
 
 // head sets the header fields of an answer as they came, in place of those that Weir's own answers
 // have.
@@ -78,7 +78,7 @@ func head(h http.Header, fields, hidden []schemas.Header, keepLength bool) {
 			named = wire.Named(named, f.Value)
 		}
 	}
-	seen := map[string]bool{sandboxed: true} // a second policy only restricts more
+	seen := map[string]bool{policyHeader: true} // a second policy only restricts more
 	for _, f := range plain(fields, hidden) {
 		name := http.CanonicalHeaderKey(f.Name)
 		if wire.PerConnection(name) || slices.Contains(named, name) || strings.HasPrefix(name, "Weir-") || name == "Content-Length" && !keepLength {

@@ -32,7 +32,7 @@ func response(s *egress.Server, r *egress.Request) error {
 	if !schemas.ValidActionID(r.Param("id")) {
 		return fault.New(schemas.NotFound, "there is no such action")
 	}
-	r.Writer.Header().Set(sandboxed, "sandbox")
+	r.Writer.Header().Set(policyHeader, "sandbox")
 	const absent = "there is no such action, or it is of a kind whose calls are not answered to its caller"
 	st, err := s.Find(r, absent)
 	switch {

@@ -34,7 +34,7 @@ type batch struct {
 // batch stores the requests of a batch together, each as an action of its own, and answers for each.
 func (cfg Config) batch(s *ingress.Server) ingress.Handler {
 	return func(c *gin.Context) error {
-		defer s.Count(c)()
+		defer s.ReserveBody(c)()
 		key, err := accept.Key(c.Request.Header.Values("Idempotency-Key"))
 		if err != nil {
 			return err

@@ -114,7 +114,7 @@ func unknown(names []string) error {
 // sender was authenticated before. A Weir token in Authorization or X-Api-Key is not passed on. After
 // an error nothing was written.
 func (d *Handler) Serve(c *gin.Context, who ingress.Identity, target, entry string) error {
-	defer d.server.Count(c)()
+	defer d.server.ReserveBody(c)()
 	req, denied, err := d.request(c, who, target, entry)
 	if err != nil {
 		return err

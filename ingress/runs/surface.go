@@ -66,7 +66,7 @@ const keyID = "weir.run"
 
 // sync answers with the run's end, or as the caller prefers.
 func (h handlers) sync(c *gin.Context) error {
-	defer h.server.Count(c)()
+	defer h.server.ReserveBody(c)()
 	req, denied, err := h.order(c)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (h handlers) sync(c *gin.Context) error {
 // of another action of the request. A resumed stream begins no successor: clients reconnect by
 // themselves after an end.
 func (h handlers) stream(c *gin.Context) error {
-	defer h.server.Count(c)()
+	defer h.server.ReserveBody(c)()
 	req, _, err := h.order(c)
 	if err != nil {
 		return err

@@ -123,7 +123,7 @@ func (t *Tunnels) Open(ctx context.Context, who Caller, authority string) (*Tunn
 		return nil, err
 	}
 	if err := x.connect(x.ctx); err != nil { //nolint:contextcheck // it ends with ctx
-		if x.cut().end == schemas.TunnelPaused {
+		if x.endCause().end == schemas.TunnelPaused {
 			err = heldBack(x.current().Permit().Entry(), schemas.WaitPaused, time.Time{})
 		} else if failed, ok := errors.AsType[*fault.Call](err); ok {
 			err = x.refuse(ctx, authority, x.current().Decision(), failed)
@@ -291,8 +291,8 @@ func (x *Tunnel) Close(end schemas.TunnelEnd) {
 	x.finish()
 }
 
-// cut returns why the tunnel was cut. If its own context did not say, the token has ended.
-func (x *Tunnel) cut() *endError {
+// endCause returns why the tunnel was cut. If its own context did not say, the token has ended.
+func (x *Tunnel) endCause() *endError {
 	if why, ok := errors.AsType[*endError](context.Cause(x.ctx)); ok {
 		return why
 	}
@@ -302,7 +302,7 @@ func (x *Tunnel) cut() *endError {
 // finish lets go of the tunnel and stores the record of its end.
 func (x *Tunnel) finish() {
 	x.close.Do(func() {
-		why := x.cut()
+		why := x.endCause()
 		x.all.cfg.Metrics.TunnelEnded(why.end, x.up.Load(), x.down.Load())
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(x.ctx), storing)
 		defer cancel()

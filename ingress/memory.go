@@ -10,9 +10,9 @@ import (
 	"weir/schemas"
 )
 
-// counted is a body that waits for memory before it is read. Until it is stored it costs up to ten
+// reservedBody is a body that waits for memory before it is read. Until it is stored it costs up to ten
 // times its size, and clients decide how many arrive at once.
-type counted struct {
+type reservedBody struct {
 	io.ReadCloser
 
 	server  *Server
@@ -20,29 +20,29 @@ type counted struct {
 	release func()
 }
 
-// Count makes the body of a request wait for memory of the caller's tenant, if it can be large. The
+// ReserveBody makes the body of a request wait for memory of the caller's tenant, if it can be large. The
 // memory is free again after the action is stored, and at the latest after release. Only handlers
 // that store an action at once use it: a handler that waits would hold the memory meanwhile.
-func (s *Server) Count(c *gin.Context) (release func()) {
+func (s *Server) ReserveBody(c *gin.Context) (release func()) {
 	body := c.Request.Body
 	if s.cfg.Memory == nil || body == nil || announced(c.Request, schemas.InlineLimit+1) <= schemas.InlineLimit {
 		return func() {}
 	}
 	own := *c.Request
-	own.Body = &counted{ReadCloser: body, server: s, of: c, release: func() {}}
+	own.Body = &reservedBody{ReadCloser: body, server: s, of: c, release: func() {}}
 	c.Request = &own
-	return func() { stored(c) }
+	return func() { releaseBody(c) }
 }
 
-// stored gives back the memory of a request's body.
-func stored(c *gin.Context) {
-	if body, ok := c.Request.Body.(*counted); ok {
+// releaseBody gives back the memory of a request's body.
+func releaseBody(c *gin.Context) {
+	if body, ok := c.Request.Body.(*reservedBody); ok {
 		body.release()
 	}
 }
 
 // Reserve waits as long as a body may take to arrive.
-func (b *counted) Reserve(ctx context.Context, n int64) error {
+func (b *reservedBody) Reserve(ctx context.Context, n int64) error {
 	ctx, cancel := context.WithTimeout(ctx, b.server.cfg.BodyTimeout)
 	defer cancel()
 	release, err := b.server.cfg.Memory(ctx, b.of.GetString(keyTenant), n)
