@@ -136,7 +136,7 @@ func (c *api) behindNote() {
 func (c *api) countActions(ctx context.Context, query url.Values) error {
 	query.Set("limit", "1")
 	query.Set("count", "true")
-	page, err := c.caughtUp(ctx, query)
+	page, err := c.Actions(ctx, query)
 	if err != nil {
 		return err
 	}
@@ -157,30 +157,6 @@ func (c *api) countActions(ctx context.Context, query url.Values) error {
 	c.last.Freshness = page.Freshness
 	c.behindNote()
 	return table.Flush()
-}
-
-// longWay is the number of missing records from which on a bar is shown.
-const longWay = 10_000
-
-// caughtUp reads a page and, where a person looks on, waits for an index that is being
-// built, with a bar.
-func (c *api) caughtUp(ctx context.Context, query url.Values) (schemas.ActionPage, error) {
-	read := func() (schemas.ActionPage, error) { return c.Actions(ctx, query) }
-	page, err := read()
-	if err != nil || page.Behind < longWay || !Terminal(c.Err) {
-		return page, err
-	}
-	most := page.Behind
-	b := newBar(c.Err, "reading the log", int(most)) //nolint:gosec // no log is that long
-	defer b.end()
-	for page.Behind > 0 && ctx.Err() == nil {
-		b.at(b.total - int(min(page.Behind, most))) //nolint:gosec // at most the total
-		if page, err = read(); err != nil {
-			return page, err
-		}
-	}
-	b.at(b.total)
-	return page, nil
 }
 
 func newActionCancel(env *Env) *cobra.Command {

@@ -147,36 +147,6 @@ func TestActionsRedrive(t *testing.T) {
 	require.Empty(t, sent, "without --yes nothing is sent")
 }
 
-func TestTop(t *testing.T) {
-	t.Parallel()
-	p50, p99 := 3.2, 1700.0
-	run := desk(t, func(r *http.Request) any {
-		assert.Equal(t, "/v1/stats", r.URL.Path)
-		s := schemas.Stats{StepS: 10, Total: schemas.StatsSum{Accepted: 4, Settled: 3, Rate: 0.5, P50MS: &p50, P99MS: &p99, Outcomes: map[string]uint64{"denied": 1, "succeeded": 2}}}
-		s.Points.Accepted, s.Points.Settled = []uint64{0, 1, 8}, []uint64{0, 0, 3}
-		s.Open.Count = 1
-		s.Groups = []schemas.StatsGroup{{Name: r.URL.Query().Get("by") + "-1", StatsSum: s.Total}, {Name: "none"}}
-		return s
-	})
-	out, _ := run(ExitOK, "top")
-	require.Regexp(t, `accepted +4 +▁█\n`, out)
-	require.Regexp(t, `took +p50 3.2ms +p99 1.7s\n`, out)
-	require.Contains(t, out, "succeeded 2 (66.7%), denied 1 (33.3%)")
-	require.Regexp(t, `ENTRY +ENDED +RATE +P50 +P99 +ENDS\nentry-1 +3 `, out)
-	require.Contains(t, out, "kind-1")
-	require.NotContains(t, out, "\x1b")
-	out, _ = run(ExitOK, "top", "--json")
-	require.Contains(t, out, `"step_s":10`)
-	_, said := run(ExitUsage, "top", "--every", "1ms")
-	require.Contains(t, said, "--every")
-}
-
-func TestBarText(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, "redrive [###############...............] 5/10", barText("redrive", 5, 10))
-	require.Equal(t, "redrive [..............................] 0/0", barText("redrive", 0, 0))
-}
-
 func TestActionsResolve(t *testing.T) {
 	t.Parallel()
 	sent := make(chan string, 2)

@@ -155,17 +155,6 @@ func TestUsage(t *testing.T) {
 			"--token-file":       {"http://127.0.0.1:1=A", "--token-file", empty + "x"},
 			"--help":             {"http://127.0.0.1:1=A", "--no-such-flag"},
 		},
-		"rules relay": {
-			"--url names the relay":    {},
-			"takes no arguments":       {"--url", "ws://127.0.0.1:1", "more"},
-			"--url: it is not a ws":    {"--url", "http://127.0.0.1:1"},
-			"leave token out of it":    {"--url", "ws://127.0.0.1:1/?token=x"},
-			"does not hold one token":  {"--url", "ws://127.0.0.1:1", "--relay-token-file", empty},
-			"--relay-token-file: open": {"--url", "ws://127.0.0.1:1", "--relay-token-file", empty + "x"},
-			"no token to lend":         {"--url", "ws://127.0.0.1:1", "--lend-token"},
-			"--session is up to":       {"--url", "ws://127.0.0.1:1", "--session", "a\nb"},
-			"--server":                 {"--url", "ws://127.0.0.1:1", "--server", "127.0.0.1"},
-		},
 		"rules preview": {
 			"unknown flag: --config": {"GET", "http://127.0.0.1:1", "--config", "weir.yaml"}, // the rules are a server's
 		},

@@ -196,7 +196,7 @@ Exit codes:` + exits.String(),
 	}
 	root.Flags().BoolVar(&showVersion, "version", false, "print the version")
 	root.AddCommand(
-		newHealth(env), newExec(env), newChat(env), listing(env, newModels), newTail(env), newActions(env), newTop(env), newDead(env), newCheck(env),
+		newHealth(env), newExec(env), newChat(env), listing(env, newModels), newTail(env), newActions(env), gone("top", "`weir tail actions`, the console's overview or GET /v1/stats"), newDead(env), newCheck(env),
 		newRules(env), newTasks(env), newRepos(env), newRunner(env), newRunnerRelay(env), newPolicy(env), newPause(env), newResume(env), newPin(env),
 		listing(env, newOperations), listing(env, newBudgets), newBackup(env), newTokens(env), newSchema(env), version,
 	)

@@ -134,10 +134,8 @@ func (c *api) redriveLetters(ctx context.Context, f *redriveFlags, pace *rate.Li
 // redriveAll redrives actions at a pace and prints the old and the new of each. It goes on after a refusal.
 func (c *api) redriveAll(ctx context.Context, ids []string, pace *rate.Limiter, redrive func(id string) (schemas.Receipt, error)) error {
 	failed := 0
-	b := newBar(c.Err, "redrive", len(ids))
-	for i, id := range ids {
+	for _, id := range ids {
 		if err := pace.Wait(ctx); err != nil {
-			b.end()
 			return err
 		}
 		r, err := redrive(id)
@@ -148,9 +146,7 @@ func (c *api) redriveAll(ctx context.Context, ids []string, pace *rate.Limiter, 
 			failed++
 			fmt.Fprintf(c.Err, "weir: %s: %v\n", id, err)
 		}
-		b.at(i + 1)
 	}
-	b.end()
 	if failed == 0 {
 		return nil
 	}
@@ -175,7 +171,7 @@ Remove the cause, then redrive them with weir actions redrive.`,
 		Example: `  weir dead ls
   weir dead show 17
   weir actions redrive 01890a5d-…`,
-	}, newDeadList(env), newDeadShow(env), newDeadRedrive())
+	}, newDeadList(env), newDeadShow(env), gone("redrive", "`weir actions redrive ID…`; `weir dead ls` lists the ids"))
 }
 
 func newDeadList(env *Env) *cobra.Command {
@@ -227,14 +223,4 @@ func newDeadShow(env *Env) *cobra.Command {
 		}
 		return enc.Encode(letters[0])
 	})
-}
-
-// newDeadRedrive refuses a command that has a new name.
-func newDeadRedrive() *cobra.Command {
-	return &cobra.Command{
-		Use: "redrive", Hidden: true, DisableFlagParsing: true,
-		RunE: func(*cobra.Command, []string) error {
-			return usageError{errors.New("use `weir actions redrive ID…`; `weir dead ls` lists the ids")}
-		},
-	}
 }

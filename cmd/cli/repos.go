@@ -3,16 +3,13 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
-	"github.com/tmaxmax/go-sse"
 
 	"weir/schemas"
 )
@@ -72,19 +69,18 @@ func newRepoList(env *Env) *cobra.Command {
 		})
 }
 
-// askPause is how long a client waits before it asks again for what is still being made.
+// askPause is the time before a client asks again for a repository that is still being made.
 const askPause = 500 * time.Millisecond
 
 // createRepo has a repository made and asks until it is there: a node that stops answers that the action
-// goes on. Of one that is copied it shows a person how far that is.
+// goes on. The copying of one is an action to follow, which a person is told.
 func (c *api) createRepo(ctx context.Context, req schemas.RepoRequest) (schemas.Repo, error) {
-	req.RequestID = cmp.Or(req.RequestID, uuid.NewString()) // so that asking again joins the same action
+	req.RequestID = cmp.Or(req.RequestID, uuid.NewString()) // a repeat joins the same action
 	header := http.Header{}
 	if req.ImportURL != "" && !c.asJSON {
 		header.Set("Prefer", "respond-async")
 	}
-	action, end := "", func() {}
-	defer func() { end() }()
+	action := ""
 	for {
 		var made struct {
 			schemas.Repo
@@ -92,43 +88,20 @@ func (c *api) createRepo(ctx context.Context, req schemas.RepoRequest) (schemas.
 		}
 		err := c.Call(ctx, http.MethodPost, schemas.RouteRepos, header, req, &made)
 		if err != nil && ctx.Err() != nil && action != "" {
-			err = fmt.Errorf("the copying goes on without you: `weir tail actions %s` follows it, `weir actions cancel %s` ends it", action, action)
+			err = fmt.Errorf("the copy goes on: `weir tail actions %s` follows it, `weir actions cancel %s` ends it", action, action)
 		}
 		if err != nil || made.Name != "" {
 			return made.Repo, err
 		}
-		if header.Get("Prefer") == "" {
-			select {
-			case <-time.After(askPause):
-			case <-ctx.Done():
-			}
+		if header.Get("Prefer") != "" {
+			header.Del("Prefer")
+			action = made.Action
+			fmt.Fprintf(c.Err, "copying; `weir tail actions %s` shows the progress\n", action)
 			continue
 		}
-		header.Del("Prefer")
-		say, over := running(c.Err, "copying; this takes as long as a clone") // what is refused at once is not said to be
-		end = over
-		if action = made.Action; say != nil {
-			// Beside the next request: if the server goes away, that one fails, and the stream is retried for ever.
-			following, stop := context.WithCancel(ctx)
-			var done sync.WaitGroup
-			done.Go(func() { c.followCopy(following, action, say) })
-			end = func() { stop(); done.Wait(); over() }
+		select {
+		case <-time.After(askPause):
+		case <-ctx.Done():
 		}
 	}
-}
-
-// followCopy says how far the copying of a repository is, until ctx ends. A caller that may not
-// read the action is shown only that it goes on.
-func (c *api) followCopy(ctx context.Context, id string, say func(string)) {
-	_ = c.Follow(ctx, within(routeActions, id, "/events"), func(e sse.Event) error {
-		if e.Type != string(schemas.EventProgress) {
-			return nil
-		}
-		var ev schemas.EventView
-		var p schemas.RepoProgress
-		if json.Unmarshal([]byte(e.Data), &ev) == nil && json.Unmarshal(ev.Data, &p) == nil && p.Total > 0 {
-			say(barText(fmt.Sprintf("%-11s", p.Phase), p.Done, p.Total))
-		}
-		return nil
-	})
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -17,20 +16,12 @@ import (
 )
 
 // copying answers as a server that copies a repository: 202 at once, 202 again, as a
-// node does that stops, and then the repository. It reports its progress.
+// node does that stops, and then the repository.
 func copying(t *testing.T, ends bool) (url string, ids chan string) {
 	t.Helper()
 	ids = make(chan string, 3)
 	var posts atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet {
-			w.Header().Set("Content-Type", "text/event-stream")
-			fmt.Fprint(w, "id: 2\nevent: started\ndata: {\"seq\":2,\"type\":\"started\"}\n\n")
-			fmt.Fprint(w, "id: 3\nevent: progress\ndata: {\"seq\":3,\"type\":\"progress\",\"data\":{\"phase\":\"receiving\",\"done\":5,\"total\":10}}\n\n")
-			_ = http.NewResponseController(w).Flush()
-			<-r.Context().Done()
-			return
-		}
 		var req schemas.RepoRequest
 		if err := json.NewDecoder(r.Body).Decode(&req); err != nil || req.RequestID == "" {
 			http.Error(w, "no id", http.StatusBadRequest)
@@ -59,7 +50,7 @@ func TestCopyARepository(t *testing.T) {
 	code, out, said := command(t, "repos", "create", "shop", "--import", "https://up.example.com/shop.git", "--server", url)
 	require.Equal(t, ExitOK, code, said)
 	require.Equal(t, "repository shop, hosted, branch main: http://127.0.0.1/git/shop.git\n", out)
-	require.Equal(t, "copying; this takes as long as a clone\n", said)
+	require.Equal(t, "copying; `weir tail actions a-1` shows the progress\n", said)
 	close(ids)
 	id := <-ids
 	require.NotEmpty(t, id)
@@ -96,32 +87,5 @@ func TestACopyGoesOn(t *testing.T) {
 		require.Equal(t, "mine", <-ids)
 	}
 	cancel()
-	require.EqualError(t, <-failed, "the copying goes on without you: `weir tail actions a-1` follows it, `weir actions cancel a-1` ends it")
-}
-
-// TestCopyIsFollowed: only progress is shown.
-func TestCopyIsFollowed(t *testing.T) {
-	t.Parallel()
-	url, _ := copying(t, true)
-	c := clientOf(t, url)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var said []string
-	c.followCopy(ctx, "a-1", func(what string) {
-		said = append(said, what)
-		cancel()
-	})
-	require.Equal(t, []string{"receiving   [###############...............] 5/10"}, said)
-}
-
-func TestClocked(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	say, end := clocked(&out, "copying")
-	say(barText("receiving", 5, 10))
-	end()
-	drawn := strings.Split(out.String(), "\r")
-	require.Contains(t, drawn[1], "copying, ")
-	require.Contains(t, drawn[len(drawn)-1], "receiving [###############...............] 5/10, ")
-	require.True(t, strings.HasSuffix(out.String(), "\n"))
+	require.EqualError(t, <-failed, "the copy goes on: `weir tail actions a-1` follows it, `weir actions cancel a-1` ends it")
 }

@@ -26,7 +26,7 @@ type group struct{ id, title, commands string }
 func helpGroups() []group {
 	return []group{
 		{"start", "Start:", "demo init serve config schema version"},
-		{"call", "Call and watch:", "exec chat models actions tail top health"},
+		{"call", "Call and watch:", "exec chat models actions tail health"},
 		{"policy", "Policy:", "policy rules tokens"},
 		{"agents", "Agents:", "tasks repos runner check"},
 		{"operate", "Operate:", "dead budgets operations pause resume pin proxy backup restore"},
@@ -99,6 +99,16 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 	}
 	path := cmd.CommandPath()
 	return usageError{fmt.Errorf("`%s` has no command %q%s", path, args[0], cmp.Or(nearest.Hint(args[0], names), "; `"+path+" --help` lists them"))}
+}
+
+// gone refuses the name of a command that was removed, and says what to use.
+func gone(name, use string) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Hidden: true, DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error {
+			return usageError{errors.New("this command was removed; use " + use)}
+		},
+	}
 }
 
 // newHelp is the command help, which refuses the name of a command that does not exist.
