@@ -1,9 +1,9 @@
-// Package check holds a service against the run contract: it asks for its health,
-// one run on each route, an unknown task type and a request without an id,
+// Package check checks a service against the run contract: it requests its health,
+// one run on each route, an unknown task type and a run without an id,
 // and checks the answers by a table of rules.
 //
-// What it reads is untrusted: answers are bounded in size and in time, redirects
-// are not followed, and what is repeated of an answer is short and escaped.
+// The answers are untrusted: they are bounded in size and in time, redirects
+// are not followed, and the report quotes only the beginning of a text.
 package check
 
 import (
@@ -132,79 +132,81 @@ func (r Report) Count(verdict string) (n int) {
 
 // Run checks one target. It ends soon after ctx does, with what it has.
 func Run(ctx context.Context, t Target, cfg Config) Report {
-	p := newProber(t, cfg.withDefaults())
-	defer p.client.CloseIdleConnections()
-	s := p.look(ctx)
-	r := Report{Target: t.URL, TaskType: t.TaskType, Passed: true}
-	failed := map[string]string{}
-	for _, rule := range rules() {
-		result := rule.check(s, failed)
-		switch result.Result {
-		case Failed:
-			failed[rule.id] = rule.id
-		case Skipped:
-			failed[rule.id] = result.Because
-		}
-		r.Passed = r.Passed && failed[rule.id] == ""
-		r.Rules = append(r.Rules, result)
-	}
-	return r
-}
-
-// check gives the rule's verdict, once those it needs have theirs. Of those that
-// did not pass, failed has the rule to blame.
-func (r rule) check(s *seen, failed map[string]string) Result {
-	result := Result{ID: r.id, Group: r.group, What: r.what, Result: Passed, Passed: true}
-	for _, need := range r.needs {
-		if blame := failed[need]; blame != "" {
-			result.Result, result.Passed, result.Because = Skipped, false, blame
-			return result
-		}
-	}
-	found := r.broken(s)
-	if found == "" {
-		return result
-	}
-	result.Result, result.Passed, result.Found, result.Hint = Failed, false, found, r.fix(s)
-	if r.advice {
-		result.Result = Warning
-	}
-	return result
-}
-
-const unknownTask = "WEIR_CHECK.NO_SUCH_TASK"
-
-type prober struct {
-	target Target
-	cfg    Config
-	client *http.Client
-	id     string
-}
-
-func newProber(t Target, cfg Config) *prober {
-	return &prober{target: t, cfg: cfg, id: cmp.Or(cfg.IDPrefix, "check-"+rand.Text()), client: &http.Client{
+	p := &prober{target: t, cfg: cfg.withDefaults(), client: &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, DisableCompression: true, DisableKeepAlives: true,
 			MaxResponseHeaderBytes: 64 << 10,
 		},
 	}}
+	defer p.client.CloseIdleConnections()
+	answers := p.look(ctx)
+	r := Report{Target: t.URL, TaskType: t.TaskType, Passed: true}
+	blamed := map[string]string{} // the rule that failed, of each rule that did not pass
+	for _, rule := range rules() {
+		result := rule.check(answers[rule.about()], blamed)
+		switch result.Result {
+		case Failed:
+			blamed[rule.id] = rule.id
+		case Skipped:
+			blamed[rule.id] = result.Because
+		}
+		r.Passed = r.Passed && blamed[rule.id] == ""
+		r.Rules = append(r.Rules, result)
+	}
+	return r
 }
 
-// look asks everything. Without any answer to the first question the rest is not
-// asked.
-func (p *prober) look(ctx context.Context) *seen {
-	s := &seen{task: p.target.TaskType, health: p.ask(ctx, http.MethodGet, "/health", nil)}
-	if s.health.none != "" {
-		return s
+// check gives the verdict of the rule, after those of the rules that it needs.
+func (r rule) check(a *answer, blamed map[string]string) Result {
+	result := Result{ID: r.id, Group: r.group(), What: r.what, Result: Passed, Passed: true}
+	for need := range strings.FieldsSeq(r.needs) {
+		if blame := blamed[need]; blame != "" {
+			result.Result, result.Passed, result.Because = Skipped, false, blame
+			return result
+		}
 	}
-	s.ready = p.ask(ctx, http.MethodGet, "/health/ready", nil)
-	s.syncID, s.streamID, s.unknownID = p.id+"-1", p.id+"-2", p.id+"-3"
-	s.sync = p.ask(ctx, http.MethodPost, schemas.RouteRunSync, p.body(s.syncID, p.target.TaskType))
-	s.stream = p.stream(ctx, p.body(s.streamID, p.target.TaskType))
-	s.unknown = p.ask(ctx, http.MethodPost, schemas.RouteRunSync, p.body(s.unknownID, unknownTask))
-	s.malformed = p.ask(ctx, http.MethodPost, schemas.RouteRunSync, p.body("", p.target.TaskType))
-	return s
+	found := r.broken(a)
+	if found == "" {
+		return result
+	}
+	result.Result, result.Passed, result.Found, result.Hint = Failed, false, found, r.fix(a)
+	if r.advice() {
+		result.Result = Warning
+	}
+	return result
+}
+
+type prober struct {
+	target Target
+	cfg    Config
+	client *http.Client
+}
+
+// look sends every request, and returns the answers by the words that rules begin with. Without any answer to
+// the first request it sends no others.
+func (p *prober) look(ctx context.Context) map[string]*answer {
+	health := p.ask(ctx, http.MethodGet, "/health", nil)
+	all := map[string]*answer{"reach": health, "health": health}
+	if health.none != "" {
+		return all
+	}
+	id, task := cmp.Or(p.cfg.IDPrefix, "check-"+rand.Text()), p.target.TaskType
+	run := func(id, task string) *answer {
+		a := p.ask(ctx, http.MethodPost, schemas.RouteRunSync, p.body(id, task))
+		a.id, a.task = id, task
+		return a
+	}
+	all["ready"] = p.ask(ctx, http.MethodGet, "/health/ready", nil)
+	all["sync"] = run(id+"-1", task)
+	stream := p.stream(ctx, p.body(id+"-2", task))
+	stream.id, stream.task = id+"-2", task
+	start, end := *stream, *stream
+	start.doc, end.doc = stream.first.doc, stream.end.doc
+	all["stream"], all["start"], all["end"] = stream, &start, &end
+	all["unknown"] = run(id+"-3", "WEIR_CHECK.NO_SUCH_TASK")
+	all["malformed"] = run("", task)
+	return all
 }
 
 // body is a request with no more than it needs; without an id, it is malformed.

@@ -25,7 +25,7 @@ func (r Report) Text() string {
 		}
 	}
 	if blamed := r.blamed(); len(blamed) > 0 {
-		fmt.Fprintf(&w, "  %s could not be checked because %s failed\n", rulesOf(r.Count(Skipped)), enumerated(blamed))
+		fmt.Fprintf(&w, "  %d rules could not be checked because %s failed\n", r.Count(Skipped), strings.Join(blamed, " and "))
 	}
 	fmt.Fprintf(&w, "  %d passed, %d failed, %d skipped, %d warnings\n",
 		r.Count(Passed), r.Count(Failed), r.Count(Skipped), r.Count(Warning))
@@ -68,19 +68,4 @@ func (r Report) blamed() []string {
 		}
 	}
 	return all
-}
-
-func rulesOf(n int) string {
-	if n == 1 {
-		return "1 rule"
-	}
-	return fmt.Sprintf("%d rules", n)
-}
-
-// enumerated is a list as a sentence has it.
-func enumerated(words []string) string {
-	if n := len(words); n > 1 {
-		return strings.Join(words[:n-1], ", ") + " and " + words[n-1]
-	}
-	return strings.Join(words, "")
 }

@@ -22,14 +22,8 @@ const (
 
 // streamed is what was seen of a stream. It holds three events at most.
 type streamed struct {
-	head
-	refusal document // what came with a status that is not 200
-	events  int
-	first   event
-	last    event
-	// end is the last terminal event; ends counts them.
-	end  event
-	ends int
+	events, ends     int // ends counts the terminal events
+	first, last, end event
 	// What was the first to break a rule of framing, for a person; empty: nothing.
 	notUTF8, notField, unnamed, notJSON string
 	// open: the last event was not ended by a blank line.
@@ -48,7 +42,7 @@ func (e event) terminal() bool {
 }
 
 // stream asks for a run on the streaming route and reads it to its end.
-func (p *prober) stream(ctx context.Context, body []byte) *streamed {
+func (p *prober) stream(ctx context.Context, body []byte) *answer {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := func(d time.Duration, what string) *time.Timer {
@@ -57,118 +51,102 @@ func (p *prober) stream(ctx context.Context, body []byte) *streamed {
 	all, first := stop(p.cfg.Timeout, "no end"), stop(p.cfg.FirstEvent, "no event")
 	defer all.Stop()
 	defer first.Stop()
-
-	s := &streamed{}
-	resp, err := p.send(ctx, http.MethodPost, schemas.RouteRunStream, "text/event-stream", body)
-	if err != nil {
-		s.none = why(ctx, err)
-		return s
+	a, content := p.send(ctx, http.MethodPost, schemas.RouteRunStream, "text/event-stream", body)
+	if content == nil {
+		return a
 	}
-	defer resp.Body.Close()
-	s.head = headOf(resp)
-	if s.status != http.StatusOK {
-		s.refusal, _ = read(ctx, resp.Body)
-		return s
+	defer content.Close()
+	if a.status != http.StatusOK {
+		a.read(ctx, content)
+		return a
 	}
 	var grace *time.Timer
-	r := reader{s: s, event: func(e event) {
+	err := a.follow(content, func(e event) {
 		first.Stop()
 		if e.terminal() && grace == nil {
 			grace = stop(p.cfg.Grace, "not closed after the terminal event")
 		}
-	}}
-	err = r.read(resp.Body)
+	})
 	if grace != nil {
 		grace.Stop()
 	}
 	if err != nil {
-		s.stopped = why(ctx, err)
+		a.stopped = why(ctx, err)
 	}
-	return s
+	return a
 }
 
 var errTooLong = errors.New("more than a check reads")
 
-// reader reads a stream by the rules of server-sent events and notes what breaks
-// them.
-type reader struct {
-	s     *streamed
-	event func(event)
-
-	name     string
-	data     bytes.Buffer
-	hasData  bool
-	anything bool // a field of the event at hand was seen
+// fields are those of an event that is being read.
+type fields struct {
+	name string
+	data []byte // nil: it has none
+	some bool   // it has a field
 }
 
-// read reads a stream until it closes in order. A stream that is cut off, here or by a broken connection,
-// proves nothing about its end.
-func (r *reader) read(in io.Reader) error {
+// follow reads a stream by the rules of server-sent events until it closes in order, and notes what breaks
+// them. A stream that is cut off, here or by a broken connection, proves nothing about its end.
+func (s *streamed) follow(in io.Reader, each func(event)) error {
 	limited := &io.LimitedReader{R: in, N: maxStream}
-	var rest []byte
-	lines := bufio.NewScanner(limited)
-	lines.Buffer(nil, maxLine)
-	lines.Split(splitLines(&rest))
-	for begun := false; lines.Scan(); begun = true {
-		line := lines.Bytes()
+	lines, r := lineReader{in: bufio.NewReader(limited)}, fields{}
+	for begun := false; ; begun = true {
+		line, err := lines.next()
 		if !begun {
 			line = bytes.TrimPrefix(line, []byte("\ufeff"))
 		}
-		if len(line) == 0 {
-			r.dispatch()
-		} else {
-			r.field(line)
-		}
-		if r.data.Len() > maxLine {
+		switch {
+		case limited.N <= 0 || len(r.data)+len(line) > maxLine:
 			return errTooLong
+		case errors.Is(err, io.EOF):
+			if s.open = r.some || len(line) > 0; s.open {
+				s.field(&r, line)
+				s.dispatch(r, each)
+			}
+			return nil
+		case err != nil:
+			return err
+		case len(line) > 0:
+			s.field(&r, line)
+		default:
+			s.dispatch(r, each)
+			r = fields{}
 		}
-	}
-	switch err := lines.Err(); {
-	case limited.N <= 0, errors.Is(err, bufio.ErrTooLong):
-		return errTooLong
-	case err != nil:
-		return err
-	}
-	if r.anything || len(rest) > 0 {
-		r.s.open = true
-		r.field(rest)
-		r.dispatch()
-	}
-	return nil
-}
-
-// splitLines splits a stream at LF, CR LF and CR. A line ends at its CR: an LF may never come. rest is a last
-// line without an end.
-func splitLines(rest *[]byte) bufio.SplitFunc {
-	cr := false // the last line ended in CR
-	looked := 0 // so much of the data has no end of a line: a long line is looked through once
-	return func(data []byte, atEOF bool) (advance int, line []byte, err error) {
-		begin := 0 // behind the second half of a line's end
-		if cr && len(data) > 0 && data[0] == '\n' {
-			begin = 1
-		}
-		from := max(begin, looked)
-		if i := bytes.IndexAny(data[from:], "\r\n"); i >= 0 {
-			end := from + i
-			cr, looked = data[end] == '\r', 0
-			return end + 1, data[begin:end], nil
-		}
-		looked = len(data)
-		if atEOF {
-			*rest = data[begin:]
-			return len(data), nil, nil
-		}
-		return 0, nil, nil
 	}
 }
 
-// field takes in a line that is not empty.
-func (r *reader) field(line []byte) {
+// lineReader splits a stream at LF, CR LF and CR.
+type lineReader struct {
+	in *bufio.Reader
+	cr bool // the last line ended in CR: an LF may never come
+}
+
+// next is the next line, or the rest without an end and io.EOF.
+func (l *lineReader) next() (line []byte, err error) {
+	for len(line) <= maxLine {
+		b, err := l.in.ReadByte()
+		if err != nil {
+			return line, err
+		}
+		second := b == '\n' && l.cr
+		if l.cr = b == '\r'; second {
+			continue
+		}
+		if b == '\n' || b == '\r' {
+			return line, nil
+		}
+		line = append(line, b)
+	}
+	return line, errTooLong
+}
+
+// field takes in a line that is not empty, or the rest of a stream.
+func (s *streamed) field(r *fields, line []byte) {
 	if len(line) == 0 {
 		return
 	}
 	if !utf8.Valid(line) {
-		note(&r.s.notUTF8, line)
+		note(&s.notUTF8, line)
 	}
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
@@ -178,60 +156,49 @@ func (r *reader) field(line []byte) {
 	case "event":
 		r.name = string(value)
 	case "data":
-		if r.hasData {
-			r.data.WriteByte('\n')
+		if r.data == nil {
+			r.data = []byte{}
+		} else {
+			r.data = append(r.data, '\n')
 		}
-		r.data.Write(value)
-		r.hasData = true
+		r.data = append(r.data, value...)
 	case "id", "retry":
 	default:
-		note(&r.s.notField, line)
+		note(&s.notField, line)
 		return
 	}
-	r.anything = true
+	r.some = true
 }
 
-// dispatch ends the event at hand. Fields without data make no event.
-func (r *reader) dispatch() {
-	defer func() {
-		r.name, r.hasData, r.anything = "", false, false
-		r.data.Reset()
-	}()
-	if !r.hasData {
+// dispatch takes in an event. Fields without data make no event.
+func (s *streamed) dispatch(r fields, each func(event)) {
+	if r.data == nil {
 		return
 	}
-	e, data := event{word: r.name}, r.data.Bytes()
-	if !json.Valid(data) {
-		note(&r.s.notJSON, data)
+	e := event{word: r.name}
+	if !json.Valid(r.data) {
+		note(&s.notJSON, r.data)
 	}
 	if r.name == "" {
-		note(&r.s.unnamed, data)
-		e.word = wordOf(data)
-	}
-	if r.s.events == 0 || e.terminal() { // no rule needs the other documents
-		e.doc, _ = object(bytes.Clone(data))
-	}
-	if r.s.events == 0 {
-		r.s.first = e
-	}
-	r.s.events++
-	r.s.last = e
-	if e.terminal() {
-		r.s.end = e
-		r.s.ends++
-	}
-	r.event(e)
-}
-
-// wordOf is the name of an event that only its data names.
-func wordOf(data []byte) string {
-	doc, _ := object(data)
-	for _, member := range []string{"event", "type"} {
-		if word, ok := doc.text(member); ok {
-			return word
+		note(&s.unnamed, r.data)
+		doc, _ := object(r.data)
+		if e.word = doc.text("event"); e.word == "" {
+			e.word = doc.text("type")
 		}
 	}
-	return ""
+	if s.events == 0 || e.terminal() { // no rule needs the other documents
+		e.doc, _ = object(r.data)
+	}
+	if s.events == 0 {
+		s.first = e
+	}
+	s.events++
+	s.last = e
+	if e.terminal() {
+		s.end = e
+		s.ends++
+	}
+	each(e)
 }
 
 func note(first *string, what []byte) {

@@ -10,8 +10,7 @@ import (
 
 func readAll(text string) (*streamed, error) {
 	s := &streamed{}
-	r := reader{s: s, event: func(event) {}}
-	return s, r.read(strings.NewReader(text))
+	return s, s.follow(strings.NewReader(text), func(event) {})
 }
 
 // FuzzStream shows that a stream says the same whichever line break it has, and
