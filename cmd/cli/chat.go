@@ -10,7 +10,6 @@ import (
 	"math/big"
 	"mime"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 
@@ -103,23 +102,16 @@ func (f *chatFlags) request(ctx context.Context, env *Env, args []string) (chatR
 	return r, nil
 }
 
-// typed reads a text that a person may be typing: Ctrl-C ends the wait.
+// typed is text, for which Ctrl-C ends the wait.
 func (s *Streams) typed(ctx context.Context, from string) (string, error) {
-	if in, ok := s.In.(*os.File); from == "-" && ok && Terminal(in) {
-		fmt.Fprintln(s.Err, "type the message; Ctrl-D at the beginning of a line ends it")
-	}
-	type typed struct {
-		text string
-		err  error
-	}
-	read := make(chan typed, 1)
-	go func() { // it cannot be stopped: it ends with its input, or with the program
+	read := make(chan func() (string, error), 1)
+	go func() { // it ends with its input, or with the program
 		text, err := s.text(from)
-		read <- typed{text, err}
+		read <- func() (string, error) { return text, err }
 	}()
 	select {
-	case t := <-read:
-		return t.text, t.err
+	case result := <-read:
+		return result()
 	case <-ctx.Done():
 		return "", errors.New("stopped; nothing was asked")
 	}
@@ -176,27 +168,17 @@ func chatRefusal(resp *http.Response) error {
 	return exitError{client.NewError(resp.StatusCode, joined("\n", text, chatHint(resp, code)), raw), exitOf(code)}
 }
 
-// chatError reads the error in an answer, if it holds one: an object with a message, or, from servers
-// that are no Weir, a text.
+// chatError reads the error in an answer, if it holds one.
 func chatError(raw []byte) (text string, code schemas.Code) {
-	doc := gjson.ParseBytes(raw)
-	if !json.Valid(raw) || !doc.IsObject() {
-		return "", ""
-	}
-	e := doc.Get("error")
-	if !e.IsObject() {
-		return e.Str, ""
-	}
+	e := gjson.GetBytes(raw, "error")
 	if text = e.Get("message").Str; text == "" {
 		return "", ""
 	}
 	if budget := e.Get("metadata.limit_source").Str; budget != "" {
 		text += ", by the budget " + budget
 	}
-	if code = schemas.Code(e.Get("metadata.code").Str); code != "" {
-		text += " (" + string(code) + ")"
-	}
-	return text, code
+	code = schemas.Code(e.Get("metadata.code").Str)
+	return coded(text, code), code
 }
 
 // chatHint says what to do about a refusal, where that can be said.

@@ -78,30 +78,6 @@ func TestChatSaysWhatAnAnswerCost(t *testing.T) {
 	assert.Equal(t, "1 tokens in, 2 out, $0.000125\n", errs)
 }
 
-// TestChatReadsWhatOthersWrite: content in parts, and a price in words.
-func TestChatReadsWhatOthersWrite(t *testing.T) {
-	t.Parallel()
-	const doc = `{"choices":[{"index":0,"message":{"content":[{"type":"text","text":"one, "},{"type":"image"},7,{"type":"text","text":"two"}]},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"cost":{"usd":1}}}`
-	for usage, want := range map[string]string{
-		`"cost":{"usd":1}`: "1 tokens in, 2 out\n", `"cost":"0.5"`: "1 tokens in, 2 out, $0.5\n", `"cost":null`: "1 tokens in, 2 out\n", `"prompt_tokens":"many"`: "",
-	} {
-		doc := strings.Replace(doc, `"cost":{"usd":1}`, usage, 1)
-		server := "--server=" + always(t, http.StatusOK, "application/json", doc)
-		code, out, errs := saying(t, "", "chat", "m", "Hi", server)
-		require.Equal(t, ExitOK, code, errs)
-		assert.Equal(t, "one, two\n", out)
-		assert.Equal(t, want, errs)
-		code, out, errs = saying(t, "", "chat", "m", "Hi", "--json", server)
-		require.Equal(t, ExitOK, code, errs)
-		assert.JSONEq(t, doc, out)
-	}
-	const odd = `{"choices":{"none":1}}`
-	server := "--server=" + always(t, http.StatusOK, "application/json", odd)
-	code, out, _ := saying(t, "", "chat", "m", "Hi", "--json", server)
-	require.Equal(t, ExitFailed, code)
-	assert.JSONEq(t, odd, out, "it is shown, whatever it is")
-}
-
 func TestChatAsksWhatItIsTold(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "system.md")
@@ -160,7 +136,6 @@ func TestChatThatGoesWrong(t *testing.T) {
 	table.Run(t, map[string]testCase{
 		"an error in mid-stream": {llm.Act{Fault: llm.ErrorMid, Message: "over\x1b[2Jloaded", Header: map[string]string{schemas.HeaderGeneration: "a-1"}}, "Hello\n", []string{"weir: over\\u001b[2Jloaded", "action a-1"}},
 		"an error first":         {llm.Act{Fault: llm.ErrorFirst, Message: "too many"}, "", []string{"weir: too many"}},
-		"a text for an error":    {llm.Act{Fault: llm.ErrorText, Message: "went wrong"}, "Hello\n", []string{"weir: went wrong"}},
 		"no end":                 {llm.Act{Fault: llm.NoDone}, "Hello, world\n", []string{"the answer broke off"}},
 		"a cut":                  {llm.Act{Fault: llm.ResetMid, Header: map[string]string{schemas.HeaderGeneration: "a-1"}}, "Hello\n", []string{"the answer broke off; `weir tail actions a-1`"}},
 		"no JSON":                {llm.Act{Fault: llm.NotJSON}, "Hello\n", []string{"is not JSON"}},
@@ -181,7 +156,7 @@ func TestChatThatGoesWrong(t *testing.T) {
 		"a list": {llm.Act{Answer: func(x *llm.Exchange) {
 			x.Begin(http.StatusOK, "application/json")
 			x.Write(`[1]`)
-		}}, "", []string{"is no completion"}},
+		}}, "", []string{"it holds no choices"}},
 	}, func(t *testing.T, tt testCase) {
 		_, server := provider(t, llm.Config{Default: tt.act})
 		code, out, errs := saying(t, "", "chat", "m", "Hi", server)

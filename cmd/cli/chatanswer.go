@@ -21,54 +21,28 @@ const maxAnswer = 64 << 20
 type chatAnswer struct {
 	*api
 
-	action string
-	usage  *chatUsage
-	finish string
-	some   bool // there was a choice
-	broken bool // the text is in the middle of a line
-}
-
-type chatUsage struct {
-	Prompt     int64           `json:"prompt_tokens"`
-	Completion int64           `json:"completion_tokens"`
-	Cost       json.RawMessage `json:"cost"` // in US dollars from some servers; others send something else
-}
-
-// words is a text, or the texts of a list of parts. Anything else that servers send there has none.
-func words(content gjson.Result) string {
-	if !content.IsArray() {
-		return content.Str
-	}
-	var text strings.Builder
-	for _, part := range content.Array() {
-		if part.IsObject() {
-			text.WriteString(part.Get("text").Str)
-		}
-	}
-	return text.String()
+	action, finish string
+	usage          gjson.Result
+	some           bool // there was a choice
+	broken         bool // the text is in the middle of a line
 }
 
 // stream prints the chunks of a streamed answer as they come.
 func (a *chatAnswer) stream(body io.Reader) error {
-	done := false
 	for e, err := range sse.Read(body, &sse.ReadConfig{MaxEventSize: maxAnswer}) {
-		if err != nil {
+		switch {
+		case err != nil:
 			return a.cut(err)
-		}
-		if done = strings.TrimSpace(e.Data) == "[DONE]"; done {
-			break
-		}
-		if e.Data == "" {
-			continue
-		}
-		if err := a.part([]byte(e.Data)); err != nil {
-			return err
+		case strings.TrimSpace(e.Data) == "[DONE]":
+			return a.end()
+		case e.Data == "":
+		default:
+			if err := a.part([]byte(e.Data)); err != nil {
+				return errors.Join(a.line(), err)
+			}
 		}
 	}
-	if !done {
-		return a.cut(errors.New("it has no end"))
-	}
-	return a.end()
+	return a.cut(errors.New("it has no end"))
 }
 
 func (a *chatAnswer) document(body io.Reader) error {
@@ -77,7 +51,7 @@ func (a *chatAnswer) document(body io.Reader) error {
 		return a.cut(err)
 	}
 	if err := a.part(raw); err != nil {
-		return err
+		return errors.Join(a.line(), err)
 	}
 	return a.end()
 }
@@ -86,7 +60,7 @@ func (a *chatAnswer) document(body io.Reader) error {
 func (a *chatAnswer) part(raw []byte) error {
 	var line bytes.Buffer
 	if err := json.Compact(&line, raw); err != nil {
-		return errors.Join(a.line(), fmt.Errorf("the answer holds something that is not JSON: %w", err))
+		return fmt.Errorf("the answer holds something that is not JSON: %w", err)
 	}
 	if a.asJSON {
 		if _, err := fmt.Fprintln(a.Out, line.String()); err != nil {
@@ -94,42 +68,25 @@ func (a *chatAnswer) part(raw []byte) error {
 		}
 	}
 	doc := gjson.ParseBytes(raw)
-	choices := doc.Get("choices")
-	if !doc.IsObject() || choices.Type != gjson.Null && !choices.IsArray() {
-		return errors.Join(a.line(), errors.New("the answer holds something that is no completion"))
+	if text, code := chatError(raw); text != "" {
+		return exitError{errors.New(joined("\n", text, labels(" ", "", "action", a.action))), exitOf(code)}
 	}
-	var usage *chatUsage
-	if json.Unmarshal([]byte(doc.Get("usage").Raw), &usage) == nil && usage != nil {
+	if usage := doc.Get("usage"); usage.IsObject() {
 		a.usage = usage
 	}
-	for _, c := range choices.Array() {
-		a.some = true
-		if !c.IsObject() || c.Get("index").Int() != 0 {
-			continue // one was asked for
-		}
-		a.finish = cmp.Or(c.Get("finish_reason").Str, a.finish)
-		for _, path := range []string{"delta.content", "delta.refusal", "message.content", "message.refusal"} {
-			if err := a.print(words(c.Get(path))); err != nil {
-				return err
-			}
+	a.some = a.some || doc.Get("choices.#").Int() > 0
+	choice := doc.Get("choices.#(index==0)") // one was requested
+	a.finish = cmp.Or(choice.Get("finish_reason").Str, a.finish)
+	for _, path := range []string{"delta.content", "delta.refusal", "message.content", "message.refusal"} {
+		if err := a.text(choice.Get(path).Str); err != nil {
+			return err
 		}
 	}
-	text, code := chatError(raw)
-	if text == "" {
-		return nil
-	}
-	if err := a.line(); err != nil { // what had come of the answer was printed
-		return err
-	}
-	fmt.Fprintf(a.Err, "weir: %s\n", text)
-	if a.action != "" {
-		fmt.Fprintln(a.Err, "action "+a.action)
-	}
-	return exitError{code: exitOf(code)}
+	return nil
 }
 
-// print writes text, to a pipe or a file unescaped.
-func (a *chatAnswer) print(text string) error {
+// text prints text, to a pipe or a file unescaped.
+func (a *chatAnswer) text(text string) error {
 	if text == "" || a.asJSON {
 		return nil
 	}
@@ -142,6 +99,7 @@ func (a *chatAnswer) print(text string) error {
 	return err
 }
 
+// line ends a line of text.
 func (a *chatAnswer) line() error {
 	if !a.broken {
 		return nil
@@ -151,7 +109,7 @@ func (a *chatAnswer) line() error {
 	return err
 }
 
-// end says what was used.
+// end prints the use of the model.
 func (a *chatAnswer) end() error {
 	if err := a.line(); err != nil {
 		return err
@@ -166,10 +124,10 @@ func (a *chatAnswer) end() error {
 		a.finish = ""
 	}
 	used, cost := "", ""
-	if u := a.usage; u != nil {
-		used = fmt.Sprintf("%d tokens in, %d out", u.Prompt, u.Completion)
-		if dollars, err := strconv.ParseFloat(strings.Trim(string(u.Cost), `"`), 64); err == nil {
-			cost = "$" + strconv.FormatFloat(dollars, 'f', -1, 64)
+	if a.usage.Exists() {
+		used = fmt.Sprintf("%d tokens in, %d out", a.usage.Get("prompt_tokens").Int(), a.usage.Get("completion_tokens").Int())
+		if c := a.usage.Get("cost"); c.Type == gjson.Number {
+			cost = "$" + strconv.FormatFloat(c.Num, 'f', -1, 64)
 		}
 	}
 	if said := joined(", ", labels(" ", "", "ended by", a.finish), used, cost, labels(" ", "", "action", a.action)); said != "" {
