@@ -1,12 +1,9 @@
 package cli
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -15,7 +12,6 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/spf13/cobra"
 
-	"weir/internal/nearest"
 	"weir/schemas"
 )
 
@@ -75,7 +71,7 @@ Exit codes:
 				return err
 			}
 			for _, one := range cases {
-				if one.entries != nil && !local {
+				if one.Entries != nil && !local {
 					return usageError{fmt.Errorf("%s:%d: entries: only for a local configuration; with --server the token says which may be used", args[0], one.line)}
 				}
 			}
@@ -89,7 +85,7 @@ Exit codes:
 func (c *api) testPolicy(file string, cases []policyCase, p Policy) error {
 	results, failed := make([]caseResult, len(cases)), 0
 	for i, one := range cases {
-		x, err := p.Explain(one.call, one.entries)
+		x, err := p.Explain(one.call, one.Entries)
 		if err != nil {
 			return fmt.Errorf("%s:%d: %w", file, one.line, err)
 		}
@@ -115,11 +111,11 @@ func (c *policyCase) compare(x schemas.Explanation) caseResult {
 		Line: c.line, Expected: "deny", Method: c.call.Method, URL: c.call.URL,
 		Allowed: x.Allowed, Entry: x.Entry, Code: x.Code, Reason: x.Reason,
 	}
-	if c.allow {
+	if c.Allow != "" {
 		r.Expected, r.Remedy = "allow", x.Remedy
 	}
-	r.Wanted = labels(" ", " ", "by", c.by, "because", string(c.because))
-	r.Pass = x.Allowed == c.allow && (c.by == "" || c.by == x.Entry) && (c.because == "" || c.because == x.Code)
+	r.Wanted = labels(" ", " ", "by", c.By, "because", string(c.Because))
+	r.Pass = x.Allowed == (c.Allow != "") && (c.By == "" || c.By == x.Entry) && (c.Because == "" || c.Because == x.Code)
 	if r.Pass {
 		r.Wanted, r.Remedy = "", ""
 	}
@@ -142,16 +138,23 @@ func (r caseResult) text(file string) string {
 
 // policyCase is a call, and what the policy must say of it.
 type policyCase struct {
-	line    int
-	allow   bool
-	by      string       // the entry that must decide; empty: any
-	because schemas.Code // the code of the denial; empty: any
-	// entries are the only ones that the caller may use; empty: all.
-	entries []string
-	call    schemas.ExplainRequest
-}
+	Allow   string       `yaml:"allow"`
+	Deny    string       `yaml:"deny"`
+	By      string       `yaml:"by"`      // the entry that must decide; empty: any
+	Because schemas.Code `yaml:"because"` // the code of the denial; empty: any
+	// Entries are the only ones that the caller may use; nil: all.
+	Entries        []string          `yaml:"entries"`
+	Key            string            `yaml:"key"`
+	Headers        map[string]string `yaml:"headers"`
+	Body           any               `yaml:"body"`
+	BodyText       any               `yaml:"body_text"`
+	BodyBase64     any               `yaml:"body_base64"`
+	Form           any               `yaml:"form"`
+	IdempotencyKey string            `yaml:"idempotency_key"`
 
-var caseKeys = []string{"allow", "deny", "because", "by", "key", "headers", "body", "body_text", "body_base64", "form", "idempotency_key", "entries"} //nolint:gochecknoglobals // a constant
+	line int
+	call schemas.ExplainRequest
+}
 
 // readCases reads a YAML list of cases. The error joins one for each mistake, with its line.
 func readCases(name string, data []byte) ([]policyCase, error) {
@@ -167,7 +170,7 @@ func readCases(name string, data []byte) ([]policyCase, error) {
 	var all []error
 	for _, node := range list.Values {
 		c := policyCase{line: lineOf(node)}
-		for _, err := range c.read(node) {
+		if err := c.read(node); err != nil {
 			all = append(all, fmt.Errorf("%s:%d: %w", name, c.line, err))
 		}
 		cases = append(cases, c)
@@ -205,110 +208,39 @@ func lineOf(node ast.Node) int {
 	return 0
 }
 
-// read reads a case, and returns what is wrong with it.
-func (c *policyCase) read(node ast.Node) (wrong []error) {
-	var doc map[string]any
-	if err := yaml.NodeToValue(node, &doc); err != nil || doc == nil {
-		return []error{errors.New("it is not a case; write allow or deny with a method and a URL, such as: allow: GET https://api.example.com/orders")}
-	}
-	var expected []string
-	for _, key := range slices.Sorted(maps.Keys(doc)) {
-		var err error
-		switch value := doc[key]; key {
-		case "allow", "deny":
-			expected = append(expected, key)
-			c.allow = key == "allow"
-			err = c.target(value)
-		case "key":
-			err = setText(&c.call.AllowlistKey, value)
-		case "by":
-			err = setText(&c.by, value)
-		case "because":
-			err = setCode(&c.because, value)
-		case "idempotency_key":
-			err = setText(&c.call.IdempotencyKey, value)
-		case "headers":
-			err = c.headers(value)
-		case "entries":
-			err = c.only(value)
-		case "body":
-			c.call.Body, err = json.Marshal(value)
-		case "body_text":
-			c.call.BodyText, err = json.Marshal(value)
-		case "body_base64":
-			c.call.BodyBase64, err = json.Marshal(value)
-		case "form":
-			c.call.Form, err = json.Marshal(value)
-		default:
-			err = errors.New("unknown key" + cmp.Or(nearest.Hint(key, caseKeys), "; a case has "+strings.Join(caseKeys, ", ")))
+// read reads a case.
+func (c *policyCase) read(node ast.Node) error {
+	if err := yaml.NodeToValue(node, c, yaml.Strict()); err != nil {
+		if wrong, ok := errors.AsType[yaml.Error](err); ok {
+			return fmt.Errorf("it is not a case: %s; see `weir policy test --help`", wrong.GetMessage())
 		}
-		if err != nil {
-			wrong = append(wrong, fmt.Errorf("%s: %w", key, err))
-		}
+		return fmt.Errorf("it is not a case: %w; see `weir policy test --help`", err)
 	}
+	parts := strings.Fields(c.Allow + c.Deny)
 	switch {
-	case len(expected) != 1:
-		wrong = append(wrong, errors.New("give one of allow and deny"))
-	case c.allow && c.because != "":
-		wrong = append(wrong, errors.New("because: only for deny; remove it"))
+	case (c.Allow == "") == (c.Deny == ""):
+		return errors.New("give one of allow and deny")
+	case len(parts) != 2 || !schemas.KnownMethod(strings.ToUpper(parts[0])): //nolint:mnd // a method and a URL
+		return errors.New("write a method and a URL after allow or deny, such as GET https://api.example.com/orders; methods are " + strings.Join(schemas.Methods(), ", "))
+	case c.Allow != "" && c.Because != "":
+		return errors.New("because: only for deny; remove it")
+	case c.Because != "" && !slices.Contains(schemas.DenyCodes(), c.Because):
+		return fmt.Errorf("because: %q is not the code of a denial; the codes are %s", c.Because, strings.Join(texts(schemas.DenyCodes()...), ", "))
+	case c.Entries != nil && len(c.Entries) == 0:
+		return errors.New("entries: write the names of entries, such as [orders]; leave it out for all")
 	}
-	return wrong
-}
-
-func (c *policyCase) target(value any) error {
-	text, _ := value.(string)
-	parts := strings.Fields(text)
-	if len(parts) != 2 || !schemas.KnownMethod(strings.ToUpper(parts[0])) { //nolint:mnd // a method and a URL
-		return errors.New("write a method and a URL, such as GET https://api.example.com/orders; methods are GET, POST, PUT, PATCH, DELETE, HEAD and OPTIONS")
+	c.call = schemas.ExplainRequest{
+		Method: strings.ToUpper(parts[0]), URL: parts[1], Headers: c.Headers, AllowlistKey: c.Key, IdempotencyKey: c.IdempotencyKey,
 	}
-	c.call.Method, c.call.URL = strings.ToUpper(parts[0]), parts[1]
-	return nil
-}
-
-func setText(to *string, value any) error {
-	text, ok := value.(string)
-	if !ok || text == "" {
-		return errors.New("write a text; put it in quotes if it is a number")
-	}
-	*to = text
-	return nil
-}
-
-func setCode(to *schemas.Code, value any) error {
-	text, _ := value.(string)
-	code := schemas.Code(text)
-	if !slices.Contains(schemas.DenyCodes(), code) {
-		return fmt.Errorf("%q is not the code of a denial; the codes are %s", text, strings.Join(texts(schemas.DenyCodes()...), ", "))
-	}
-	*to = code
-	return nil
-}
-
-func (c *policyCase) headers(value any) error {
-	all, ok := value.(map[string]any)
-	if !ok {
-		return errors.New("write names and values, such as: {Accept: application/json}")
-	}
-	c.call.Headers = map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		text, ok := all[name].(string)
-		if !ok {
-			return fmt.Errorf("the value of %s is not a text; put it in quotes", name)
+	var err error
+	for value, to := range map[*any]*json.RawMessage{
+		&c.Body: &c.call.Body, &c.BodyText: &c.call.BodyText, &c.BodyBase64: &c.call.BodyBase64, &c.Form: &c.call.Form,
+	} {
+		if *value != nil {
+			var wrong error
+			*to, wrong = json.Marshal(*value)
+			err = errors.Join(err, wrong)
 		}
-		c.call.Headers[http.CanonicalHeaderKey(name)] = text
 	}
-	return nil
-}
-
-func (c *policyCase) only(value any) error {
-	list, ok := value.([]any)
-	for _, one := range list {
-		name, text := one.(string)
-		ok = ok && text && name != ""
-		c.entries = append(c.entries, name)
-	}
-	if !ok || len(list) == 0 {
-		return errors.New("write a list of the names of entries, such as [orders]; leave it out for all")
-	}
-	return nil
+	return err
 }
