@@ -278,7 +278,7 @@ func tailCells(e schemas.ActionEntry) []any {
 	if e.HTTPStatus != 0 {
 		status = httpStatus(e.HTTPStatus)
 	}
-	state := standing(fmt.Sprintf("%-9s", e.Status))
+	state := tinted{fmt.Sprintf("%-9s", e.Status), string(e.Status)}
 	return filled([]any{at, e.ID, state, cut(entryCall(e), longestCall), status, e.Code, duration, e.Caller})
 }
 

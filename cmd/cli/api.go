@@ -237,21 +237,20 @@ func printList[T any](c *api, all iter.Seq2[T, error], empty, header string, row
 	defer func() { err = errors.Join(err, table.Flush()) }()
 	headed := c.asJSON
 	for one, err := range all {
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case c.asJSON:
+		}
+		if c.asJSON {
 			if err := PrintDocument(c.Out, one); err != nil {
 				return err
 			}
 			continue
 		}
-		cells := row(one)
 		if !headed {
-			table.printHeader(header, cells)
+			fmt.Fprintln(table, header)
 		}
 		headed = true
-		printRow(table, cells...)
+		printRow(table, row(one)...)
 	}
 	if !headed && empty != "" {
 		fmt.Fprintln(c.Err, empty)

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -99,97 +100,64 @@ func Terminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// tableWriter aligns the cells of rows, with tabs between them.
-type tableWriter struct {
-	*tabwriter.Writer
-
-	colour bool
-}
-
-// newTable is a table on out. In colour it writes without the printer, which would escape the colours.
-func newTable(out io.Writer) *tableWriter {
+// newTable aligns the cells of rows, with tabs between them. In colour, the words of outcomes have theirs.
+func newTable(out io.Writer) *tabwriter.Writer {
 	if p, ok := out.(printer); ok && p.colour {
-		return &tableWriter{tabwriter.NewWriter(p.to, 0, 4, 2, ' ', 0), true}
+		out = cellPrinter{p}
 	}
-	return &tableWriter{tabwriter.NewWriter(out, 0, 4, 2, ' ', 0), false}
+	return tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 }
 
-// printRow writes a row, with outcomes in colour if to has colours.
+// cellPrinter is what a table in colour writes to: cell by cell, aligned before.
+type cellPrinter struct{ printer }
+
+func (p cellPrinter) Write(cell []byte) (int, error) {
+	if word, _, _ := strings.Cut(string(cell), ","); colourOf(word) == 0 {
+		return p.printer.Write(cell)
+	}
+	return len(cell), printTinted(p.printer, tinted{string(cell), string(cell)}, "")
+}
+
+// printRow writes a row of a table.
 func printRow(to io.Writer, cells ...any) { _ = printCells(to, "\t", cells) }
 
-// printCells writes a line of cells with a separator between. Outcomes are in colour if to has colours.
-func printCells(to io.Writer, separator string, cells []any) error {
-	colour := false
-	switch w := to.(type) {
-	case *tableWriter:
-		colour = w.colour
-	case printer:
-		if colour = w.colour; colour {
-			to = w.to // the printer would escape the colours
-		}
-	}
-	texts := make([]string, len(cells))
+// printCells writes a line of cells with a separator between, those that are tinted in colour if to has colours.
+func printCells(to io.Writer, separator string, cells []any) (err error) {
 	for i, cell := range cells {
-		if texts[i] = oneLine(fmt.Sprint(cell)); colour && isOutcome(cell) {
-			texts[i] = painted(texts[i], outcomeOf(cell))
+		if i > 0 {
+			_, err = io.WriteString(to, separator)
 		}
+		t, ok := cell.(tinted)
+		if !ok {
+			t.text = fmt.Sprint(cell)
+		}
+		t.text = oneLine(t.text)
+		err = errors.Join(err, printTinted(to, t, ""))
 	}
-	_, err := fmt.Fprintln(to, strings.Join(texts, separator))
-	return err
+	_, last := io.WriteString(to, "\n")
+	return errors.Join(err, last)
 }
 
-// printHeader writes the header of a table, whose first row has these cells.
-func (t *tableWriter) printHeader(header string, cells []any) {
-	names := strings.Split(header, "\t")
-	for i, cell := range cells {
-		if t.colour && isOutcome(cell) {
-			names[i] = painted(names[i], "") // an escape sequence counts as width: the whole column needs one
-		}
-	}
-	fmt.Fprintln(t, strings.Join(names, "\t"))
-}
-
-// standing is a status for a person, with a remark.
-type standing string
-
-// tinted is a text in the colour of an outcome that it does not name itself.
+// tinted is a text in the colour of the outcome that another text begins with.
 type tinted struct{ text, outcome string }
 
 func (t tinted) String() string { return t.text }
 
-// isOutcome reports whether a cell is the status or the outcome of something.
-func isOutcome(cell any) bool {
-	switch cell.(type) {
-	case schemas.Status, schemas.Outcome, schemas.TaskStatus, standing, tinted:
-		return true
-	default:
-		return false
-	}
-}
-
-// outcomeOf is the outcome whose colour a cell has: that of its first word, unless it says another.
-func outcomeOf(cell any) string {
-	if t, ok := cell.(tinted); ok {
-		return t.outcome
-	}
-	return fmt.Sprint(cell)
-}
-
-// painted is a safe text in the colour of the outcome that another text begins with.
-func painted(text, outcome string) string {
-	first, _, _ := strings.Cut(outcome, " ")
-	colour := 39 // the terminal's own, which has two digits as the others have
+// colourOf is the colour of an outcome or a status; 0: it has none.
+func colourOf(outcome string) int {
+	first, _, _ := strings.Cut(strings.TrimSpace(outcome), " ")
 	switch strings.ToLower(strings.TrimRight(first, ",:")) {
 	case string(schemas.OutcomeSucceeded), "completed", "active", "allowed", schemas.PreviewMocked:
-		colour = 32 // green
+		return 32 // green
 	case string(schemas.OutcomeFailed), string(schemas.OutcomeDenied), string(schemas.OutcomeExpired), "revoked":
-		colour = 31 // red
+		return 31 // red
 	case string(schemas.OutcomeUnknown), string(schemas.OutcomeCanceled), string(schemas.EventWaiting):
-		colour = 33 // yellow
+		return 33 // yellow
 	case string(schemas.EventStarted), "running", "sent":
-		colour = 36 // cyan
+		return 36 // cyan
+	default:
+		return 0
 	}
-	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", colour, text)
 }
 
 // printOutcome prints a text that begins with an outcome.
@@ -200,8 +168,8 @@ func printOutcome(out io.Writer, text string) error {
 
 // printTinted prints a text in the colour of an outcome, if out has colours, and another after it.
 func printTinted(out io.Writer, first tinted, rest string) error {
-	if p, ok := out.(printer); ok && p.colour {
-		if _, err := io.WriteString(p.to, painted(oneLine(first.text), first.outcome)); err != nil {
+	if p, ok := out.(printer); ok && p.colour && colourOf(first.outcome) != 0 {
+		if _, err := fmt.Fprintf(p.to, "\x1b[%dm%s\x1b[0m", colourOf(first.outcome), oneLine(first.text)); err != nil {
 			return err
 		}
 		first.text = ""
@@ -216,9 +184,6 @@ func printFacts(out io.Writer, keep string, facts [][2]string) error {
 	table := newTable(out)
 	for _, fact := range facts {
 		text := strings.ReplaceAll(escaped(fact[1], keep), "\n", "\n\t")
-		if fact[0] == "status" && table.colour {
-			text = painted(text, text)
-		}
 		if text != "" {
 			fmt.Fprintln(table, fact[0]+"\t"+text)
 		}

@@ -43,13 +43,13 @@ func newTaskList(env *Env) *cobra.Command {
 }
 
 // standingOf is the status of a task, and whether it waits for an answer.
-func standingOf(t schemas.TaskView) standing {
+func standingOf(t schemas.TaskView) string {
 	for _, q := range t.Inquiries {
 		if q.Answer == nil && !t.Status.Final() {
-			return standing(t.Status) + ", asks"
+			return string(t.Status) + ", asks"
 		}
 	}
-	return standing(t.Status)
+	return string(t.Status)
 }
 
 func newTaskShow(env *Env) *cobra.Command {
@@ -73,7 +73,7 @@ func taskFacts(t schemas.TaskView) [][2]string {
 	}
 	facts := [][2]string{
 		{"task", t.ID},
-		{"status", string(standingOf(t))},
+		{"status", standingOf(t)},
 		{"why", strings.TrimSpace(t.Reason + " " + string(t.Code) + " " + t.Message)},
 		{"description", t.Description},
 		{"result", t.Result},

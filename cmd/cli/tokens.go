@@ -117,7 +117,7 @@ func tokenRow(t schemas.Token) []any {
 		pools = cmp.Or(strings.Join(t.Pools, " "), "all")
 	}
 	return []any{
-		t.ID, t.Name, t.Tenant, standing(t.Status), ends(t), cmp.Or(when(t.LastUsedAt), "never"), cmp.Or(t.Rate, "default"), strings.Join(t.Scopes, " "),
+		t.ID, t.Name, t.Tenant, t.Status, ends(t), cmp.Or(when(t.LastUsedAt), "never"), cmp.Or(t.Rate, "default"), strings.Join(t.Scopes, " "),
 		cmp.Or(strings.Join(t.Entries, " "), "all"), pools, cmp.Or(strings.Join(t.Models, " "), "all"),
 	}
 }
