@@ -177,9 +177,7 @@ func FuzzProtocols(f *testing.F) {
 			}
 			require.True(t, json.Valid(p.Named(c.Raw, o)))
 		}
-		together := p.Merge(given)
-		require.LessOrEqual(t, len(together), len(given))
-		for _, raw := range together {
+		for _, raw := range given {
 			c, err := p.Read("", raw)
 			require.NoError(t, err, "%s", raw)
 			again.Add(c)
@@ -223,16 +221,13 @@ func TestAllocations(t *testing.T) {
 		c, err := p.Read("", data)
 		require.NoError(t, err)
 		a.Add(c)
-		one, many := []json.RawMessage{c.Raw}, []json.RawMessage{c.Raw, c.Raw, c.Raw, c.Raw, c.Raw, c.Raw, c.Raw, c.Raw}
 		for name, pin := range map[string]struct {
 			most float64
 			do   func()
 		}{
-			"read":       {read, func() { _, _ = p.Read("", data) }},
-			"texts":      {tt.texts, func() { reader.Read(c.Raw, &found) }},
-			"give":       {tt.give, func() { a.Give(c) }},
-			"merge one":  {1, func() { p.Merge(one) }},
-			"merge many": {3, func() { p.Merge(many) }},
+			"read":  {read, func() { _, _ = p.Read("", data) }},
+			"texts": {tt.texts, func() { reader.Read(c.Raw, &found) }},
+			"give":  {tt.give, func() { a.Give(c) }},
 		} {
 			assert.LessOrEqual(t, testing.AllocsPerRun(200, pin.do), pin.most, "%s %s", d, name)
 		}
@@ -264,8 +259,7 @@ func BenchmarkEvent(b *testing.B) {
 					b.Fatal(err)
 				}
 				whole.Add(c)
-				raw, _ := whole.Give(c)
-				p.Merge([]json.RawMessage{raw, raw})
+				whole.Give(c)
 			}
 		})
 	}

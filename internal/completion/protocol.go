@@ -18,8 +18,6 @@ type Protocol struct {
 	Split func(document json.RawMessage, usage bool) ([]json.RawMessage, error)
 	// Named is a whole answer as its caller receives it.
 	Named func(document json.RawMessage, o Options) json.RawMessage
-	// Merge joins neighbours whose texts are pieces of one, where the protocol permits that.
-	Merge func(chunks []json.RawMessage) []json.RawMessage
 	// Texts returns a reader of one answer's texts, in which secrets are looked for.
 	Texts func() *Texts
 	// Answer returns an accumulator for one answer.
@@ -67,25 +65,23 @@ type Answer interface {
 
 // For returns the protocol of a dialect.
 func For(d schemas.Dialect) Protocol {
-	one := func(chunks []json.RawMessage) []json.RawMessage { return chunks }
 	whole := Protocol{ // its answers are never streamed
 		Split: func(document json.RawMessage, _ bool) ([]json.RawMessage, error) {
 			return []json.RawMessage{document}, nil
 		},
 		Named:  func(document json.RawMessage, _ Options) json.RawMessage { return document },
-		Merge:  one,
 		Texts:  func() *Texts { return &Texts{find: func(*Texts, gjson.Result) {}} },
 		Answer: func(Options) Answer { return &documentAnswer{} },
 	}
 	switch d {
 	case schemas.DialectResponses:
 		return Protocol{
-			readResponse, splitResponse, namedResponse, one, func() *Texts { return &Texts{find: (*Texts).response} },
+			readResponse, splitResponse, namedResponse, func() *Texts { return &Texts{find: (*Texts).response} },
 			func(o Options) Answer { return &responseAnswer{options: o} },
 		}
 	case schemas.DialectMessages:
 		return Protocol{
-			readMessage, splitMessage, namedMessage, one, func() *Texts { return &Texts{find: (*Texts).message} },
+			readMessage, splitMessage, namedMessage, func() *Texts { return &Texts{find: (*Texts).message} },
 			func(o Options) Answer { return &messageAnswer{options: o} },
 		}
 	case schemas.DialectCount:
@@ -96,7 +92,7 @@ func For(d schemas.Dialect) Protocol {
 		return whole
 	default:
 		return Protocol{
-			readChunk, splitCompletion, namedCompletion, mergeChunks, func() *Texts { return &Texts{find: (*Texts).completion} },
+			readChunk, splitCompletion, namedCompletion, func() *Texts { return &Texts{find: (*Texts).completion} },
 			func(o Options) Answer { return &chatAnswer{options: o} },
 		}
 	}

@@ -17,7 +17,6 @@ type rule struct {
 	pattern pattern
 	target  template // of a redirect
 	answer  *Answer  // of a mock
-	useless bool     // a redirect that leads each call to where it is going
 }
 
 // Compile makes a Set of what is stored under an etag. A rule that Read would
@@ -82,7 +81,6 @@ func prepare(r *schemas.Rule) (rule, error) {
 		if out.target, err = parseTemplate(r.Action.ToURL, &out.pattern); err != nil {
 			return rule{}, err
 		}
-		out.useless = out.returnsAlways()
 	case schemas.RuleMock:
 		out.answer = answer(&r.Action)
 	}
@@ -151,6 +149,15 @@ func misses(s *schemas.RuleScope, f *Facts) string {
 	default:
 		return ""
 	}
+}
+
+// stays reports whether a redirect leads a call to where it is going: the rule has no effect on it.
+func (r *rule) stays(at *site) bool {
+	if r.Type != schemas.RuleRedirect {
+		return false
+	}
+	to, ok := readSite(r.redirect(at), false)
+	return ok && to.Parts == at.Parts
 }
 
 // redirect is where the rule sends a call that it fits.

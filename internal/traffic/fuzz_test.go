@@ -57,7 +57,6 @@ func FuzzPattern(f *testing.F) {
 			require.True(t, strings.HasPrefix(to, prefix))
 			_, readable := policy.Read(to, false)
 			require.True(t, prefix != to || readable, to)
-			_ = s.Circular(r)
 		}
 		c := get(url)
 		e := s.Shape(c, noon())

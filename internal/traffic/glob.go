@@ -51,13 +51,3 @@ func (g glob) capture(dst []string, s string) []string {
 	}
 	return append(dst, s)
 }
-
-// fill replaces each wildcard by a name.
-func (g glob) fill(name func() string) string {
-	var b strings.Builder
-	b.WriteString(g.chunks[0])
-	for _, c := range g.chunks[1:] {
-		b.WriteString(name() + c)
-	}
-	return b.String()
-}

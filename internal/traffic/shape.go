@@ -48,8 +48,6 @@ func (s *Set) Shape(c Call, now time.Time) Effect {
 		e.Mock, e.Answer, e.Rules = winner.ID, winner.answer, append(e.Rules, winner.ID)
 	default:
 		e.Redirect, e.URL, e.Rules = winner.ID, winner.redirect(&at), append(e.Rules, winner.ID)
-		x := search{set: s, method: c.Method, facts: c.Facts, now: now, left: callLooks}
-		e.Loop = x.circle(&at, e.URL, callSteps)
 	}
 	slices.Reverse(live)
 	apply(&e, live)

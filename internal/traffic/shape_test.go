@@ -45,7 +45,6 @@ func TestNoRulesNoEffect(t *testing.T) {
 	require.Equal(t, traffic.Effect{Headers: c.Headers}, none.Shape(c, noon()))
 	require.Empty(t, none.Etag())
 	require.Empty(t, none.Verdicts(c, noon()))
-	require.Empty(t, none.Circular(redirect("r", "https://a.example/*", "https://b.example/")))
 	one, err := none.With(mock("m", "*", `1`))
 	require.NoError(t, err)
 	require.Equal(t, "m", one.Shape(c, noon()).Mock)

@@ -278,9 +278,6 @@ func TestARuleLeadsAway(t *testing.T) {
 	table.Bubble(t, map[string]testCase{
 		"the only one": {[]schemas.Rule{rulebook.Redirect("away", "*://a.example:*/*", "http://elsewhere.example/")}, []string{"a"}, `{"rules":["away"]}`},
 		"one of two":   {[]schemas.Rule{rulebook.Redirect("away", "*://a.example:*/*", "http://elsewhere.example/")}, []string{"a", "b"}, ""},
-		"in a circle": {[]schemas.Rule{
-			rulebook.Redirect("there", "*://a.example:*/*", "http://b.example/"), rulebook.Redirect("back", "*://b.example:*/*", "http://a.example/"),
-		}, []string{"a"}, `{"rules":["there"]}`},
 	}, func(t *testing.T, tt testCase) {
 		h := newEnv(t, modelOf("small", tt.upstream...))
 		h.book.Put(t, tt.rules...)

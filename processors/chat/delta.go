@@ -34,7 +34,6 @@ const (
 // the end of close the action's state is the writer's.
 type deltaWriter struct {
 	write func(ctx context.Context, chunks []json.RawMessage) error
-	merge func(chunks []json.RawMessage) []json.RawMessage
 
 	capacity *semaphore.Weighted // bytes of the queue
 	more     chan struct{}       // something was queued
@@ -52,7 +51,7 @@ type deltaWriter struct {
 func (w *work) newDeltaWriter() *deltaWriter {
 	end, ends := context.WithCancel(context.Background())
 	return &deltaWriter{
-		write: w.write, merge: w.protocol.Merge, capacity: semaphore.NewWeighted(backlog), more: make(chan struct{}, 1),
+		write: w.write, capacity: semaphore.NewWeighted(backlog), more: make(chan struct{}, 1),
 		ends: ends, end: end.Done(), done: make(chan struct{}),
 	}
 }
@@ -118,8 +117,8 @@ func (w *deltaWriter) flush(ctx context.Context) (took time.Duration) {
 		if w.lost != nil {
 			break
 		}
-		merged, start := w.merge(batch), time.Now()
-		w.written(w.write(ctx, merged))
+		start := time.Now()
+		w.written(w.write(ctx, batch))
 		took += time.Since(start)
 	}
 	return took

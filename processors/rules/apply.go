@@ -60,7 +60,7 @@ func (w *write) create(doc schemas.RuleSet, now time.Time) (schemas.RuleSet, *sc
 	}
 	r.Group = group
 	doc.Rules = append(doc.Rules, r)
-	if refusal := w.checkRedirect(doc, nil, r, now); refusal != nil {
+	if refusal := w.checkRedirect(nil, r); refusal != nil {
 		return doc, refusal
 	}
 	if !known {
@@ -96,7 +96,7 @@ func (w *write) change(doc schemas.RuleSet, now time.Time) (schemas.RuleSet, *sc
 		}
 	}
 	doc.Rules[i] = r
-	return doc, w.checkRedirect(doc, &was, r, now)
+	return doc, w.checkRedirect(&was, r)
 }
 
 // toggleReserve is what a new rule leaves free of schemas.MaxRuleSet, so that rules can

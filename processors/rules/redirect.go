@@ -2,18 +2,16 @@ package rules
 
 import (
 	"cmp"
-	"slices"
-	"time"
 
 	"weir/internal/policy"
 	"weir/internal/traffic"
 	"weir/schemas"
 )
 
-// checkRedirect refuses a redirect that policy could never allow, or that forms a loop. It reports
+// checkRedirect refuses a redirect that policy could never allow. It reports
 // such rules early; policy still decides about each call. was is the rule before; nil for a new
 // one. A redirect that is only renamed or turned off is not checked.
-func (w *write) checkRedirect(doc schemas.RuleSet, was *schemas.Rule, r schemas.Rule, now time.Time) *schemas.AgentError {
+func (w *write) checkRedirect(was *schemas.Rule, r schemas.Rule) *schemas.AgentError {
 	if r.Type != schemas.RuleRedirect {
 		return nil
 	}
@@ -21,9 +19,6 @@ func (w *write) checkRedirect(doc schemas.RuleSet, was *schemas.Rule, r schemas.
 		if reason, ok := allowed(w.policy(), r); !ok {
 			return invalid(string(schemas.DenyRule), "at /action/to_url: policy permits no call there: "+reason)
 		}
-	}
-	if was == nil || r.Enabled {
-		return circle(doc, r, now)
 	}
 	return nil
 }
@@ -56,24 +51,4 @@ func allowed(p *policy.Policy, r schemas.Rule) (reason string, ok bool) {
 // ofRuns reports whether a call to an agent may be in the scope.
 func ofRuns(s *schemas.RuleScope) bool {
 	return s == nil || s.ActionKind == "" || s.ActionKind == schemas.KindRun
-}
-
-// circle refuses a redirect that leads back to where it, or a redirect before it,
-// was asked to go.
-func circle(doc schemas.RuleSet, r schemas.Rule, now time.Time) *schemas.AgentError {
-	doc.Rules = slices.DeleteFunc(slices.Clone(doc.Rules), func(r schemas.Rule) bool {
-		return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt)
-	})
-	set, err := traffic.Compile(doc, "")
-	if err != nil {
-		return flawed(err)
-	}
-	switch id := set.Circular(r); id {
-	case "":
-		return nil
-	case r.ID:
-		return invalid(string(schemas.DenyRule), "at /action/to_url: it leads back to what the rule matches; no call could go there")
-	default:
-		return invalid(string(schemas.DenyRule), "at /action/to_url: it leads in a circle with the redirect "+id+"; no call could go there")
-	}
 }
