@@ -30,15 +30,14 @@ type agentAPI struct {
 func newAgentAPI(t *testing.T) *agentAPI {
 	t.Helper()
 	a := &agentAPI{}
-	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	a.Server = newServer(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		a.mu.Lock()
 		a.requests = append(a.requests, strings.Join([]string{r.Method, r.URL.Path, r.Header.Get("Authorization"), string(body)}, "|"))
 		a.mu.Unlock()
 		w.WriteHeader(http.StatusUnauthorized) // whatever the status: the envelope counts
 		_, _ = io.WriteString(w, `{"ok":false,"request_id":"r","operation":"status","error":{"code":"UNAUTHORIZED","message":"<no>"}}`)
-	}))
-	t.Cleanup(a.Close)
+	})
 	return a
 }
 

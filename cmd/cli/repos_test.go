@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,7 +21,7 @@ func copying(t *testing.T, ends bool) (url string, ids chan string) {
 	t.Helper()
 	ids = make(chan string, 3)
 	var posts atomic.Int64
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	url = served(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprint(w, "id: 2\nevent: started\ndata: {\"seq\":2,\"type\":\"started\"}\n\n")
@@ -48,9 +47,8 @@ func copying(t *testing.T, ends bool) (url string, ids chan string) {
 		}
 		w.WriteHeader(http.StatusCreated)
 		fmt.Fprint(w, `{"name":"shop","mode":"hosted","default_branch":"main","url":"http://127.0.0.1/git/shop.git"}`)
-	}))
-	t.Cleanup(s.Close)
-	return s.URL, ids
+	})
+	return url, ids
 }
 
 func TestCopyARepository(t *testing.T) {
