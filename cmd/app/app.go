@@ -62,8 +62,8 @@ type Options struct {
 	Load func() (config.Config, error)
 	// File is watched for changes of the configuration; empty: none is.
 	File string
-	// Notices takes warnings that quote the configuration, which the log must not hold, one a
-	// line; nil: they are dropped.
+	// Notices takes warnings that quote the configuration, which Log must not hold, one a line in the
+	// format of the log; nil: they are dropped.
 	Notices io.Writer
 	// Network replaces DNS and the network in tests. Absent: the real ones.
 	Network Network
