@@ -105,6 +105,7 @@ type App struct {
 	guard   *guard.Guard
 	reload  reloading
 	worker  string
+	started time.Time
 
 	tokens     *token.Keeper // in open mode for agents and git alone
 	firstAdmin bool          // one was made at this start
@@ -152,7 +153,7 @@ type App struct {
 func New(ctx context.Context, opts Options) (_ *App, err error) {
 	a := &App{
 		opts: opts, cfg: opts.Config, role: opts.Role,
-		metrics: telemetry.NewMetrics(), worker: workerName(), draining: make(chan struct{}),
+		metrics: telemetry.NewMetrics(), worker: workerName(), started: time.Now().UTC().Truncate(time.Second), draining: make(chan struct{}),
 	}
 	built := cli.Built()
 	a.metrics.SetBuild(built.Version, built.Revision)

@@ -342,7 +342,7 @@ func TestOwnAddresses(t *testing.T) {
 }
 
 func wordOf(node string, done bool, version string) policyWord {
-	return policyWord{schemas.NodeReload{Node: node, Role: "worker", Version: version}, done}
+	return policyWord{schemas.NodeReport{Node: node, Role: "worker", Version: version}, done}
 }
 
 // TestGather waits for whoever has said to be there, and for nobody longer than it takes.
@@ -376,7 +376,7 @@ func TestGather(t *testing.T) {
 			words, start := make(chan policyWord), time.Now()
 			go tt.say(words)
 			got := []string{}
-			for _, n := range gather(t.Context(), words) {
+			for _, n := range gather(t.Context(), words, calling) {
 				got = append(got, n.Node+" "+n.Version+" "+n.Error)
 			}
 			assert.Equal(t, tt.want, got)
@@ -387,7 +387,7 @@ func TestGather(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
-		require.Empty(t, gather(ctx, make(chan policyWord)))
+		require.Empty(t, gather(ctx, make(chan policyWord), calling))
 		require.Equal(t, time.Second, time.Since(start))
 	})
 }
