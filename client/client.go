@@ -82,7 +82,7 @@ type Error struct {
 func (e *Error) Error() string { return e.text }
 
 // Do sends one request, whose body is encoded as JSON; nil: none, and bytes: as they are. The body of
-// the answer is the caller's to close. An answer with any status is no error.
+// the answer is the caller's to close. An answer with any status is no error, unless it is not of a Weir.
 func (c *Client) Do(ctx context.Context, method, path string, header http.Header, body any) (*http.Response, error) {
 	data, raw := body.([]byte)
 	if body != nil && !raw {
@@ -99,7 +99,22 @@ func (c *Client) Do(ctx context.Context, method, path string, header http.Header
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return nil, &UnreachableError{c.base}
 	}
-	return resp, err
+	if err != nil {
+		return nil, err
+	}
+	if err := c.foreign(resp); err != nil {
+		_ = resp.Body.Close()
+		return nil, err
+	}
+	return resp, nil
+}
+
+// foreign is the error for an answer that is no refusal and not of a Weir: each of those has an id.
+func (c *Client) foreign(resp *http.Response) error {
+	if resp.StatusCode >= http.StatusBadRequest || resp.Header.Get("X-Request-Id") != "" {
+		return nil
+	}
+	return fmt.Errorf("the server at %s is no Weir: its answer %s has no X-Request-Id; check --server or WEIR_URL", c.base, resp.Status)
 }
 
 // Encode is JSON whose texts stay as they are: json.Marshal escapes <, > and & in them.

@@ -14,6 +14,7 @@ import (
 // A refusal is an error that has the server's problem; its text says what to do.
 func Example() {
 	weir := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Request-Id", "r-1")
 		if r.Header.Get("Authorization") == "" {
 			w.WriteHeader(http.StatusUnauthorized)
 			fmt.Fprint(w, `{"title":"Unauthorized","status":401,"code":"UNAUTHORIZED","detail":"a token is needed"}`)

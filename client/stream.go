@@ -27,6 +27,8 @@ func (c *Client) Follow(ctx context.Context, path string, each func(sse.Event) e
 				refused = errEnded
 			} else if r.StatusCode != http.StatusOK {
 				refused = ErrorOf(r)
+			} else {
+				refused = c.foreign(r)
 			}
 			if refused != nil {
 				cancel(refused)

@@ -170,7 +170,7 @@ func surfaces(s *egress.Server, cfg config) (*server, []egress.Surface) {
 	all = append(all, e.Surfaces()...)
 	all = append(all, e.chat.Surfaces()...)
 	if cfg.Policy != nil || cfg.Operations != nil {
-		all = append(all, policy.Surface(s, cfg.Policy, cfg.Operations))
+		all = append(all, policy.Surface(s, cfg.Policy, cfg.Operations, nil))
 	}
 	if cfg.Tokens != nil {
 		all = append(all, tokens.Surface(s, cfg.Tokens))

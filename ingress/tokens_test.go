@@ -218,7 +218,7 @@ func (p *policies) Explain(call schemas.HTTPCall, only []string) schemas.Explana
 }
 
 func (p *policies) ReloadAll(context.Context) (schemas.Reload, error) {
-	return schemas.Reload{Version: "v2", Previous: "v1", Nodes: []schemas.NodeReload{{Node: "n", Role: "worker", Version: "v2"}}}, p.broken
+	return schemas.Reload{Version: "v2", Previous: "v1", Nodes: []schemas.NodeReport{{Node: "n", Role: "worker", Version: "v2"}}}, p.broken
 }
 
 func (p *policies) Reload(context.Context) (schemas.Reload, error) {

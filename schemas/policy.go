@@ -182,7 +182,7 @@ type Reload struct {
 	// Node is who answers, where others may work on the same log: each has a file of its own.
 	Node string `json:"node,omitempty"`
 	// Nodes are all that were heard of, where all were asked to.
-	Nodes []NodeReload `json:"nodes,omitempty"`
+	Nodes []NodeReport `json:"nodes,omitempty"`
 }
 
 // ReloadRequest is the body of POST /v1/policy/reload. It may be left away.
@@ -191,10 +191,16 @@ type ReloadRequest struct {
 	All bool `json:"all,omitempty"`
 }
 
-// NodeReload is what one node says of its policy when all are asked to read theirs again.
-type NodeReload struct {
+// RouteNodes lists the nodes that work on the log and answer.
+const RouteNodes = "/v1/nodes"
+
+// NodeReport is what one node reports of itself, and of its reload if all are asked to reload.
+type NodeReport struct {
 	Node string `json:"node"`
 	Role string `json:"role"`
+	// Build is the version of the program, and Started when the process started.
+	Build   string    `json:"build,omitempty"`
+	Started time.Time `json:"started,omitzero"`
 	// Version is the version of the policy in force there; empty: the node has not answered in
 	// time.
 	Version  string `json:"version,omitempty"`

@@ -62,8 +62,8 @@ type Options struct {
 	Load func() (config.Config, error)
 	// File is watched for changes of the configuration; empty: none is.
 	File string
-	// Notices takes warnings that quote the configuration, which the log must not hold, one a
-	// line; nil: they are dropped.
+	// Notices takes warnings that quote the configuration, which Log must not hold, one a line in the
+	// format of the log; nil: they are dropped.
 	Notices io.Writer
 	// Network replaces DNS and the network in tests. Absent: the real ones.
 	Network Network
@@ -105,6 +105,7 @@ type App struct {
 	guard   *guard.Guard
 	reload  reloading
 	worker  string
+	started time.Time
 
 	tokens     *token.Keeper // in open mode for agents and git alone
 	firstAdmin bool          // one was made at this start
@@ -152,7 +153,7 @@ type App struct {
 func New(ctx context.Context, opts Options) (_ *App, err error) {
 	a := &App{
 		opts: opts, cfg: opts.Config, role: opts.Role,
-		metrics: telemetry.NewMetrics(), worker: workerName(), draining: make(chan struct{}),
+		metrics: telemetry.NewMetrics(), worker: workerName(), started: time.Now().UTC().Truncate(time.Second), draining: make(chan struct{}),
 	}
 	built := cli.Built()
 	a.metrics.SetBuild(built.Version, built.Revision)

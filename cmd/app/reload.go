@@ -248,12 +248,6 @@ func (a *App) unapplied(ctx context.Context, next config.Config) {
 	}
 }
 
-func (a *App) notice(text string) {
-	if w := a.opts.Notices; w != nil {
-		fmt.Fprintln(w, "weir: warning:", text)
-	}
-}
-
 // problemsOf lists all problems of a configuration, each with the file's base name: its directory
 // is not shown to HTTP callers.
 func problemsOf(err error) []string {

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/config"
+	"weir/internal/telemetry"
 	"weir/internal/weirtest/capture"
 	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/table"
@@ -96,6 +97,19 @@ func allowing(urls ...string) string {
 	return text.String()
 }
 
+// TestWarningsHaveTheFormatOfTheLog: lines of text where the log is text, else JSON.
+func TestWarningsHaveTheFormatOfTheLog(t *testing.T) {
+	t.Parallel()
+	for format, want := range map[string]string{
+		telemetry.FormatText: `^weir: warning: "a" is b\n$`,
+		telemetry.FormatJSON: `^{"time":"[^"]+","level":"WARN","msg":"warning_raised","text":"\\"a\\" is b"}\n$`,
+	} {
+		var out strings.Builder
+		Options{Notices: &out, Config: config.Config{Telemetry: config.Telemetry{LogFormat: format}}}.notice(`"a" is b`)
+		assert.Regexp(t, want, out.String())
+	}
+}
+
 func get(url string) string { return fmt.Sprintf(`{"method":"GET","url":%q}`, url) }
 
 // TestReload: what a reload revokes is denied from then on, what it grants passes, and a repeat changes nothing. A
@@ -171,7 +185,7 @@ func TestReload(t *testing.T) {
 	assert.True(t, s.reloaded(t).Changed)
 	told := s.said.String()[mark:]
 	for _, added := range []string{"header X-Key", "query parameter key", "body member key"} {
-		assert.Contains(t, told, `entry "new": `+added+": secret ")
+		assert.Contains(t, told, `"msg":"warning_raised","text":"entry \"new\": `+added+": secret ")
 	}
 	for _, key := range []string{"workers.slots", "redact_headers", "policy.timeout"} {
 		assert.Contains(t, told, key+": the change takes effect after a restart")
@@ -328,7 +342,7 @@ func TestOwnAddresses(t *testing.T) {
 }
 
 func wordOf(node string, done bool, version string) policyWord {
-	return policyWord{schemas.NodeReload{Node: node, Role: "worker", Version: version}, done}
+	return policyWord{schemas.NodeReport{Node: node, Role: "worker", Version: version}, done}
 }
 
 // TestGather waits for whoever has said to be there, and for nobody longer than it takes.
@@ -362,7 +376,7 @@ func TestGather(t *testing.T) {
 			words, start := make(chan policyWord), time.Now()
 			go tt.say(words)
 			got := []string{}
-			for _, n := range gather(t.Context(), words) {
+			for _, n := range gather(t.Context(), words, calling) {
 				got = append(got, n.Node+" "+n.Version+" "+n.Error)
 			}
 			assert.Equal(t, tt.want, got)
@@ -373,7 +387,7 @@ func TestGather(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
-		require.Empty(t, gather(ctx, make(chan policyWord)))
+		require.Empty(t, gather(ctx, make(chan policyWord), calling))
 		require.Equal(t, time.Second, time.Since(start))
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/cmd/cli"
 	"weir/internal/fault"
 	"weir/schemas"
 )
@@ -23,10 +24,21 @@ const (
 	telling = settleTimeout + 2*time.Second
 )
 
+// reportOnly is a request that makes every node report and none reload.
+const reportOnly = "report"
+
+// reporting is how long a node waits for such reports.
+const reporting = calling / 4
+
 // policyWord is the answer of a node: first that it is running, then its result.
 type policyWord struct {
-	schemas.NodeReload
+	schemas.NodeReport
 	Done bool `json:"done"`
+}
+
+// report is what this node reports of itself, with a version of the policy.
+func (a *App) report(version string) schemas.NodeReport {
+	return schemas.NodeReport{Node: a.worker, Role: a.role.String(), Build: cli.Built().Version, Started: a.started, Version: version}
 }
 
 // hearReloads subscribes to requests to reload all nodes of the log, and reloads for each.
@@ -35,10 +47,14 @@ func (a *App) hearReloads(ctx context.Context) error {
 		return nil // there is no other node
 	}
 	ctx = context.WithoutCancel(ctx)
-	word := policyWord{NodeReload: schemas.NodeReload{Node: a.worker, Role: a.role.String()}}
+	word := policyWord{NodeReport: a.report("")}
 	var under sync.WaitGroup
-	forget, err := a.broker.Listen(schemas.PolicyLookRoot+".*", func(subject string, _ []byte) {
+	forget, err := a.broker.Listen(schemas.PolicyLookRoot+".*", func(subject string, request []byte) {
 		ask := strings.TrimPrefix(subject, schemas.PolicyLookRoot+".")
+		if string(request) == reportOnly {
+			a.reportPolicy(ask, policyWord{a.report(a.policy.Load().Version()), true})
+			return
+		}
 		a.reportPolicy(ask, word)
 		// A node that sends a request meanwhile must receive this node's first answer at once.
 		under.Go(func() { a.obey(ctx, ask, word) })
@@ -80,9 +96,33 @@ func (a *App) reportPolicy(ask string, word policyWord) {
 func (a *App) ReloadAll(ctx context.Context) (schemas.Reload, error) {
 	if a.cfg.Embedded() {
 		done, err := a.Reload(ctx)
-		done.Nodes = []schemas.NodeReload{{Node: a.worker, Role: a.role.String(), Version: done.Version, Previous: done.Previous, Changed: done.Changed}}
+		own := a.report(done.Version)
+		own.Previous, own.Changed = done.Previous, done.Changed
+		done.Nodes = []schemas.NodeReport{own}
 		return done, err
 	}
+	done := schemas.Reload{Node: a.worker, Version: a.policy.Load().Version()}
+	var n schemas.NodeReport
+	var err error
+	if done.Nodes, n, err = a.request(ctx, "", calling); err != nil {
+		return schemas.Reload{}, err
+	}
+	done.Version, done.Previous, done.Changed = cmp.Or(n.Version, done.Version), n.Previous, n.Changed
+	return done, nil
+}
+
+// nodes lists the nodes of the log that answer within a moment. The error is public.
+func (a *App) nodes(ctx context.Context) ([]schemas.NodeReport, error) {
+	if a.cfg.Embedded() {
+		return []schemas.NodeReport{a.report(a.policy.Load().Version())}, nil
+	}
+	all, _, err := a.request(ctx, reportOnly, reporting)
+	return all, err
+}
+
+// request sends a request to every node of the log, and returns the reports of those whose first
+// answer arrives within a time, and that of this node.
+func (a *App) request(ctx context.Context, what string, first time.Duration) (all []schemas.NodeReport, own schemas.NodeReport, err error) {
 	ask, words := rand.Text(), make(chan policyWord)
 	over, end := context.WithCancel(ctx)
 	defer end()
@@ -97,20 +137,18 @@ func (a *App) ReloadAll(ctx context.Context) (schemas.Reload, error) {
 		}
 	})
 	if err != nil {
-		return schemas.Reload{}, unasked(err)
+		return nil, own, unasked(err)
 	}
 	defer forget()
-	if err := a.broker.Notify(schemas.PolicyLookRoot+"."+ask, nil); err != nil {
-		return schemas.Reload{}, unasked(err)
+	if err := a.broker.Notify(schemas.PolicyLookRoot+"."+ask, []byte(what)); err != nil {
+		return nil, own, unasked(err)
 	}
-	done := schemas.Reload{Node: a.worker, Version: a.policy.Load().Version(), Nodes: gather(ctx, words)}
-	own := slices.IndexFunc(done.Nodes, func(n schemas.NodeReload) bool { return n.Node == a.worker })
-	if own < 0 { // not even this node has received it, so nothing was sent
-		return schemas.Reload{}, unasked(errors.New("this node sent no answer to its own request"))
+	all = gather(ctx, words, first)
+	i := slices.IndexFunc(all, func(n schemas.NodeReport) bool { return n.Node == a.worker })
+	if i < 0 { // not even this node has received it, so nothing was sent
+		return nil, own, unasked(errors.New("this node sent no answer to its own request"))
 	}
-	n := done.Nodes[own]
-	done.Version, done.Previous, done.Changed = cmp.Or(n.Version, done.Version), n.Previous, n.Changed
-	return done, nil
+	return all, all[i], nil
 }
 
 func unasked(err error) error {
@@ -118,9 +156,9 @@ func unasked(err error) error {
 }
 
 // gather collects the first answers, and waits for the result of each node.
-func gather(ctx context.Context, words <-chan policyWord) []schemas.NodeReload {
+func gather(ctx context.Context, words <-chan policyWord, first time.Duration) []schemas.NodeReport {
 	found := map[string]policyWord{}
-	called, told := time.NewTimer(calling), time.NewTimer(telling)
+	called, told := time.NewTimer(first), time.NewTimer(telling)
 	defer called.Stop()
 	defer told.Stop()
 	undone := func() bool {
@@ -140,14 +178,14 @@ func gather(ctx context.Context, words <-chan policyWord) []schemas.NodeReload {
 			waiting = false
 		}
 	}
-	nodes := make([]schemas.NodeReload, 0, len(found))
+	nodes := make([]schemas.NodeReport, 0, len(found))
 	for _, w := range found {
 		if !w.Done {
 			w.Error = "it has not reported its result in time"
 		}
-		nodes = append(nodes, w.NodeReload)
+		nodes = append(nodes, w.NodeReport)
 	}
-	slices.SortFunc(nodes, func(a, b schemas.NodeReload) int {
+	slices.SortFunc(nodes, func(a, b schemas.NodeReport) int {
 		return cmp.Or(strings.Compare(a.Role, b.Role), strings.Compare(a.Node, b.Node))
 	})
 	return nodes

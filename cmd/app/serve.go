@@ -15,6 +15,7 @@ import (
 	"weir/cmd/cli"
 	"weir/internal/broker/embedded"
 	"weir/internal/config"
+	"weir/internal/telemetry"
 	"weir/schemas"
 )
 
@@ -70,7 +71,7 @@ func newRole(env *cli.Env, r Role) *cobra.Command {
 		{"nats", "nats.url", "URLs of an external NATS cluster, with commas between them, such as nats://host:4222"},
 		{"creds", "nats.creds", "file with the credentials for it"},
 		{"log-level", "telemetry.log_level", "debug, info, warn or error"},
-		{"log-format", "telemetry.log_format", "json or text"},
+		{"log-format", "telemetry.log_format", "json or text (default text on a terminal, else json)"},
 	}
 	text := roleTexts()[r]
 	cmd := &cobra.Command{
@@ -134,7 +135,13 @@ func configFlag(cmd *cobra.Command, path *string) {
 
 // options reads the configuration of a process that runs until it is stopped.
 func options(env *cli.Env, path string, set map[string]string) (Options, error) {
-	load := func() (config.Config, error) { return config.Load(path, env.Environ, set) }
+	load := func() (config.Config, error) {
+		cfg, err := config.Load(path, env.Environ, set)
+		if cfg.Telemetry.LogFormat == "" && cli.Terminal(env.Err) {
+			cfg.Telemetry.LogFormat = telemetry.FormatText
+		}
+		return cfg, err
+	}
 	cfg, err := load()
 	if err != nil {
 		return Options{}, cli.Usage(err)
@@ -149,7 +156,7 @@ var errDisk = errors.New("the disk refused to make the log durable: nothing more
 // serve runs an App until ctx ends or the node must not go on.
 func serve(ctx context.Context, opts Options, out io.Writer) error {
 	for _, w := range opts.Config.Warnings() {
-		fmt.Fprintln(opts.Notices, "weir: warning:", w)
+		opts.notice(w)
 	}
 	hangup := make(chan os.Signal, 1) // a signal during the start must not end it
 	signal.Notify(hangup, syscall.SIGHUP)

@@ -226,7 +226,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 		return processors.Kind{Executor: p, Here: p.Here, WritesStarted: processors.Always}
 	}})
 
-	all.add(one(inpolicy.Surface(in, a, operations{a})), one(outpolicy.Surface(out, a.policyView, a.operationsView)), nil)
+	all.add(one(inpolicy.Surface(in, a, operations{a})), one(outpolicy.Surface(out, a.policyView, a.operationsView, a.nodes)), nil)
 	all.add(one(intokens.Surface(in, issuer{a.tokens})), one(outtokens.Surface(out, a.listTokens)), nil)
 	console := session.Surface(in, signIns{a.tokens}, a.baseURL)
 	console.Absent = a.open() // every browser on this machine is permitted

@@ -2,12 +2,14 @@ package app
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 
 	"weir/internal/config"
 	"weir/internal/redact"
 	"weir/internal/secrets"
+	"weir/internal/telemetry"
 )
 
 // warnings are faults of a configuration that an operator can mend while Weir runs, so it takes effect.
@@ -72,6 +74,19 @@ func unsafeSecret(store *secrets.Store, template string) string {
 		}
 	}
 	return ""
+}
+
+func (a *App) notice(text string) { a.opts.notice(text) }
+
+// notice writes a warning in the format of the log.
+func (o Options) notice(text string) {
+	switch {
+	case o.Notices == nil:
+	case o.Config.Telemetry.LogFormat == telemetry.FormatText:
+		fmt.Fprintln(o.Notices, "weir: warning:", text)
+	default:
+		slog.New(slog.NewJSONHandler(o.Notices, nil)).Warn("warning_raised", "text", text)
+	}
 }
 
 // reportLoss lists the records that the operator has given up.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,6 +45,21 @@ func TestRefusalsAreSaid(t *testing.T) {
 		"a parameter":    {args: "actions ls --since yesterday", status: 400, kind: problem, answer: `{"title":"Bad Request","detail":"since must be a time","code":"INVALID_REQUEST"}`, code: ExitUsage, errs: "since must be a time (INVALID_REQUEST)"},
 		"a value":        {args: "actions ls --json", status: 422, kind: problem, answer: invalid, code: ExitUsage, errs: invalid + "\n"},
 	})
+}
+
+// TestAnotherServerIsNoWeir: a web server that answers everything makes no command succeed.
+func TestAnotherServerIsNoWeir(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
+	t.Cleanup(s.Close)
+	for _, args := range []string{
+		"health", "exec GET http://a/", "actions ls", "actions cancel a", "tail actions a", "tail evidence", "rules ls", "pause ingress", "policy reload", "tokens revoke k", "runner --exec true --once",
+	} {
+		code, out, errs := command(t, append(strings.Fields(args), "--server", s.URL)...)
+		assert.Equal(t, ExitFailed, code, args)
+		assert.Empty(t, out, args)
+		assert.Contains(t, errs, "the server at "+s.URL+" is no Weir: its answer 200 OK has no X-Request-Id; check --server or WEIR_URL", args)
+	}
 }
 
 // TestDeadShowReadsOneLetter, however many follow.

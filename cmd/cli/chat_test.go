@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -20,10 +21,13 @@ import (
 	"weir/schemas"
 )
 
-// provider is a double of a provider, which speaks the protocol that Weir does, and
-// the flag that has a command talk to it.
+// provider is a double of a provider, which speaks the protocol that Weir does and names its
+// requests as Weir does, and the flag that has a command talk to it.
 func provider(t *testing.T, cfg llm.Config) (s *llm.Server, flag string) {
 	t.Helper()
+	header := map[string]string{"X-Request-Id": "r-1"}
+	maps.Copy(header, cfg.Default.Header)
+	cfg.Default.Header = header
 	s = llm.New(t, cfg)
 	return s, "--server=http://" + s.Addr()
 }

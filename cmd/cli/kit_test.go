@@ -46,12 +46,21 @@ func clientOf(t *testing.T, url string) *api {
 	return &api{Client: c}
 }
 
-// served is the URL of a server.
+// served is the URL of a Weir.
 func served(t *testing.T, handler http.HandlerFunc) (url string) {
 	t.Helper()
-	s := httptest.NewServer(handler)
+	return newServer(t, handler).URL
+}
+
+// newServer is a Weir: each of its answers has an id.
+func newServer(t *testing.T, handler http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Request-Id", "r-1")
+		handler(w, r)
+	}))
 	t.Cleanup(s.Close)
-	return s.URL
+	return s
 }
 
 // always is a server that answers every request alike.

@@ -94,7 +94,7 @@ func reloaded(version, previous string, changed bool) string {
 	}
 }
 
-func agree(nodes []schemas.NodeReload) bool {
+func agree(nodes []schemas.NodeReport) bool {
 	for _, n := range nodes {
 		if n.Error != "" || n.Version != nodes[0].Version {
 			return false

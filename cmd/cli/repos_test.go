@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 
@@ -21,7 +20,7 @@ func copying(t *testing.T, ends bool) (url string, ids chan string) {
 	t.Helper()
 	ids = make(chan string, 3)
 	var posts atomic.Int64
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	url = served(t, func(w http.ResponseWriter, r *http.Request) {
 		var req schemas.RepoRequest
 		if err := json.NewDecoder(r.Body).Decode(&req); err != nil || req.RequestID == "" {
 			http.Error(w, "no id", http.StatusBadRequest)
@@ -39,9 +38,8 @@ func copying(t *testing.T, ends bool) (url string, ids chan string) {
 		}
 		w.WriteHeader(http.StatusCreated)
 		fmt.Fprint(w, `{"name":"shop","mode":"hosted","default_branch":"main","url":"http://127.0.0.1/git/shop.git"}`)
-	}))
-	t.Cleanup(s.Close)
-	return s.URL, ids
+	})
+	return url, ids
 }
 
 func TestCopyARepository(t *testing.T) {

@@ -34,7 +34,7 @@ type scripted struct {
 func script(t *testing.T, answers ...string) *scripted {
 	t.Helper()
 	s := &scripted{answers: answers}
-	s.Server = httptest.NewServer(s)
+	s.Server = newServer(t, s.ServeHTTP)
 	t.Cleanup(func() {
 		s.Close()
 		assert.Empty(t, s.answers, "was not asked for")
@@ -303,8 +303,8 @@ func TestRulesRecordedAgain(t *testing.T) {
 	t.Parallel()
 	const recording = `{"rules":[{"id":"rec-1-1","group":"g","type":"mock","enabled":true,"priority":0,"match":{"url_pattern":"http://a/","method":"GET","include_query":true},"action":{"status":200}}],` +
 		`"skipped":[{"step":2,"reason":"it is the same","rule":"rec-1-1"}]}`
-	front := func(s *scripted, requests *[]string) *httptest.Server {
-		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	front := func(s *scripted, requests *[]string) (url string) {
+		return served(t, func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/v1/rules/record" {
 				s.ServeHTTP(w, r)
 				return
@@ -313,14 +313,12 @@ func TestRulesRecordedAgain(t *testing.T) {
 			*requests = append(*requests, string(body))
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, recording)
-		}))
-		t.Cleanup(srv.Close)
-		return srv
+		})
 	}
 	var requests []string
 	const old = `rules.get {"rule":{"id":"rec-1-1","group":"g","type":"mock","action":{"headers":{"X-Old":"1"}}},"rules_etag":"etag-4-d"}`
 	s := script(t, status1, "rules.create VALIDATION_ERROR|RULE_EXISTS", old, "rules.patch ETAG_MISMATCH|", old, `rules.patch {"rules_etag":"e"}`)
-	code, out, errs := command(t, "rules", "record", "a1", "--replace", "--group", "g", "--request-id", "r1", "--server", front(s, &requests).URL)
+	code, out, errs := command(t, "rules", "record", "a1", "--replace", "--group", "g", "--request-id", "r1", "--server", front(s, &requests))
 	assert.Equal(t, ExitOK, code, errs)
 	assert.Equal(t, "rule rec-1-1 answers GET http://a/; e\n", out)
 	assert.Equal(t, "weir: step 2 is not recorded: it is the same\n", errs)
@@ -334,21 +332,21 @@ func TestRulesRecordedAgain(t *testing.T) {
 	assert.Nil(t, patch["scope"])
 
 	s = script(t, status1, "rules.create VALIDATION_ERROR|RULE_EXISTS", old)
-	code, _, errs = command(t, "rules", "record", "a1", "--replace", "--group", "other", "--server", front(s, new([]string)).URL)
+	code, _, errs = command(t, "rules", "record", "a1", "--replace", "--group", "other", "--server", front(s, new([]string)))
 	assert.Equal(t, ExitFailed, code)
 	assert.Contains(t, errs, "rule rec-1-1 is in group g and stays there")
 
 	s = script(t, status1, "rules.create VALIDATION_ERROR|RULE_EXISTS")
-	code, _, errs = command(t, "rules", "record", "a1", "--expires-in", "0", "--server", front(s, &requests).URL)
+	code, _, errs = command(t, "rules", "record", "a1", "--expires-in", "0", "--server", front(s, &requests))
 	assert.Equal(t, ExitFailed, code)
 	assert.Contains(t, errs, "--replace")
 	assert.JSONEq(t, `{"action_id":"a1"}`, requests[1])
 
 	s = script(t)
-	code, out, errs = command(t, "rules", "record", "a1", "--dry-run", "--json", "--server", front(s, &requests).URL)
+	code, out, errs = command(t, "rules", "record", "a1", "--dry-run", "--json", "--server", front(s, &requests))
 	assert.Equal(t, ExitOK, code, errs)
 	assert.JSONEq(t, recording, out)
-	code, out, _ = command(t, "rules", "record", "a1", "--dry-run", "--server", front(s, &requests).URL)
+	code, out, _ = command(t, "rules", "record", "a1", "--dry-run", "--server", front(s, &requests))
 	assert.Equal(t, ExitOK, code)
 	assert.Contains(t, out, "rec-1-1  mock  enabled")
 }

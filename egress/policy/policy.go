@@ -2,6 +2,7 @@
 package policy
 
 import (
+	"context"
 	"net/http"
 
 	"weir/egress"
@@ -13,7 +14,9 @@ import (
 // Surface are the routes that show the policy in force, as far as the reader may use it, and what is
 // held back. show has the names alone of what entries add to a call, and no secret, and only shows
 // operators where agents and models are.
-func Surface(s *egress.Server, show func(only []string, operator bool) schemas.PolicyView, operations func() schemas.OperationsView) egress.Surface {
+func Surface(s *egress.Server, show func(only []string, operator bool) schemas.PolicyView, operations func() schemas.OperationsView,
+	nodes func(ctx context.Context) ([]schemas.NodeReport, error),
+) egress.Surface {
 	return egress.Surface{Name: "policy", Routes: egress.Routes(
 		s.Read("/v1/policy", func(r *egress.Request) error {
 			if err := stream.Only(r.Request.URL.Query()); err != nil {
@@ -23,16 +26,28 @@ func Surface(s *egress.Server, show func(only []string, operator bool) schemas.P
 			stream.WriteJSON(r.Writer, r.Request, http.StatusOK, show(r.Reader.Entries, operator))
 			return nil
 		}, schemas.ScopeActionsRead),
-		s.Read(schemas.RouteOperations, func(r *egress.Request) error {
-			// Held calls concern every tenant, so only an operator may list them.
-			if err := fault.Operator(r.Reader.Tenant, "see what is paused or pinned"); err != nil {
-				return err
-			}
-			if err := stream.Only(r.Request.URL.Query()); err != nil {
-				return err
-			}
-			stream.WriteJSON(r.Writer, r.Request, http.StatusOK, operations())
-			return nil
-		}, schemas.ScopeAdmin),
+		// Held calls and nodes concern every tenant, so only an operator may list them.
+		operator(s, schemas.RouteOperations, "see what is paused or pinned", func(context.Context) (any, error) { return operations(), nil }),
+		operator(s, schemas.RouteNodes, "see the nodes", func(ctx context.Context) (any, error) {
+			all, err := nodes(ctx)
+			return schemas.Page[schemas.NodeReport]{Items: all}, err
+		}),
 	)}
+}
+
+// operator is a route that shows a document to operators only.
+func operator(s *egress.Server, route, what string, doc func(ctx context.Context) (any, error)) []egress.Route {
+	return s.Read(route, func(r *egress.Request) error {
+		if err := fault.Operator(r.Reader.Tenant, what); err != nil {
+			return err
+		}
+		if err := stream.Only(r.Request.URL.Query()); err != nil {
+			return err
+		}
+		shown, err := doc(r.Request.Context())
+		if err == nil {
+			stream.WriteJSON(r.Writer, r.Request, http.StatusOK, shown)
+		}
+		return err
+	}, schemas.ScopeAdmin)
 }

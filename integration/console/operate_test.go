@@ -95,6 +95,7 @@ func TestBudgetsAndNodes(t *testing.T) {
 	p.click("link", "Nodes")
 	p.css(`section:has(#h-node) .badge.good >> text=ready`)
 	p.css(`section:has(#h-node) >> text=Check: log`)
+	p.css(`section:has(#h-all) tbody tr >> text=serve`)
 	p.click("button", "Reload the policy on all nodes")
 	p.accessible()
 	p.click("button", "Reload")

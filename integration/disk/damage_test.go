@@ -146,7 +146,7 @@ func TestDamageThatIsRefused(t *testing.T) { //nolint:tparallel // its parts wou
 					require.NotContains(t, ended.Said, "goroutine")
 				}
 				q := w.start(t, at, "--accept-loss")
-				require.Contains(t, q.Said(), "weir: warning: --accept-loss: take it away before the next start")
+				require.Contains(t, q.Said(), "--accept-loss: take it away before the next start")
 				if tc.what != "zeros" || tc.file != "weir.marks" {
 					require.Contains(t, q.Said(), " are lost; a call whose record is gone may be made a second time")
 				}
@@ -179,7 +179,7 @@ func TestNothingWasLost(t *testing.T) {
 	ids := w.fill(t, p, 3, 10)
 	p.Kill()
 	p = w.start(t, data, "--accept-loss")
-	require.Contains(t, p.Said(), "weir: warning: --accept-loss: nothing was lost")
+	require.Contains(t, p.Said(), "--accept-loss: nothing was lost")
 	require.Equal(t, len(ids), found(t, p, ids))
 }
 

@@ -71,6 +71,24 @@ policy: {allowlist: [{name: target, url_prefix: %q, methods: [GET, POST], networ
 	return file
 }
 
+// nodes: an egress lists every node, and none has reloaded for it.
+func (s *site) nodes(t *testing.T, egress *program.Program) {
+	t.Helper()
+	var page schemas.Page[schemas.NodeReport]
+	for until := time.Now().Add(time.Minute); len(page.Items) < 3 && time.Now().Before(until); {
+		code, text := ask(t, http.MethodGet, egress.URL+schemas.RouteNodes, "")
+		require.Equal(t, http.StatusOK, code, text)
+		page = schemas.Page[schemas.NodeReport]{}
+		require.NoError(t, json.Unmarshal([]byte(text), &page))
+	}
+	require.Len(t, page.Items, 3)
+	for i, role := range []string{"egress", "ingress", "worker"} {
+		require.Equal(t, role, page.Items[i].Role)
+		require.NotEmpty(t, page.Items[i].Version)
+		require.NotZero(t, page.Items[i].Started)
+	}
+}
+
 // reloads: one ingress has every node read its own file again, and says who has which policy.
 func (s *site) reloads(t *testing.T, ingress *program.Program, target string) {
 	t.Helper()
@@ -183,6 +201,7 @@ func (s *site) programs(t *testing.T) {
 	require.Less(t, code, 300, text)
 	require.Contains(t, <-done, `"CANCELED"`)
 	require.Equal(t, "canceled", status("late"))
+	s.nodes(t, egress)
 	s.reloads(t, ingress, target.URL+"/")
 	for _, p := range []*program.Program{ingress, egress, worker} {
 		require.NotContains(t, p.Said(), "broker_denied")

@@ -267,8 +267,8 @@ type Secrets struct {
 type Telemetry struct {
 	// The least that is logged: debug, info, warn or error.
 	LogLevel string `yaml:"log_level" env:"WEIR_LOG_LEVEL" jsonschema:"enum=debug,enum=info,enum=warn,enum=error" default:"info"`
-	// How a log line is written: json or text.
-	LogFormat string `yaml:"log_format" env:"WEIR_LOG_FORMAT" jsonschema:"enum=json,enum=text" default:"json"`
+	// How the log and warnings are written: json or text. Default text on a terminal, else json.
+	LogFormat string `yaml:"log_format" env:"WEIR_LOG_FORMAT" jsonschema:"enum=json,enum=text"`
 	OTLP      OTLP   `yaml:"otlp"` // Traces of completions.
 }
 

@@ -67,7 +67,7 @@ func TestDefaults(t *testing.T) {
 			Timeout: 30 * time.Second, AllowedHosts: []string{"localhost", "127.0.0.1", "::1"},
 		},
 		Proxy:     config.Proxy{Idle: 5 * time.Minute, Longest: 24 * time.Hour, Tunnels: 1000, TunnelsPerToken: 250},
-		Telemetry: config.Telemetry{LogLevel: "info", LogFormat: "json"},
+		Telemetry: config.Telemetry{LogLevel: "info"},
 	}
 	same(t, want, defaults(t))
 	for name, text := range map[string]string{

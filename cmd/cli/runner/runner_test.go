@@ -92,6 +92,7 @@ func newServer(t *testing.T, n int) *server {
 // ServeHTTP answers the routes of a runner, and any other with what came.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	token, route := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), strings.TrimPrefix(r.URL.Path, "/base")
+	w.Header().Set("X-Request-Id", "r-1")
 	keeps := route == schemas.RouteAgentOutput
 	if keeps {
 		s.kept <- token
@@ -532,6 +533,7 @@ func TestALeaseIsWholeOrAnError(t *testing.T) {
 	} {
 		s := newServer(t, 0)
 		s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Request-Id", "r-1")
 			if answer == "" {
 				w.WriteHeader(http.StatusNoContent)
 			}

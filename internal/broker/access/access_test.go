@@ -37,7 +37,7 @@ func TestWhoWritesWhat(t *testing.T) {
 		"weir.dead.t.http.a":                             {access.Worker},
 		schemas.CancelSubject(ref):                       {access.Ingress},
 		schemas.StatusSubject(ref):                       {access.Worker},
-		schemas.PolicyLookRoot + ".a":                    {access.Ingress},
+		schemas.PolicyLookRoot + ".a":                    {access.Ingress, access.Egress},
 		schemas.PolicyToldRoot + ".a":                    {access.Ingress, access.Worker, access.Egress},
 		"$KV.WEIR_TOKENS.id":                             {access.Ingress},
 		"$KV.WEIR_RULES.t":                               {access.Worker},

@@ -113,6 +113,7 @@ func published() []public {
 		one("explanation", "The answer of POST /v1/policy/explain", reflect.TypeFor[schemas.Explanation]()),
 		one("reload.request", "The body of POST /v1/policy/reload", reflect.TypeFor[schemas.ReloadRequest]()),
 		one("reload", "The answer of POST /v1/policy/reload", reflect.TypeFor[schemas.Reload]()),
+		one("node.page", "The answer of GET /v1/nodes", reflect.TypeFor[schemas.Page[schemas.NodeReport]]()),
 		one("token.request", "The body of POST /v1/tokens", reflect.TypeFor[schemas.TokenRequest]()),
 		one("token.new", "The answer of POST /v1/tokens", reflect.TypeFor[schemas.NewToken]()),
 		one("token", "A token as it is shown", reflect.TypeFor[schemas.Token]()),

@@ -390,9 +390,11 @@ export interface Readiness {
   reasons?: string[];
 }
 
-export interface NodeReload {
+export interface NodeReport {
   node: string;
   role: string;
+  build?: string;
+  started?: string;
   version?: string;
   previous?: string;
   changed?: boolean;
@@ -404,5 +406,5 @@ export interface Reload {
   previous: string;
   changed: boolean;
   node?: string;
-  nodes?: NodeReload[];
+  nodes?: NodeReport[];
 }

@@ -1,9 +1,9 @@
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
-import { headers, post, Refusal, unreachable } from "../api";
+import { useRef, useState } from "preact/hooks";
+import { get, headers, post, Refusal, unreachable } from "../api";
 import { useCall, useReading } from "../live";
-import type { Readiness, Reload } from "../types";
-import { Badge, Dialog, Facts, Failure, Head, LiveMark, Loading } from "../ui";
+import type { NodeReport, Readiness, Reload } from "../types";
+import { Badge, Dialog, Facts, Failure, Head, LiveMark, Loading, Time } from "../ui";
 import { useOperator } from "../who";
 
 /** Reads the readiness of this node. A node that is not ready answers with 503 and the same document. */
@@ -17,10 +17,25 @@ async function readiness(signal: AbortSignal): Promise<Readiness> {
   }
 }
 
-/** This node, and on request every node on the log. */
+/** A node and when it answered last, for as long as the page is open. */
+interface Answered extends NodeReport {
+  at: string;
+}
+
+/** This node, and every node on the log. */
 export function Nodes() {
   const live = useReading("this node", readiness, 3000);
   const operator = useOperator();
+  const known = useRef(new Map<string, Answered>());
+  const all = useReading<Answered[]>(
+    operator ? "nodes" : undefined,
+    async (signal) => {
+      const { items } = await get<{ items: NodeReport[] }>("/v1/nodes", signal);
+      items.forEach((n) => known.current.set(n.node, { ...n, at: new Date().toISOString() }));
+      return [...known.current.values()];
+    },
+    5000,
+  );
   const [asked, ask] = useState(false);
   const [seen, see] = useState<Reload>();
   const { busy, error, call } = useCall();
@@ -60,6 +75,8 @@ export function Nodes() {
           />
         </section>
       )}
+      <Failure error={all.error} again={all.again} />
+      {all.data && <All of={all.data} />}
       {seen && <Seen of={seen} />}
       {!operator && <p class="dim">Only an admin of the tenant default can see all nodes.</p>}
       {asked && (
@@ -74,6 +91,33 @@ export function Nodes() {
         </Dialog>
       )}
     </>
+  );
+}
+
+function All({ of }: { of: Answered[] }) {
+  return (
+    <section class="card" aria-labelledby="h-all">
+      <h2 id="h-all">Nodes that answer</h2>
+      <table class="rows">
+        <Head of={["Node", "Role", "Version", "Policy", ["Started", "num"], ["Last answer", "num"]]} />
+        <tbody>
+          {of.map((n) => (
+            <tr key={n.node}>
+              <td class="wide mono">{n.node}</td>
+              <td>{n.role}</td>
+              <td>{n.build ?? "–"}</td>
+              <td>{n.version ? <code title={n.version}>{n.version.slice(0, 12)}</code> : "–"}</td>
+              <td class="num">
+                <Time at={n.started} />
+              </td>
+              <td class="num">
+                <Time at={n.at} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
   );
 }
 
