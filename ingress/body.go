@@ -48,14 +48,10 @@ func (s *Server) ReadUpTo(w http.ResponseWriter, r *http.Request, most int64, li
 	return body, strict.Check(body, limits)
 }
 
-// ReadBytes takes the body of a request whatever it is, up to most bytes; key is the
-// configuration key that sets the limit.
-func (s *Server) ReadBytes(w http.ResponseWriter, r *http.Request, most int64, key string) ([]byte, error) {
-	body, err := s.bytes(w, r, most)
-	if public, ok := errors.AsType[*fault.Error](err); ok && public.Code == schemas.PayloadTooLarge {
-		err = fault.New(schemas.PayloadTooLarge, "the body is larger than "+strconv.FormatInt(most, 10)+" bytes, the limit "+key+" of the configuration; send less")
-	}
-	return body, err
+// Stream is the body of a request as it arrives, whatever it is, up to MaxBody. Its own errors and those
+// of Read are public.
+func (s *Server) Stream(w http.ResponseWriter, r *http.Request) (io.Reader, error) {
+	return s.arriving(w, r, s.cfg.MaxBody, schemas.SpoolMemory, ", the limit limits.body of the configuration; send less")
 }
 
 // Decode is Read into a document of Weir's own, whose members are all known.
@@ -96,35 +92,68 @@ func mediaType(h http.Header) error {
 	return nil
 }
 
-// bytes reads a body to its limit and within its time. A length that is over
-// the limit is refused before a byte is read, and before a 100 is sent.
+// bytes reads a whole body.
 func (s *Server) bytes(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	in, err := s.arriving(w, r, limit, limit, "")
+	if err != nil {
+		return nil, err
+	}
+	var buf bytes.Buffer
+	if r.ContentLength > 0 {
+		buf.Grow(int(r.ContentLength) + bytes.MinRead)
+	}
+	if _, err := buf.ReadFrom(in); err != nil {
+		return nil, err
+	}
+	return buf.Bytes(), nil
+}
+
+// arriving is a body that is read to its limit and within its time. A length that is over the limit is
+// refused before a byte is read, and before a 100 is sent. memory is the most that it needs.
+func (s *Server) arriving(w http.ResponseWriter, r *http.Request, limit, memory int64, hint string) (io.Reader, error) {
+	in := &arriving{w: w, from: r.Body, limit: limit, hint: hint}
 	if r.ContentLength > limit {
-		return nil, tooLarge(w, limit)
+		return nil, in.tooLarge()
 	}
 	if body, ok := r.Body.(Reserver); ok {
-		if err := body.Reserve(r.Context(), announced(r, limit)); err != nil {
+		if err := body.Reserve(r.Context(), min(announced(r, limit), memory)); err != nil {
 			w.Header().Set("Connection", "close") // the rest of the body is not read
 			return nil, err
 		}
 	}
 	within(w, s.cfg.BodyTimeout)
-	var buf bytes.Buffer
-	if r.ContentLength > 0 {
-		buf.Grow(int(r.ContentLength) + bytes.MinRead)
-	}
-	n, err := buf.ReadFrom(io.LimitReader(r.Body, limit+1))
+	return in, nil
+}
+
+// arriving is a body between its limits. Its errors are public.
+type arriving struct {
+	w          http.ResponseWriter
+	from       io.Reader
+	got, limit int64
+	hint       string // after the size of the limit
+}
+
+// Read implements io.Reader. An error closes the connection, because the rest of the body is not read.
+func (b *arriving) Read(p []byte) (int, error) {
+	n, err := b.from.Read(p[:min(int64(len(p)), b.limit-b.got+1)])
+	b.got += int64(n)
 	switch {
-	case n > limit:
-		return nil, tooLarge(w, limit)
+	case b.got > b.limit:
+		return 0, b.tooLarge()
+	case err == nil, err == io.EOF: //nolint:errorlint // an error that wraps it is no end
+		return n, err
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		w.Header().Set("Connection", "close")
-		return nil, fault.New(schemas.RequestTimeout, "the body did not come in time; send the request again")
-	case err != nil:
-		w.Header().Set("Connection", "close")
-		return nil, &fault.Error{Code: schemas.InvalidRequest, Message: "the body could not be read to its end; send the request again", Cause: err}
+		err = fault.New(schemas.RequestTimeout, "the body did not come in time; send the request again")
+	default:
+		err = &fault.Error{Code: schemas.InvalidRequest, Message: "the body could not be read to its end; send the request again", Cause: err}
 	}
-	return buf.Bytes(), nil
+	b.w.Header().Set("Connection", "close")
+	return 0, err
+}
+
+func (b *arriving) tooLarge() error {
+	b.w.Header().Set("Connection", "close")
+	return fault.New(schemas.PayloadTooLarge, "the body is larger than "+strconv.FormatInt(b.limit, 10)+" bytes"+b.hint)
 }
 
 // Reserver is a request's body that must reserve room for the bytes that it may have before
@@ -146,12 +175,6 @@ func announced(r *http.Request, limit int64) int64 {
 // has none.
 func within(w http.ResponseWriter, d time.Duration) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(d))
-}
-
-// tooLarge also closes the connection, because the rest of the body is not read.
-func tooLarge(w http.ResponseWriter, limit int64) error {
-	w.Header().Set("Connection", "close")
-	return fault.New(schemas.PayloadTooLarge, "the body is larger than "+strconv.FormatInt(limit, 10)+" bytes")
 }
 
 // ReadNothing accepts a request without a body, or with an empty object.

@@ -70,6 +70,10 @@ type HTTPCall struct {
 	Body       json.RawMessage `json:"body,omitempty"`
 	TextBody   bool            `json:"text_body,omitempty"`
 	Base64Body bool            `json:"base64_body,omitempty"`
+	// BodyBlob names, by its hex SHA-256, a body that is stored apart in place of Body and is sent byte for
+	// byte. BodyBytes is its size.
+	BodyBlob  string `json:"body_blob,omitempty"`
+	BodyBytes int    `json:"body_bytes,omitempty"`
 	// ContentType is sent where Headers have none; empty: application/json if there is a body.
 	ContentType string `json:"content_type,omitempty"`
 	// IdempotencyKey goes out as the Idempotency-Key header.
@@ -101,10 +105,17 @@ func (c *HTTPCall) Sent() ([]byte, error) {
 	}
 }
 
+// DropBody takes the body from the call.
+func (c *HTTPCall) DropBody() {
+	c.Body, c.TextBody, c.Base64Body, c.BodyBlob, c.BodyBytes, c.ContentType = nil, false, false, "", 0, ""
+}
+
 // SentSize is the size in bytes of the body as it is sent. A body that cannot be read counts as it is.
 func (c *HTTPCall) SentSize() int {
 	quoted := len(c.Body) >= len(`""`)
 	switch inner := len(c.Body) - len(`""`); {
+	case c.BodyBlob != "":
+		return c.BodyBytes
 	case c.Base64Body && quoted: // its letters are never escaped
 		return base64.StdEncoding.DecodedLen(inner) - bytes.Count(c.Body, []byte("="))
 	case c.TextBody && quoted && bytes.IndexByte(c.Body, '\\') < 0:

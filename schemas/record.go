@@ -163,3 +163,13 @@ type BackupPart struct {
 	// SHA256 covers the names, sizes and contents of the part's entries, in their order.
 	SHA256 string `json:"sha256"`
 }
+
+// Spooled is a body in the log that no record names yet.
+type Spooled struct {
+	// Name is the hex SHA-256 of the body, by which it is found once it is committed.
+	Name string
+	Size int
+	// Object is what its parts are stored under; empty: the body was read and not stored.
+	Object string
+	Chunks uint32
+}

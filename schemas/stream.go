@@ -52,6 +52,9 @@ const (
 // InlineLimit is the size of a body, in bytes, over which it goes to BlobBucket.
 const InlineLimit = 256 << 10
 
+// SpoolMemory is about what a body costs, in bytes, while it is stored as it arrives.
+const SpoolMemory = 4 << 20
+
 // LogStream names the stream of a partition.
 func LogStream(partition int) string { return LogStreamPrefix + strconv.Itoa(partition) }
 

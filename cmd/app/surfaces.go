@@ -162,7 +162,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	})
 
 	handler := inpassthrough.New(in, inpassthrough.Config{
-		Policy: a.callerPolicy, Entries: a.policy.Load, Answer: out.ReplyOr,
+		Policy: a.callerPolicy, Entries: a.policy.Load, Bodies: a.broker, Answer: out.ReplyOr,
 		Canceler: ingress.Canceler{Stop: a.stopWork, Cancel: cancel, Draining: a.draining},
 	})
 	all.passthrough = handler
@@ -170,6 +170,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 		schemas.KindPassthrough: func(w *workshop) processors.Kind {
 			return processors.Kind{Executor: passthrough.New(w.calls, w.adapter, a.ledger, passthrough.Config{
 				Idle: a.cfg.Policy.Timeout, Whole: int64(a.cfg.Limits.Response), Stream: int64(a.cfg.Limits.Stream),
+				Body: a.broker.OpenBlob,
 			})}
 		},
 	})

@@ -162,6 +162,9 @@ type Request struct {
 	// Joins: a repeat of an Idempotency-Key waits for an action that has not ended, instead of being
 	// refused.
 	Joins bool
+	// Commit, if set, is called before a new action is stored, and not if the request joins one. After
+	// its error nothing is stored.
+	Commit func(ctx context.Context) error
 	// Before, if set, is called with the action's name just before the claim,
 	// so that a caller that waits for its end cannot miss it. It is called again for a
 	// successor.
@@ -290,6 +293,9 @@ func (a *Acceptor) claim(ctx context.Context, action schemas.Action, r Request) 
 	failpoint.At(failpoint.Claiming, action.ID)
 	defer failpoint.At(failpoint.Claimed, action.ID)
 	if r.Refusal == nil {
+		if st, err = a.commit(ctx, action, r.Commit); st != nil || err != nil {
+			return st, true, err
+		}
 		return a.ledger.Claim(ctx, action)
 	}
 	st, err = a.ledger.Join(ctx, action)
@@ -297,6 +303,19 @@ func (a *Acceptor) claim(ctx context.Context, action schemas.Action, r Request) 
 		err = r.Refusal
 	}
 	return st, true, err
+}
+
+// commit calls a request's Commit unless there is an action to join, which it returns.
+func (a *Acceptor) commit(ctx context.Context, action schemas.Action, commit func(context.Context) error) (*ledger.State, error) {
+	if commit == nil {
+		return nil, nil //nolint:nilnil // nothing to do, no error
+	}
+	if action.IDSource != schemas.IDGenerated {
+		if st, err := a.ledger.Join(ctx, action); !errors.Is(err, fault.ErrNotFound) {
+			return st, err
+		}
+	}
+	return nil, commit(ctx)
 }
 
 // action fills in what the caller did not say.

@@ -67,8 +67,8 @@ func (r Request) Kept() schemas.HTTPCall {
 	if err != nil { // Translate has read it
 		sent = r.Call.Body
 	}
-	d := &schemas.DeniedCall{Decision: r.Decision, BodyBytes: len(sent)}
-	if d.BodyBytes > 0 {
+	d := &schemas.DeniedCall{Decision: r.Decision, BodySHA256: r.Call.BodyBlob, BodyBytes: r.Call.BodyBytes}
+	if d.BodyBytes = cmp.Or(d.BodyBytes, len(sent)); d.BodyBytes > 0 && d.BodySHA256 == "" {
 		sum := sha256.Sum256(sent)
 		d.BodySHA256 = hex.EncodeToString(sum[:])
 	}
@@ -235,7 +235,7 @@ func unreadable(d schemas.Decision, url string) bool {
 // permits a header without a name.
 func unsendable(call *schemas.HTTPCall) {
 	call.Headers = []schemas.Header{{}}
-	call.Body, call.TextBody, call.Base64Body, call.ContentType = nil, false, false, ""
+	call.DropBody()
 	call.IdempotencyKey, call.Timeout = "", 0
 	call.ResponseSchema, call.Postcondition = nil, nil
 }

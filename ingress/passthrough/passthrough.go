@@ -3,6 +3,7 @@
 package passthrough
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -26,6 +27,8 @@ type Config struct {
 	// Policy returns what decides about a caller's calls; Entries is the policy in force.
 	Policy  func(who grant.Caller) executor.Policy
 	Entries func() *policy.Policy
+	// Bodies stores the large bodies of calls.
+	Bodies Bodies
 	// Canceler stops an action whose caller has left.
 	Canceler ingress.Canceler
 	// Answer is ingress.Config.Reply. left is called at most once, when the caller has gone before the
@@ -45,7 +48,7 @@ func New(s *ingress.Server, cfg Config) *Handler { return &Handler{s, cfg} }
 // Surface is ANY /via/{entry}/{path}.
 func (d *Handler) Surface() ingress.Surface {
 	out := ingress.Surface{
-		Name: "passthrough", Kind: schemas.KindPassthrough, Fail: Refuse, Redrive: executor.Redrive(d.cfg.Policy), Canceled: executor.Canceled,
+		Name: "passthrough", Kind: schemas.KindPassthrough, Fail: Refuse, Redrive: d.redrive, Canceled: executor.Canceled,
 		Owns: func(path string) bool { return strings.HasPrefix(path, schemas.RoutePassthrough) },
 	}
 	for _, method := range schemas.Methods() {
@@ -115,12 +118,17 @@ func unknown(names []string) error {
 // an error nothing was written.
 func (d *Handler) Serve(c *gin.Context, who ingress.Identity, target, entry string) error {
 	defer d.server.ReserveBody(c)()
-	req, denied, err := d.request(c, who, target, entry)
+	ctx := c.Request.Context()
+	req, body, denied, err := d.request(c, who, target, entry)
+	if body != nil {
+		defer body.discard(ctx)
+	}
 	if err != nil {
 		return err
 	}
 	alone := req.Class == schemas.ClassSafe && req.ID == "" // no other request can join it
 	return d.server.SubmitTo(c, req, denied, func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration) {
+		body.discard(ctx)
 		var left func()
 		if alone {
 			left = d.cfg.Canceler.Left(c, d.server, ref)
@@ -130,33 +138,48 @@ func (d *Handler) Serve(c *gin.Context, who ingress.Identity, target, entry stri
 }
 
 // request translates a request.
-func (d *Handler) request(c *gin.Context, who ingress.Identity, target, entry string) (req accept.Request, denied bool, err error) {
+func (d *Handler) request(c *gin.Context, who ingress.Identity, target, entry string) (req accept.Request, body *body, denied bool, err error) {
 	r := c.Request
 	key, err := accept.Key(r.Header.Values("Idempotency-Key"))
 	if err != nil {
-		return req, false, err
+		return req, nil, false, err
 	}
 	terms, err := accept.ReadTerms(r.Header, d.server.Now())
 	if err != nil {
-		return req, false, err
-	}
-	body, err := d.server.ReadBytes(c.Writer, r, d.server.MaxBody(), "limits.body")
-	if err != nil {
-		return req, false, err
+		return req, nil, false, err
 	}
 	own := *r
 	own.Header = withoutTokens(r.Header)
-	if body, err = decoded(c.Writer, own.Header, body, d.server.MaxBody()); err != nil {
-		return req, false, err
+	body, err = d.open(c.Writer, r, own.Header)
+	if err != nil {
+		return req, body, false, err
 	}
-	asked := executor.Request{Call: call(&own, body)}
+	asked := executor.Request{Call: call(&own, body.start)}
 	asked.Call.URL, asked.Call.AllowlistKey = target, entry
 	if key != "" {
 		asked.Call.IdempotencyKey = strings.TrimSpace(r.Header.Get("Idempotency-Key"))
 	}
-	if err := grant.Call(asked.Call, who.Entries); err != nil {
-		return req, false, err
+	key = d.decide(&asked, who, key)
+	ungranted := grant.Call(asked.Call, who.Entries)
+	err = body.spool(r.Context(), &asked.Call, ungranted == nil && asked.Kept().Denied == nil)
+	if err = cmp.Or(err, ungranted); err != nil {
+		return req, body, false, err
 	}
+	if asked.Decision.Code == schemas.DenyHeader {
+		problem.ReportOf(r.Context()).Hint = refusedHeader(d.cfg.Policy(who.Asks(schemas.KindPassthrough, "")), asked.Call)
+	}
+	o := asked.Order()
+	req, err = o.Request(who, schemas.KindPassthrough, accept.NameOf(who.Tenant, who.Keys(route(target, entry)), "", key), terms)
+	req.Joins, req.TraceParent = true, r.Header.Get(schemas.HeaderTraceParent)
+	if asked.Kept().Denied == nil {
+		req.Commit = body.commit(who.Tenant)
+	}
+	return req, body, o.Denied, err
+}
+
+// decide evaluates a call, and returns its key, which may be in the header that its target reads. Neither
+// policy nor rules read the bytes of such a body, so it is decided before they are all here.
+func (d *Handler) decide(asked *executor.Request, who ingress.Identity, key string) string {
 	decides := d.cfg.Policy(who.Asks(schemas.KindPassthrough, ""))
 	asked.Decision, asked.Class = decides.Evaluate(asked.Call)
 	if asked.Decision.Code == schemas.DenyHeader && key == "" {
@@ -165,13 +188,7 @@ func (d *Handler) request(c *gin.Context, who ingress.Identity, target, entry st
 			asked.Decision, asked.Class = decides.Evaluate(asked.Call)
 		}
 	}
-	if asked.Decision.Code == schemas.DenyHeader {
-		problem.ReportOf(r.Context()).Hint = refusedHeader(decides, asked.Call)
-	}
-	o := asked.Order()
-	req, err = o.Request(who, schemas.KindPassthrough, accept.NameOf(who.Tenant, who.Keys(route(target, entry)), "", key), terms)
-	req.Joins, req.TraceParent = true, r.Header.Get(schemas.HeaderTraceParent)
-	return req, o.Denied, err
+	return key
 }
 
 // takeKey makes the header in which an entry's target reads keys the key of a call. It does nothing

@@ -1,20 +1,15 @@
 package passthrough
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/base64"
-	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"weir/ingress/session"
-	"weir/internal/fault"
 	"weir/internal/task"
 	"weir/internal/token"
 	"weir/internal/wire"
@@ -38,35 +33,6 @@ func call(r *http.Request, body []byte) schemas.HTTPCall {
 		c.Body = append(base64.StdEncoding.AppendEncode([]byte{'"'}, body), '"')
 	}
 	return c
-}
-
-// decoded is a body without the coding gzip, in which git's clients and some libraries send theirs.
-// Policy and traffic rules read the plain body, and the target receives it. most bounds its bytes.
-// The header loses the field of that coding.
-func decoded(w http.ResponseWriter, h http.Header, body []byte, most int64) ([]byte, error) {
-	switch coding := strings.ToLower(strings.Join(h.Values("Content-Encoding"), ", ")); coding {
-	case "":
-		return body, nil
-	case "gzip", "x-gzip":
-	case "identity":
-		h.Del("Content-Encoding")
-		return body, nil
-	default:
-		w.Header().Set("Accept-Encoding", "gzip, identity") // RFC 9110, section 15.5.16
-		return nil, fault.New(schemas.UnsupportedEncoding, "the body has a coding that is not read here; send it plain, or with Content-Encoding: gzip")
-	}
-	in, err := gzip.NewReader(bytes.NewReader(body))
-	if err == nil {
-		body, err = io.ReadAll(io.LimitReader(in, most+1))
-	}
-	switch {
-	case err != nil:
-		return nil, fault.New(schemas.InvalidRequest, "the body is not the gzip that Content-Encoding announces; send it plain, or compress it again")
-	case int64(len(body)) > most:
-		return nil, fault.New(schemas.PayloadTooLarge, "the decompressed body is larger than "+strconv.FormatInt(most, 10)+" bytes, the limit limits.body of the configuration; send less")
-	}
-	h.Del("Content-Encoding")
-	return body, nil
 }
 
 // headers are the fields that are meant for the target, sorted by name. Repeated fields are joined,

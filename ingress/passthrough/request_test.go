@@ -1,6 +1,7 @@
 package passthrough
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	"encoding/base64"
@@ -102,7 +103,13 @@ func TestDecoded(t *testing.T) {
 		if tt.coding != "" {
 			h.Set("Content-Encoding", tt.coding)
 		}
-		got, err := decoded(httptest.NewRecorder(), h, tt.body, tt.most)
+		in := bytes.NewReader(tt.body)
+		var got []byte
+		reader, err := decoded(httptest.NewRecorder(), h, in, tt.most)
+		if err == nil {
+			got, err = io.ReadAll(reader)
+		}
+		require.Zero(t, in.Len(), "%s: the client gets its answer once all was read", name)
 		if tt.code != "" {
 			public, ok := errors.AsType[*fault.Error](err)
 			require.True(t, ok, name)
@@ -192,15 +199,17 @@ func TestMemoryOfABody(t *testing.T) {
 	}{
 		"small":     {size: large - 1},
 		"large":     {size: large, held: large},
-		"chunked":   {size: 1, chunked: true, held: 1 << 20},
-		"gzip":      {size: 1, encoded: true, held: 1 << 20},
+		"larger":    {size: 8 << 20, held: schemas.SpoolMemory},
+		"chunked":   {size: 1, chunked: true, held: schemas.SpoolMemory},
+		"gzip":      {size: 1, encoded: true, held: schemas.SpoolMemory},
 		"no memory": {size: large, never: true},
 	} {
 		layout := schemas.Layout{Partitions: 1}
-		led := ledger.New(memlog.New(layout, time.Now, memlog.Hooks{}), layout, nil)
+		log := memlog.New(layout, time.Now, memlog.Hooks{})
+		led := ledger.New(log, layout, nil)
 		var now, read int64
 		answered := int64(-1)
-		door := New(ingress.NewServer(led, ingress.Config{Memory: func(_ context.Context, tenant string, n int64) (func(), error) {
+		door := New(ingress.NewServer(led, ingress.Config{MaxBody: 64 << 20, Memory: func(_ context.Context, tenant string, n int64) (func(), error) {
 			require.Equal(t, "a", tenant)
 			if tt.never {
 				return nil, context.DeadlineExceeded
@@ -208,7 +217,7 @@ func TestMemoryOfABody(t *testing.T) {
 			now += n
 			return sync.OnceFunc(func() { now -= n }), nil
 		}}), Config{
-			Policy: func(grant.Caller) executor.Policy { return allows(true) },
+			Policy: func(grant.Caller) executor.Policy { return allows(true) }, Bodies: log,
 			Answer: func(http.ResponseWriter, *http.Request, schemas.Ref, schemas.Receipt, time.Duration, func()) {
 				answered = now
 			},

@@ -1,15 +1,14 @@
 package broker
 
 import (
+	"bytes"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -36,60 +35,74 @@ const (
 func (b *Broker) PutBlob(ctx context.Context, tenant string, data []byte) (string, error) {
 	sum := sha256.Sum256(data)
 	name := hex.EncodeToString(sum[:])
+	if young, err := b.young(ctx, name); young || err != nil {
+		return name, err
+	}
+	s, err := b.Spool(ctx, bytes.NewReader(data))
+	if err == nil {
+		err = b.describe(ctx, tenant, s)
+	}
+	return name, err
+}
+
+// young reports whether a body is stored that lives as long as a record of now.
+func (b *Broker) young(ctx context.Context, name string) (bool, error) {
 	meta, err := b.Last(ctx, blobStream, blobSubject(name))
-	switch {
-	case err == nil && time.Since(meta.Time) < b.cfg.History:
-		return name, nil
-	case err != nil && !errors.Is(err, fault.ErrNotFound):
-		return "", err
+	if errors.Is(err, fault.ErrNotFound) {
+		return false, nil
 	}
-	info := jetstream.ObjectInfo{
-		ObjectMeta: jetstream.ObjectMeta{Name: name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: blobChunk}},
-		Bucket:     schemas.BlobBucket,
-		NUID:       rand.Text(),
-		Size:       uint64(len(data)),
-		Digest:     "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:]),
+	return err == nil && time.Since(meta.Time) < b.cfg.History, err
+}
+
+// Commit gives a spooled body its name, as PutBlob does. Where that body is stored already, the spooled
+// copy is dropped. Do not discard the copy after Commit, whatever its error: a record may name it.
+func (b *Broker) Commit(ctx context.Context, tenant string, s schemas.Spooled) error {
+	young, err := b.young(ctx, s.Name)
+	if young {
+		b.Discard(ctx, s)
 	}
-	for chunk := range slices.Chunk(data, blobChunk) {
-		if _, err := b.store(ctx, &nats.Msg{Subject: blobChunks + info.NUID, Data: chunk}); err != nil {
-			return "", err // the stored chunks expire unused
-		}
-		info.Chunks++
+	if young || err != nil {
+		return err
 	}
-	doc, err := json.Marshal(info)
+	return b.describe(ctx, tenant, s)
+}
+
+// describe writes the record by which a spooled body is found.
+func (b *Broker) describe(ctx context.Context, tenant string, s schemas.Spooled) error {
+	sum, err := hex.DecodeString(s.Name)
 	if err != nil {
-		return "", err
+		return err
 	}
-	_, err = b.store(ctx, &nats.Msg{
-		Subject: blobSubject(name), Data: doc,
-		Header: nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}},
+	doc, err := json.Marshal(jetstream.ObjectInfo{
+		ObjectMeta: jetstream.ObjectMeta{Name: s.Name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: blobChunk}},
+		Bucket:     schemas.BlobBucket, NUID: s.Object, Size: uint64(s.Size), Chunks: s.Chunks, //nolint:gosec // a number of bytes
+		Digest: "SHA-256=" + base64.URLEncoding.EncodeToString(sum),
 	})
 	if err != nil {
-		return "", err
+		return err
 	}
-	b.usage.add(tenant, int64(len(data)), ageBlob)
-	return name, nil
+	if _, err = b.store(ctx, alone(blobSubject(s.Name), doc)); err == nil {
+		b.usage.add(tenant, int64(s.Size), ageBlob)
+	}
+	return err
+}
+
+// alone is a message that replaces all on its subject.
+func alone(subject string, data []byte) *nats.Msg {
+	return &nats.Msg{Subject: subject, Data: data, Header: nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}}}
 }
 
 // GetBlob returns a body that PutBlob stored, or fault.ErrNotFound. A body with another hash than
 // its name is fault.ErrUnavailable.
 func (b *Broker) GetBlob(ctx context.Context, name string) ([]byte, error) {
-	info, err := b.blobInfo(ctx, name)
+	body, size, err := b.OpenBlob(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	chunks, err := b.Range(ctx, blobStream, blobChunks+info.NUID, 0, int(info.Chunks))
-	if err != nil {
-		return nil, err
-	}
-	data := make([]byte, 0, info.Size)
-	for _, c := range chunks {
-		data = append(data, c.Data...)
-	}
-	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != name {
-		return nil, fmt.Errorf("%w: a stored body is not what was stored", fault.ErrUnavailable)
-	}
-	return data, nil
+	defer body.Close()
+	data := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
+	_, err = data.ReadFrom(body)
+	return data.Bytes(), err
 }
 
 // BlobSize is the length of a body.

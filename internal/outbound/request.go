@@ -2,6 +2,7 @@ package outbound
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -37,6 +38,9 @@ type Request struct {
 	// ErrBody and Stream's error. An answer that arrives before the body's end is read as any
 	// other. Nil: none.
 	Stream io.ReadCloser
+	// Length is how many bytes Stream has, if that is known: then it is sent as one piece of that length.
+	// A stream with fewer breaks off. 0: unknown.
+	Length int64
 	// ContentType and IdempotencyKey become header fields where Headers and
 	// Injected have none of that name. The permit names the field of the key.
 	ContentType    string
@@ -89,7 +93,7 @@ func build(ctx context.Context, p policy.Permit, r Request, body *source, identi
 	}
 	switch {
 	case body != nil:
-		req.Body, req.ContentLength = body, -1 // neither has this one a GetBody
+		req.Body, req.ContentLength = body, cmp.Or(r.Length, -1) // neither has this one a GetBody
 	case len(r.Body) > 0:
 		req.Body = io.NopCloser(failpoint.Halfway(failpoint.MidBody, target, bytes.NewReader(r.Body), len(r.Body))) // and no GetBody: there is no second time
 	}

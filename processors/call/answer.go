@@ -127,7 +127,7 @@ func Describe(t ledger.Attempt) string {
 		schemas.UpstreamTooLarge:        "the target's answer is larger than is allowed",
 		schemas.UpstreamHeadersTooLarge: "the headers of the target's answer are larger than is allowed",
 		schemas.UpstreamEncoding:        "the content coding of the target's answer was not requested, or is damaged",
-		schemas.Interrupted:             "the worker that made the call is gone",
+		schemas.Interrupted:             "the worker that made the call is gone, or could not read the stored body of the request",
 		schemas.Canceled:                "it was abandoned before an answer arrived",
 		schemas.DenyAddress:             "an address that the target's name resolves to is not permitted for its entry",
 		schemas.DenyRedirect:            "the target answered with a redirect that its entry does not allow",

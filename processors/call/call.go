@@ -311,5 +311,6 @@ func digest(p guard.Pass) string {
 	h := sha256.New()
 	h.Write(head)
 	h.Write(call.Body)
+	h.Write([]byte(call.BodyBlob))
 	return hex.EncodeToString(h.Sum(nil))
 }

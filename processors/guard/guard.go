@@ -117,7 +117,8 @@ func (g *Guard) Redirect(p Pass, location string, status, hop int) (Pass, schema
 	permit, ok := next.Permit()
 	call := p.unshaped()
 	given := call.URL
-	call.URL, call.Body, call.TextBody, call.Base64Body, call.ContentType = permit.URL(), nil, false, false, ""
+	call.DropBody()
+	call.URL = permit.URL()
 	call = evaluate.Bound(call, given)
 	sh, err := g.shape(call, p.scope)
 	if err != nil {

@@ -5,8 +5,12 @@ package passthrough
 import (
 	"context"
 	"errors"
+	"io"
 	"time"
 
+	"github.com/tidwall/gjson"
+
+	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/processors/call"
 	"weir/processors/call/direct"
@@ -21,6 +25,7 @@ type Config struct {
 	// Hold defaults to 50 ms.
 	Hold, Idle    time.Duration
 	Whole, Stream int64
+	Body          func(ctx context.Context, name string) (io.ReadCloser, int64, error)
 }
 
 // Passthrough performs kind passthrough. It is safe for concurrent use.
@@ -42,11 +47,30 @@ func New(calls *executor.Executor, adapter *direct.Adapter, events call.Events, 
 
 // Execute makes the action's call. The deadline of the action bounds each attempt.
 func (p *Passthrough) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error) {
+	if err := p.stored(ctx, st); err != nil {
+		return settle.Outcome{}, err
+	}
 	via := p.adapter.Passing(direct.PassOptions{
 		Part: func(ctx context.Context, part schemas.AnswerPart) error { return p.write(ctx, st, part) },
-		Hold: p.cfg.Hold, Idle: p.cfg.Idle, Whole: p.cfg.Whole, Stream: p.cfg.Stream,
+		Body: p.cfg.Body, Hold: p.cfg.Hold, Idle: p.cfg.Idle, Whole: p.cfg.Whole, Stream: p.cfg.Stream,
 	})
 	return p.Through(ctx, st, stop, via, schemas.MaxRunTimeout)
+}
+
+// stored returns an error if a body of the action that is stored apart cannot be read.
+func (p *Passthrough) stored(ctx context.Context, st *ledger.State) error {
+	name := gjson.GetBytes(st.Action.Payload, "body_blob").Str
+	if name == "" {
+		return nil
+	}
+	body, _, err := p.cfg.Body(ctx, name)
+	if errors.Is(err, fault.ErrNotFound) {
+		return &fault.Terminal{Code: schemas.Poison, Reason: "the object of the request's body is missing", Cause: err}
+	}
+	if err == nil {
+		err = body.Close()
+	}
+	return err
 }
 
 // write writes a part of an answer to the log. The first is shown only after a barrier: once it is on

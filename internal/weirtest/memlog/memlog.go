@@ -4,12 +4,15 @@
 package memlog
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -297,6 +300,49 @@ func (l *Log) PutBlob(ctx context.Context, _ string, data []byte) (string, error
 	defer l.mu.Unlock()
 	l.blobs[name] = slices.Clone(data)
 	return name, nil
+}
+
+// Spool stores a body under no name.
+func (l *Log) Spool(_ context.Context, body io.Reader) (schemas.Spooled, error) {
+	data, err := io.ReadAll(body)
+	if err != nil {
+		return schemas.Spooled{}, err
+	}
+	sum := sha256.Sum256(data)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := schemas.Spooled{Name: hex.EncodeToString(sum[:]), Size: len(data), Object: strconv.Itoa(len(l.blobs)), Chunks: 1}
+	l.blobs[s.Object] = data
+	return s, nil
+}
+
+// Commit gives a spooled body its name.
+func (l *Log) Commit(_ context.Context, _ string, s schemas.Spooled) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.blobs[s.Name] = l.blobs[s.Object]
+	delete(l.blobs, s.Object)
+	return nil
+}
+
+// Discard drops a spooled body.
+func (l *Log) Discard(_ context.Context, s schemas.Spooled) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.blobs, s.Object)
+}
+
+// Blobs are the names of the stored bodies, and of those without a name.
+func (l *Log) Blobs() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Sorted(maps.Keys(l.blobs))
+}
+
+// OpenBlob is GetBlob of a body that is read as a stream.
+func (l *Log) OpenBlob(ctx context.Context, name string) (io.ReadCloser, int64, error) {
+	data, err := l.GetBlob(ctx, name)
+	return io.NopCloser(bytes.NewReader(data)), int64(len(data)), err
 }
 
 // GetBlob returns what PutBlob stored.

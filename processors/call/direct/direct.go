@@ -68,11 +68,12 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	if err != nil {
 		return call.Reply{}, err
 	}
-	if body != nil {
+	if body != nil || c.BodyBlob != "" {
 		req.ContentType = cmp.Or(c.ContentType, "application/json")
 	}
 	if e.adapter.passing != nil {
-		return e.pass(ctx, req, scrub)
+		reply, err := e.pass(ctx, req, scrub)
+		return reply, unread(ctx, err)
 	}
 	resp, err := e.Conn.Do(ctx, req)
 	if err != nil {

@@ -2,9 +2,12 @@ package direct
 
 import (
 	"context"
+	"errors"
+	"io"
 	"mime"
 	"time"
 
+	"weir/internal/fault"
 	"weir/internal/outbound"
 	"weir/internal/policy"
 	"weir/internal/redact"
@@ -21,6 +24,8 @@ type PassOptions struct {
 	// status and the headers. It is called by one goroutine, of which Do waits for the end. Its errors
 	// are *fault.Call and end the call.
 	Part func(ctx context.Context, p schemas.AnswerPart) error
+	// Body opens a body that is stored apart, and says its size.
+	Body func(ctx context.Context, name string) (io.ReadCloser, int64, error)
 	// Hold is how long an answer is awaited as a whole, from its headers on. Idle bounds each wait for
 	// more of a body, but for event streams.
 	Hold, Idle time.Duration
@@ -39,6 +44,12 @@ func (a *Adapter) Passing(o PassOptions) call.Adapter {
 // pass sends, and reads the answer as a whole if it is there soon, and otherwise in parts.
 func (e *exchange) pass(ctx context.Context, req outbound.Request, scrub *redact.Scrubber) (call.Reply, error) {
 	o := e.adapter.passing
+	if name := e.Pass.Call().BodyBlob; name != "" {
+		var err error
+		if req.Stream, req.Length, err = o.Body(ctx, name); err != nil {
+			return call.Reply{}, &fault.Call{Code: schemas.Interrupted, Cause: err}
+		}
+	}
 	s, err := e.Conn.Stream(ctx, req, outbound.StreamLimits{Bytes: o.Stream, Keep: true})
 	if err != nil {
 		return call.Reply{}, err
@@ -61,6 +72,15 @@ func (e *exchange) pass(ctx context.Context, req outbound.Request, scrub *redact
 		parts.begin()
 	}
 	return parts.read()
+}
+
+// unread is the error of a call whose stored body could not be read to its end. The target has got less
+// than it was announced.
+func unread(ctx context.Context, err error) error {
+	if failed, ok := errors.AsType[*fault.Call](err); ok && ctx.Err() == nil && errors.Is(err, outbound.ErrBody) {
+		failed.Code = schemas.Interrupted
+	}
+	return err
 }
 
 // repeated reports whether another request may follow an answer with this status.

@@ -1,0 +1,191 @@
+package passthrough
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"weir/ingress"
+	"weir/ingress/accept"
+	"weir/ingress/executor"
+	"weir/ingress/grant"
+	"weir/internal/fault"
+	"weir/schemas"
+)
+
+// Bodies stores large bodies while they arrive.
+type Bodies interface {
+	// Spool stores a body under no name yet. After an error nothing of it is kept.
+	Spool(ctx context.Context, body io.Reader) (schemas.Spooled, error)
+	// Commit gives a body its name, by which calls can be made. Not to be followed by Discard.
+	Commit(ctx context.Context, tenant string, s schemas.Spooled) error
+	// Discard drops a body that has no name.
+	Discard(ctx context.Context, s schemas.Spooled)
+	// OpenBlob reads a body that has a name.
+	OpenBlob(ctx context.Context, name string) (body io.ReadCloser, size int64, err error)
+	// Accepting returns fault.ErrFull while nothing new is stored.
+	Accepting() error
+}
+
+// body is what a request brings: all of it in start, or more that is read from rest.
+type body struct {
+	start []byte
+	rest  io.Reader // nil: there is no more
+
+	bodies  Bodies
+	spooled schemas.Spooled // what was stored of it
+}
+
+// open reads the start of a request's body. Header h, which is the caller's to change, says how it is coded.
+func (d *Handler) open(w http.ResponseWriter, r *http.Request, h http.Header) (*body, error) {
+	b := &body{bodies: d.cfg.Bodies}
+	in, err := d.server.Stream(w, r)
+	if err != nil {
+		return b, err
+	}
+	if in, err = decoded(w, h, in, d.server.MaxBody()); err != nil {
+		return b, err
+	}
+	var start bytes.Buffer
+	if n := min(r.ContentLength, schemas.InlineLimit); n > 0 {
+		start.Grow(int(n) + bytes.MinRead)
+	}
+	n, err := start.ReadFrom(io.LimitReader(in, schemas.InlineLimit+1))
+	b.start = start.Bytes()
+	if n > schemas.InlineLimit {
+		b.rest = in
+	}
+	return b, err
+}
+
+// spool reads the rest of a large body into the call that it belongs to. It is stored if keep is set and the
+// log takes new work.
+func (b *body) spool(ctx context.Context, c *schemas.HTTPCall, keep bool) (err error) {
+	in := io.MultiReader(bytes.NewReader(b.start), b.rest)
+	large := b.rest != nil
+	if b.start, b.rest = nil, nil; !large {
+		return nil
+	}
+	if keep && b.bodies.Accepting() == nil {
+		b.spooled, err = b.bodies.Spool(ctx, in)
+	} else {
+		sum := sha256.New()
+		var n int64
+		n, err = io.Copy(sum, in)
+		b.spooled = schemas.Spooled{Name: hex.EncodeToString(sum.Sum(nil)), Size: int(n)}
+	}
+	c.Body, c.TextBody, c.Base64Body, c.BodyBlob, c.BodyBytes = nil, false, false, b.spooled.Name, b.spooled.Size
+	return err
+}
+
+// commit is called before a call with this body is stored.
+func (b *body) commit(tenant string) func(context.Context) error {
+	if b.spooled.Name == "" {
+		return nil
+	}
+	return func(ctx context.Context) error {
+		s := b.spooled
+		if b.spooled.Object = ""; s.Object == "" {
+			return fault.ErrFull
+		}
+		return b.bodies.Commit(ctx, tenant, s)
+	}
+}
+
+// discard drops what no call names. It may be called more than once.
+func (b *body) discard(ctx context.Context) {
+	if b.spooled.Object != "" {
+		b.bodies.Discard(ctx, b.spooled)
+		b.spooled.Object = ""
+	}
+}
+
+// redrive completes a request that repeats a stored call. A body that is stored apart is stored anew: it must
+// live as long as the new action.
+func (d *Handler) redrive(req *accept.Request, by grant.Caller) error {
+	if err := executor.Redrive(d.cfg.Policy)(req, by); err != nil {
+		return err
+	}
+	call, err := ingress.Payload[schemas.HTTPCall](req.Payload)
+	if err != nil || call.BodyBlob == "" {
+		return err
+	}
+	tenant := req.Tenant
+	req.Commit = func(ctx context.Context) error {
+		in, _, err := d.cfg.Bodies.OpenBlob(ctx, call.BodyBlob)
+		if errors.Is(err, fault.ErrNotFound) {
+			return fault.New(schemas.StreamGone, "the body of the old action has been dropped; send a new request")
+		}
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		s, err := d.cfg.Bodies.Spool(ctx, in)
+		if err != nil {
+			return err
+		}
+		return d.cfg.Bodies.Commit(ctx, tenant, s)
+	}
+	return nil
+}
+
+// decoded is a body without the coding gzip, in which git's clients and some libraries send theirs.
+// The target receives it plain. most bounds its bytes. The header loses the field of that coding.
+func decoded(w http.ResponseWriter, h http.Header, in io.Reader, most int64) (io.Reader, error) {
+	switch coding := strings.ToLower(strings.Join(h.Values("Content-Encoding"), ", ")); coding {
+	case "":
+		return in, nil
+	case "identity":
+		h.Del("Content-Encoding")
+		return in, nil
+	case "gzip", "x-gzip":
+		h.Del("Content-Encoding")
+		return &unzipped{from: in, left: most, most: most}, nil
+	}
+	if _, err := io.Copy(io.Discard, in); err != nil {
+		return nil, err
+	}
+	w.Header().Set("Accept-Encoding", "gzip, identity") // RFC 9110, section 15.5.16
+	return nil, fault.New(schemas.UnsupportedEncoding, "the body has a coding that is not read here; send it plain, or with Content-Encoding: gzip")
+}
+
+// unzipped is a body that came as gzip. Its errors are public.
+type unzipped struct {
+	from       io.Reader
+	zip        *gzip.Reader
+	left, most int64
+}
+
+// Read implements io.Reader.
+func (u *unzipped) Read(p []byte) (n int, err error) {
+	if u.zip == nil {
+		if u.zip, err = gzip.NewReader(u.from); err != nil {
+			return 0, u.broken(err)
+		}
+	}
+	n, err = u.zip.Read(p)
+	switch u.left -= int64(n); {
+	case u.left < 0:
+		return 0, u.broken(fault.New(schemas.PayloadTooLarge, "the decompressed body is larger than "+strconv.FormatInt(u.most, 10)+" bytes, the limit limits.body of the configuration; send less"))
+	case err == nil, err == io.EOF: //nolint:errorlint // an error that wraps it is no end
+		return n, err
+	default:
+		return 0, u.broken(err)
+	}
+}
+
+// broken reads what is left, so that the client gets the answer, and returns why the body cannot be used.
+func (u *unzipped) broken(err error) error {
+	_, _ = io.Copy(io.Discard, u.from)
+	if public, ok := errors.AsType[*fault.Error](err); ok {
+		return public
+	}
+	return fault.New(schemas.InvalidRequest, "the body is not the gzip that Content-Encoding announces; send it plain, or compress it again")
+}
