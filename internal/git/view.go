@@ -32,7 +32,7 @@ func (v View) shown() []string {
 // settings make git hide what is not in the view. The last one that fits counts.
 func (v View) settings(r repository) ([]setting, error) {
 	if v.All {
-		return nil, nil
+		return []setting{{hideRefs, ownRefs}}, nil
 	}
 	list := []setting{{hideRefs, "refs"}}
 	for _, ref := range v.shown() {

@@ -30,7 +30,9 @@ func TestViewHidesTheRest(t *testing.T) {
 		t.Run("version "+version, func(t *testing.T) {
 			t.Parallel()
 			conf := "protocol.version=" + version
-			require.Contains(t, gitkit.Git(t, "/", "-c", conf, "ls-remote", s.URL+"/r1"), "refs/heads/work")
+			all := gitkit.Git(t, "/", "-c", conf, "ls-remote", s.URL+"/r1")
+			require.Contains(t, all, "refs/heads/work")
+			require.NotContains(t, all, ownRefs)
 			require.Equal(t, strings.Join([]string{main + "\tHEAD", main + "\trefs/heads/main", main + "\trefs/heads/mine"}, "\n"),
 				gitkit.Git(t, "/", "-c", conf, "ls-remote", narrow.URL+"/r1"))
 			require.Empty(t, gitkit.Git(t, "/", "-c", conf, "ls-remote", none.URL+"/r1"))
