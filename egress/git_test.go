@@ -286,7 +286,6 @@ func TestGitRefusesToFetch(t *testing.T) {
 	}{
 		"IN-GIT-029 media type": {"/git/own", "task", "0000", []string{"Content-Type", "application/json"}, 415, schemas.UnsupportedMediaType},
 		"IN-GIT-031 length 3":   {"/git/own", "task", "0003", nil, 400, schemas.InvalidRequest},
-		"IN-GIT-033 no flush":   {"/git/own", "task", "0014command=ls-refs\n", nil, 400, schemas.InvalidRequest},
 		"IN-GIT-037 haves":      {"/git/own", "task", strings.Repeat(haves, 200), nil, 413, schemas.PayloadTooLarge},
 		"haves, decoded":        {"/git/own", "task", bomb.String(), []string{"Content-Encoding", "gzip"}, 413, schemas.PayloadTooLarge},
 		"no gzip":               {"/git/own", "task", lsRefs, []string{"Content-Encoding", "gzip"}, 400, schemas.InvalidRequest},

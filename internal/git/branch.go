@@ -1,22 +1,24 @@
 package git
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"io/fs"
 	"os"
-	"path/filepath"
+	"path"
+	"slices"
 	"strings"
 
 	"weir/schemas"
 )
 
-// claim says for which task a branch was made, and where it began. It is written before the branch is, so
-// that a branch that is there tells whose it is, and stays as long as the repository.
-type claim struct {
-	Task string `json:"task"`
-	Oid  string `json:"oid"`
+// ownRefs is where Weir keeps refs of its own, which no client is shown.
+const ownRefs = "refs/weir"
+
+// claimRef says for which task a branch was made, and is at the commit where that began. It is written before
+// the branch is, so that a branch that is there tells whose it is, and stays as long as the repository.
+func claimRef(branch, taskID string) string {
+	return ownRefs + "/" + strings.ReplaceAll(branch, "/", "+") + "/" + schemas.EscapeToken(taskID) // "+" is in no task's branch
 }
 
 // Branch makes a task's branch at the head of base and returns the object id. A repeat for the same task
@@ -45,23 +47,27 @@ func (g *Git) Branch(ctx context.Context, id, branch, base, taskID string) (oid 
 		return "", err
 	}
 	defer unlock()
-	c, err := r.claim(branch)
-	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
+	claim := claimRef(branch, taskID)
+	out, err := g.output(t, r, "", longestLook, "for-each-ref", "--format=%(objectname) %(refname)", path.Dir(claim)+"/")
+	if err != nil {
 		return "", err
-	case err == nil && c.Task != taskID:
-		return "", ErrRefExists
+	}
+	oid, by, claimed := strings.Cut(strings.TrimSpace(out), " ")
+	if !claimed {
+		if oid, err = g.beginning(t, r, branch, base); err == nil {
+			err = g.ensure(t, r, claim, oid)
+		}
+	} else if by != claim {
+		err = ErrRefExists
 	}
 	if err != nil {
-		if c, err = g.stake(t, r, branch, base, taskID); err != nil {
-			return "", err
-		}
+		return "", err
 	}
-	return c.Oid, g.ensure(t, r, schemas.RefOf(branch), c.Oid)
+	return oid, g.ensure(t, r, schemas.RefOf(branch), oid)
 }
 
-// stake claims a branch that is not there yet, and none of whose parts is a branch.
-func (g *Git) stake(t slot, r repository, branch, base, taskID string) (claim, error) {
+// beginning is where a branch begins that is not there yet, and none of whose parts is a branch.
+func (g *Git) beginning(t slot, r repository, branch, base string) (string, error) {
 	names := []string{schemas.RefOf(base), schemas.RefOf(branch)}
 	for i := range len(branch) {
 		if branch[i] == '/' {
@@ -70,24 +76,16 @@ func (g *Git) stake(t slot, r repository, branch, base, taskID string) (claim, e
 	}
 	found, err := g.look(t, r, names)
 	if err != nil {
-		return claim{}, err
+		return "", err
 	}
 	if found[0].kind != "commit" {
-		return claim{}, ErrNoRef
+		return "", ErrNoRef
 	}
-	for _, o := range found[1:] {
-		if o.kind != "" {
-			return claim{}, ErrRefExists
-		}
+	below, err := g.output(t, r, "", longestLook, "for-each-ref", "--count=1", schemas.RefOf(branch)+"/")
+	if below != "" || slices.ContainsFunc(found[1:], func(o object) bool { return o.kind != "" }) {
+		err = cmp.Or(err, ErrRefExists)
 	}
-	switch out, err := g.output(t, r, "", longestLook, "for-each-ref", "--count=1", schemas.RefOf(branch)+"/"); {
-	case err != nil:
-		return claim{}, err
-	case out != "":
-		return claim{}, ErrRefExists
-	}
-	c := claim{Task: taskID, Oid: found[0].oid}
-	return c, r.putClaim(branch, c)
+	return found[0].oid, err
 }
 
 // ensure makes a ref at an object where there is none. The process that made it may have died before it was on the disk.
@@ -110,40 +108,4 @@ func (g *Git) ensure(t slot, r repository, ref, oid string) error {
 		return err
 	}
 	return r.syncRef(ref)
-}
-
-func (r repository) claimPath(branch string) string {
-	return r.own("branches", strings.ReplaceAll(branch, "/", "+")) // "+" is in no task's branch
-}
-
-func (r repository) claim(branch string) (claim, error) {
-	var c claim
-	text, err := os.ReadFile(r.claimPath(branch))
-	if err == nil {
-		err = json.Unmarshal(text, &c)
-	}
-	return c, err
-}
-
-// putClaim writes a claim as one that is there whole or not at all.
-func (r repository) putClaim(branch string, c claim) error {
-	text, err := json.Marshal(c)
-	if err != nil {
-		return err
-	}
-	path := r.claimPath(branch)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	tmp := r.own("claim")
-	if err := os.WriteFile(tmp, text, 0o600); err != nil {
-		return err
-	}
-	if err := syncPath(tmp); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp, path); err != nil {
-		return err
-	}
-	return errors.Join(syncPath(filepath.Dir(path)), syncPath(r.own()))
 }

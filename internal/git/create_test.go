@@ -121,18 +121,16 @@ func TestBranch(t *testing.T) {
 func TestBranchAfterACrash(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
-	begin(t, g, "work")
+	first := begin(t, g, "work")
 	r, err := g.repo("r1")
 	require.NoError(t, err)
 	// The claim was written, and then nothing.
-	c, err := r.claim("work")
-	require.NoError(t, err)
-	require.NoError(t, r.putClaim("next", claim{Task: "t1", Oid: c.Oid}))
+	gitkit.Git(t, string(r), "update-ref", claimRef("next", "t1"), first)
 	require.NoError(t, os.WriteFile(filepath.Join(string(r), "refs/heads/next.lock"), nil, 0o600))
 	_, err = g.Branch(t.Context(), "r1", "next", "main", "t2")
 	require.ErrorIs(t, err, ErrRefExists)
 	oid, err := g.Branch(t.Context(), "r1", "next", "main", "t1")
 	require.NoError(t, err)
-	require.Equal(t, c.Oid, oid)
+	require.Equal(t, first, oid)
 	require.Equal(t, oid, head(t, g, "r1", "next"))
 }

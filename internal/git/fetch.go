@@ -60,19 +60,17 @@ func (g *Git) UploadPack(ctx context.Context, id string, f gitwire.Fetch, v View
 		return err
 	}
 	defer t.end()
-	request := f.Request
 	if !v.All {
-		var refusal string
-		if request, refusal, err = g.within(t, repository(j.dir), v, f); err != nil {
-			return err
+		refusal, err := g.within(t, repository(j.dir), v, f)
+		if err == nil && refusal != "" {
+			_, err = w.Write(gitwire.AppendErr(nil, "upload-pack: "+refusal))
 		}
-		if refusal != "" {
-			_, err := w.Write(gitwire.AppendErr(nil, "upload-pack: "+refusal))
+		if err != nil || refusal != "" {
 			return err
 		}
 	}
 	j.args = append(j.args, ".")
-	j.in = &source{Reader: bytes.NewReader(request)}
+	j.in = &source{Reader: bytes.NewReader(f.Request)}
 	j.out = copyTo(w, nil)
 	return g.run(t, j)
 }

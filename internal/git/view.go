@@ -32,7 +32,7 @@ func (v View) shown() []string {
 // settings make git hide what is not in the view. The last one that fits counts.
 func (v View) settings(r repository) ([]setting, error) {
 	if v.All {
-		return nil, nil
+		return []setting{{hideRefs, ownRefs}}, nil
 	}
 	list := []setting{{hideRefs, "refs"}}
 	for _, ref := range v.shown() {
@@ -93,46 +93,22 @@ func (g *Git) firstOf(t slot, r repository, walk string) (string, error) {
 	return strings.TrimSpace(out), err
 }
 
-// within holds the request of a fetch to what is in a view: it returns what git is to see of it, or why it is to see
-// nothing. Git looks at what is hidden in some places where it should not.
-func (g *Git) within(t slot, r repository, v View, f gitwire.Fetch) (asked []byte, refusal string, err error) {
+// within returns why git must not see a request of a fetch, or nothing. Git looks at what is hidden in some
+// places where it should not.
+func (g *Git) within(t slot, r repository, v View, f gitwire.Fetch) (refusal string, err error) {
+	for _, name := range f.DeepenNot { // git's words for a ref that is none
+		if !slices.ContainsFunc(v.shown(), func(ref string) bool {
+			return name == ref || "refs/"+name == ref || schemas.RefOf(name) == ref
+		}) {
+			return "ambiguous deepen-not: " + name, nil
+		}
+	}
 	if f.V2 {
 		if oid, err := g.unseen(t, r, v, f); err != nil || oid != "" {
-			return nil, "not our ref " + oid, err
+			return "not our ref " + oid, err
 		}
 	}
-	return v.excluding(f.Request)
-}
-
-const deepenNot = "deepen-not "
-
-// excluding expands the refs at which a shallow fetch must stop, because git would look up a short
-// name among all its refs. A ref outside the view is refused with git's message for an unknown ref.
-func (v View) excluding(request []byte) (whole []byte, refusal string, err error) {
-	p := gitwire.NewPackets(bytes.NewReader(request))
-	for {
-		kind, data, err := p.Next()
-		switch {
-		case err == io.EOF: //nolint:errorlint // between packets, and nowhere else
-			return whole, "", nil
-		case err != nil:
-			return nil, "", err
-		case kind != gitwire.KindData:
-			whole = fmt.Appendf(whole, "%04x", int(kind))
-			continue
-		}
-		if name, ok := strings.CutPrefix(string(data), deepenNot); ok {
-			name = strings.TrimSuffix(name, "\n")
-			i := slices.IndexFunc(v.shown(), func(ref string) bool {
-				return name == ref || "refs/"+name == ref || schemas.RefOf(name) == ref
-			})
-			if i < 0 {
-				return nil, "ambiguous deepen-not: " + name, nil
-			}
-			data = []byte(deepenNot + v.shown()[i] + "\n")
-		}
-		whole = gitwire.AppendPacket(whole, data)
-	}
+	return "", nil
 }
 
 // narrowed takes out of an advertisement of protocol 0 which ref HEAD is, if that is not in the view: git

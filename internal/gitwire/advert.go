@@ -1,34 +1,32 @@
 package gitwire
 
 import (
+	"bufio"
 	"cmp"
+	"errors"
 	"io"
+	"maps"
 	"slices"
 	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 )
 
 const (
 	servicePrefix = "# service="
-	versionPrefix = "version "
-	version2      = versionPrefix + "2"
+	version2      = "version 2"
 	noRefs        = "capabilities^{}" // stands for the ref where there is none
 	peeledMark    = "^{}"
 	symrefCap     = "symref="
-	haveMark      = ".have" // an object that is there, and no ref
 
 	unborn       = "unborn"
 	symrefTarget = "symref-target:"
 	peeledAs     = "peeled:"
 )
 
-const (
-	// maxAdvertisement is the most that is held of one, and of the answer to an ls-refs.
-	maxAdvertisement = 16 << 20
-	// maxLines is how many refs have room in that: a ref has an id of 40 digits.
-	maxLines = maxAdvertisement / 40
-	// maxLine is short of a packet, so that what was read can be written.
-	maxLine = maxPayload - 16
-)
+// maxAdvertisement is the most that is held of one, and of the answer to an ls-refs.
+const maxAdvertisement = 16 << 20
 
 // HEAD is the name of the ref that a clone checks out.
 const HEAD = "HEAD"
@@ -51,108 +49,70 @@ type Advertisement struct {
 	Shallow      []string
 }
 
-// readLines reads the lines of a server up to its flush. An ERR packet is a *RemoteError.
-func readLines(p *Packets) (lines []string, err error) {
-	for data, err := range p.lines("the list of refs") {
-		text := line(data)
-		said, refused := strings.CutPrefix(text, errPrefix)
-		switch {
-		case err != nil:
-			return nil, err
-		case p.size > maxAdvertisement, len(lines) == maxLines:
-			return nil, tooLarge("the list of refs has more than 16 MiB")
-		case len(data) > maxLine:
-			return nil, tooLarge("a line of the list of refs")
-		case refused:
-			return nil, &RemoteError{Text: clean([]byte(said))}
-		}
-		lines = append(lines, text)
-	}
-	return lines, nil
-}
-
 // ReadAdvertisement reads an advertisement to its flush, of up to 16 MiB. An ERR packet
-// is a *RemoteError.
-func ReadAdvertisement(r io.Reader) (Advertisement, error) {
-	p, a := NewPackets(r), Advertisement{}
-	lines, err := readLines(p)
-	if err == nil && len(lines) > 0 {
-		if service, ok := strings.CutPrefix(lines[0], servicePrefix); ok {
-			if a.Service = service; len(lines) > 1 || !ascii(service) {
-				return Advertisement{}, malformed("the service's name is not alone")
+// is a *RemoteError. A ref that has no proper name is left out.
+func ReadAdvertisement(r io.Reader) (a Advertisement, err error) {
+	in := bufio.NewReader(&bounded{r: r, limit: maxAdvertisement})
+	if begins(in, servicePrefix) {
+		for text, err := range lines(in) {
+			if err != nil {
+				return Advertisement{}, err
 			}
-			lines, err = readLines(p)
+			a.Service = strings.TrimPrefix(text, servicePrefix)
 		}
 	}
-	if err == nil && len(lines) > 0 && strings.HasPrefix(lines[0], versionPrefix) {
-		if lines[0] != version2 {
-			return Advertisement{}, malformed("the version is neither 0 nor 2")
+	if !begins(in, version2) {
+		return a, a.readV0(in)
+	}
+	a.Version = 2
+	for text, err := range lines(in) {
+		if err != nil {
+			return Advertisement{}, err
 		}
-		a.Version, lines = 2, lines[1:]
+		a.Capabilities = append(a.Capabilities, text)
 	}
-	if err == nil {
-		err = a.take(lines)
-	}
-	if err != nil {
-		return Advertisement{}, err
-	}
+	a.Capabilities = a.Capabilities[1:]
 	return a, nil
 }
 
-// take reads the lines behind the version.
-func (a *Advertisement) take(lines []string) error {
-	symrefs := map[string]string{}
-	for i, text := range lines {
-		if a.Version == 2 {
-			if !ascii(text) || text == "" {
-				return malformed("a capability is no plain text")
-			}
-			a.Capabilities = append(a.Capabilities, text)
-			continue
-		}
-		text, list, has := strings.Cut(text, "\x00")
-		if has && i > 0 || !ascii(list) {
-			return malformed("the capabilities are no plain text on the first line")
-		}
-		for c := range strings.FieldsSeq(list) {
-			if pair, ok := strings.CutPrefix(c, symrefCap); ok {
-				name, target, _ := strings.Cut(pair, ":")
-				symrefs[name] = target
-			} else {
-				a.Capabilities = append(a.Capabilities, c)
-			}
-		}
-		if err := a.ref(text, symrefs); err != nil {
-			return err
-		}
-	}
-	return nil
+// begins reports whether the next packet begins with a text.
+func begins(in *bufio.Reader, text string) bool {
+	head, _ := in.Peek(headSize + len(text))
+	return len(head) > headSize && string(head[headSize:]) == text
 }
 
-// ref reads a line of version 0, without capabilities.
-func (a *Advertisement) ref(text string, symrefs map[string]string) error {
-	if oid, ok := strings.CutPrefix(text, shallowPrefix); ok {
-		if !ValidOid(oid) {
-			return malformed("a shallow line has no object id")
+func (a *Advertisement) readV0(in io.Reader) error {
+	v := packp.NewAdvRefs()
+	unexpected := new(packp.ErrUnexpectedData)
+	switch err := v.Decode(in); {
+	case errors.Is(err, packp.ErrEmptyAdvRefs): // a flush alone
+	case errors.Is(err, packp.ErrEmptyInput), errors.As(err, &unexpected):
+		return malformed("it is no list of refs")
+	case err != nil:
+		return wireError(err)
+	}
+	symrefs := map[string]string{}
+	for _, pair := range v.Capabilities.Get(capability.SymRef) {
+		name, target, _ := strings.Cut(pair, ":")
+		symrefs[name] = target
+	}
+	v.Capabilities.Delete(capability.SymRef)
+	a.Capabilities = strings.Fields(v.Capabilities.String())
+	if v.Head != nil {
+		v.References[HEAD] = *v.Head
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.References)) { // HEAD comes first
+		if !shown(name) {
+			continue
 		}
-		a.Shallow = append(a.Shallow, oid)
-		return nil
+		r := Ref{Name: name, Oid: v.References[name].String(), Symref: symrefs[name]}
+		if tag, ok := v.Peeled[name]; ok {
+			r.Peeled = tag.String()
+		}
+		a.Refs = append(a.Refs, r)
 	}
-	oid, name, _ := strings.Cut(text, " ")
-	if name == haveMark || name == noRefs {
-		return nil
-	}
-	tag, peeled := strings.CutSuffix(name, peeledMark)
-	last := len(a.Refs) - 1
-	switch {
-	case !ValidOid(oid) || !shown(tag):
-		return errRefLine()
-	case !peeled:
-		a.Refs = append(a.Refs, Ref{Name: name, Oid: oid, Symref: symrefs[name]})
-	case last < 0 || a.Refs[last].Name != tag:
-		return malformed("a peeled line does not follow its tag's")
-	default:
-		a.Refs[last].Peeled = oid
+	for _, oid := range v.Shallows {
+		a.Shallow = append(a.Shallow, oid.String())
 	}
 	return nil
 }
@@ -207,7 +167,7 @@ func KeepRefs(refs []Ref, keep func(ref string) bool) []Ref {
 // symbolic targets and peeled tags.
 func LsRefs(prefixes ...string) []byte {
 	b := appendLine(nil, "command="+CommandLsRefs+"\n")
-	b = append(appendLine(b, capFormat+formatOK), Delim...)
+	b = append(appendLine(b, "object-format=sha1"), Delim...)
 	b = appendLine(appendLine(b, "peel\n"), "symrefs\n")
 	for _, p := range prefixes {
 		b = appendLine(b, "ref-prefix "+p+"\n")
@@ -217,17 +177,18 @@ func LsRefs(prefixes ...string) []byte {
 
 // ReadRefs reads the answer to an ls-refs, of up to 16 MiB. An ERR packet is a
 // *RemoteError.
-func ReadRefs(r io.Reader) ([]Ref, error) {
-	lines, err := readLines(NewPackets(r))
-	var refs []Ref
-	for _, text := range lines {
-		ref, err := parseRef(text)
+func ReadRefs(r io.Reader) (refs []Ref, err error) {
+	for text, err := range lines(&bounded{r: r, limit: maxAdvertisement}) {
+		var ref Ref
+		if err == nil {
+			ref, err = parseRef(text)
+		}
 		if err != nil {
 			return nil, err
 		}
 		refs = append(refs, ref)
 	}
-	return refs, err
+	return refs, nil
 }
 
 func parseRef(text string) (Ref, error) {

@@ -53,16 +53,13 @@ func control(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }
 
 // clean makes a text of the other side fit to be kept and shown: one line of UTF-8,
 // no control characters, up to MaxText bytes.
-func clean(b []byte) string {
-	if len(b) > MaxText {
-		b = b[:MaxText]
-	}
+func clean(text string) string {
 	s := strings.Map(func(r rune) rune {
 		if control(r) {
 			return ' '
 		}
 		return r
-	}, strings.ToValidUTF8(string(b), ""))
+	}, strings.ToValidUTF8(text[:min(len(text), MaxText)], ""))
 	return strings.Join(strings.Fields(s), " ")
 }
 

@@ -1,23 +1,22 @@
 package gitwire
 
 import (
-	"bytes"
 	"cmp"
-	"errors"
 	"io"
+	"slices"
 	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
 )
 
-const maxReport = 64 << 10
-
-// The bands of an answer.
 const (
-	bandData     = 1
-	bandProgress = 2
-	bandFatal    = 3
+	maxReport = 64 << 10
+	errPrefix = "ERR "
+	// fatalPrefix is how the library begins its error for a packet on band 3.
+	fatalPrefix = "unexpected error: "
 )
-
-const errPrefix = "ERR "
 
 // UnpackOK is git's word on a pack that it could take.
 const UnpackOK = "ok"
@@ -47,136 +46,105 @@ type RemoteError struct{ Text string }
 
 func (e *RemoteError) Error() string { return "the git server refused" }
 
+// progress passes on what is no mere sign of life.
+type progress func([]byte)
+
+func (p progress) Write(b []byte) (int, error) {
+	if p != nil && len(b) > 0 {
+		p(b)
+	}
+	return len(b), nil
+}
+
 // Demux reads the answer of a receive-pack to a client that requested a report. With sideBand the
-// report is on band 1 and progress on band 2. Each piece of progress is passed to progress and is
-// only valid during that call; progress may be nil. Band 3, or an ERR packet, is an error of type
+// report is on band 1 and progress on band 2. Each piece of progress is passed to tell and is
+// only valid during that call; tell may be nil. Band 3, or an ERR packet, is an error of type
 // *RemoteError. Demux reads r to its end, except after errors of other types.
 //
-// A complete report counts, regardless of the data after it. A malformed report is ErrMalformed, a
-// truncated one io.ErrUnexpectedEOF as well, and one over 64 KiB ErrTooLarge. Texts are returned as
-// single lines of up to MaxText bytes.
-func Demux(r io.Reader, sideBand bool, progress func([]byte)) (Report, error) {
-	if progress == nil {
-		progress = func([]byte) {}
+// A complete report counts, regardless of the data after it. One that is malformed, truncated or over
+// 64 KiB is ErrMalformed, unless r failed. Texts are returned as single lines of up to MaxText bytes.
+func Demux(r io.Reader, sideBand bool, tell func([]byte)) (Report, error) {
+	in := &bounded{r: r} // the library drops r's error in the middle of a report
+	band := io.Reader(in)
+	if sideBand {
+		d := sideband.NewDemuxer(sideband.Sideband64k, in)
+		d.Progress = progress(tell)
+		band = d
 	}
-	var raw bytes.Buffer
-	err := collect(NewPackets(r), sideBand, &raw, progress)
-	rep, failed := parseReport(&raw)
-	if failed == nil || errors.As(err, new(*RemoteError)) {
-		_, _ = io.Copy(io.Discard, r)
+	var s packp.ReportStatus
+	if err := s.Decode(io.LimitReader(band, maxReport)); err != nil {
+		return Report{}, reportError(err, in)
 	}
-	switch {
-	case failed == nil:
-		return rep, nil
-	case err == nil:
-		err = failed
-	}
-	return Report{}, err
-}
-
-func collect(p *Packets, sideBand bool, raw *bytes.Buffer, progress func([]byte)) error {
-	for raw.Len() <= maxReport {
-		kind, data, err := p.Next()
-		switch {
-		case err == io.EOF: //nolint:errorlint // between packets, and nowhere else
-			return nil
-		case err != nil:
-			return err
-		case kind == KindFlush:
-			if !sideBand {
-				raw.WriteString(Flush)
-			}
-			return nil
-		case kind != KindData:
-			return malformed("the answer has a packet that belongs to a fetch")
-		case bytes.HasPrefix(data, []byte(errPrefix)):
-			return &RemoteError{Text: clean(data[len(errPrefix):])}
-		case !sideBand:
-			raw.Write(AppendPacket(nil, data))
-			continue
-		case len(data) == 0:
-			return malformed("a packet has no band")
+	_, _ = io.Copy(io.Discard, band)
+	_, _ = io.Copy(io.Discard, r)
+	rep := Report{Unpack: clean(s.UnpackStatus)}
+	for _, one := range s.CommandStatuses {
+		ref := RefReport{Ref: one.ReferenceName.String()}
+		if one.Error() != nil {
+			ref.Reason = cmp.Or(clean(one.Status), "refused without a reason")
 		}
-		switch band, data := data[0], data[1:]; {
-		case band == bandData:
-			raw.Write(data)
-		case band == bandProgress && len(data) > 0: // else it keeps the connection alive
-			progress(data)
-		case band == bandFatal:
-			return &RemoteError{Text: clean(data)}
-		case band != bandProgress:
-			return malformed("a packet is on a band that there is not")
+		if !plain(ref.Ref) {
+			return Report{}, malformed("the report names a ref that is no plain text")
 		}
-	}
-	return tooLarge("the report has more than 64 KiB")
-}
-
-// parseReport reads a whole report, and ignores what follows it.
-func parseReport(r io.Reader) (rep Report, err error) {
-	for data, err := range NewPackets(r).lines("the report") {
-		if err == nil && !reportLine(&rep, line(data)) {
-			err = malformed("a line of the report is none")
-		}
-		if err != nil {
-			return Report{}, err
-		}
+		rep.Refs = append(rep.Refs, ref)
 	}
 	if rep.Unpack == "" {
-		err = malformed("the report is empty")
+		return Report{}, malformed("the report does not say how the objects were taken")
 	}
-	return rep, err
+	return rep, nil
 }
 
-func reportLine(r *Report, text string) bool {
-	word, rest, _ := strings.Cut(text, " ")
-	if r.Unpack == "" {
-		r.Unpack = clean([]byte(rest))
-		return word == "unpack" && r.Unpack != ""
+// reportError is the error of Demux for one of the library's, and for what the reader failed with.
+func reportError(err error, in *bounded) error {
+	refused, ok := wireError(err).(*RemoteError) //nolint:errorlint // of wireError itself
+	if text, fatal := strings.CutPrefix(err.Error(), fatalPrefix); fatal {
+		refused, ok = &RemoteError{Text: clean(text)}, true
 	}
-	one := RefReport{Ref: rest}
-	switch word {
-	case "ok":
-	case "ng":
-		ref, reason, _ := strings.Cut(rest, " ")
-		one = RefReport{ref, cmp.Or(clean([]byte(reason)), "refused without a reason")}
-	default: // of report-status-v2, about the ref before it
-		return word == "option" && len(r.Refs) > 0
+	switch {
+	case ok:
+		_, _ = io.Copy(io.Discard, in)
+		return refused
+	case in.failed != nil:
+		return wireError(in.failed)
 	}
-	r.Refs = append(r.Refs, one)
-	return one.Ref != "" && len(one.Ref) <= maxRefName && !strings.Contains(one.Ref, " ") && plain(one.Ref)
+	return malformed("the answer is no report")
 }
 
 // AppendReport appends a whole answer to a push: a report as a client reads it that
 // asked for report-status, on band 1 where it asked for CapSideBand.
 func AppendReport(b []byte, rep Report, sideBand bool) []byte {
-	if !sideBand {
-		return rep.append(b)
+	s := packp.ReportStatus{UnpackStatus: clean(rep.Unpack)}
+	for _, one := range rep.Refs {
+		s.CommandStatuses = append(s.CommandStatuses, &packp.CommandStatus{
+			ReferenceName: plumbing.ReferenceName(one.Ref), Status: cmp.Or(clean(one.Reason), UnpackOK),
+		})
 	}
-	return append(appendBand(b, bandData, rep.append(nil)), Flush...)
+	report := encoded(s.Encode)
+	if !sideBand {
+		return append(b, report...)
+	}
+	return append(appendBand(b, sideband.PackData, report), Flush...)
 }
 
-func (r Report) append(b []byte) []byte {
-	b = AppendPacket(b, []byte("unpack "+clean([]byte(r.Unpack))+"\n"))
-	for _, one := range r.Refs {
-		if one.Reason == "" {
-			b = AppendPacket(b, []byte("ok "+one.Ref+"\n"))
-		} else {
-			b = AppendPacket(b, []byte("ng "+one.Ref+" "+clean([]byte(one.Reason))+"\n"))
-		}
+// appendBand appends data on a band, in as many packets as they need. The library's packets are too large
+// for its own encoder.
+func appendBand(b []byte, band sideband.Channel, data []byte) []byte {
+	for piece := range slices.Chunk(data, maxBand) {
+		b = AppendPacket(b, band.WithPayload(piece))
 	}
-	return append(b, Flush...)
+	return b
 }
 
 // AppendProgress appends text for the person at the client, on band 2.
-func AppendProgress(b, text []byte) []byte { return appendBand(b, bandProgress, text) }
+func AppendProgress(b, text []byte) []byte { return appendBand(b, sideband.ProgressMessage, text) }
 
 // AppendFatal appends a sentence that ends the push, on band 3, as "error: …".
 func AppendFatal(b []byte, sentence string) []byte {
-	return append(appendBand(b, bandFatal, []byte("error: "+clean([]byte(sentence))+"\n")), Flush...)
+	return append(appendBand(b, sideband.ErrorMessage, []byte("error: "+clean(sentence)+"\n")), Flush...)
 }
 
 // AppendErr appends an ERR packet. It ends an exchange without a side band, or before its side band
 // starts, such as an advertisement or a fetch.
 func AppendErr(b []byte, sentence string) []byte {
-	return appendLine(b, errPrefix+clean([]byte(sentence))+"\n")
+	return appendLine(b, errPrefix+clean(sentence)+"\n")
 }

@@ -35,7 +35,6 @@ func TestReportGoesThereAndBack(t *testing.T) {
 			for n := 0; n < len(b)-8; n += 1 + len(b)/300 {
 				_, err := gitwire.Demux(bytes.NewReader(b[:n]), sideBand, nil)
 				require.ErrorIs(t, err, gitwire.ErrMalformed)
-				require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 			}
 		}
 	}
@@ -63,13 +62,6 @@ func TestDemux(t *testing.T) {
 			in:   p("\x02half ") + p("\x01"+report[:7]) + p("\x02") + p("\x01"+report[7:]) + p("\x02of it") + "0000",
 			want: fine, progress: "half of it",
 		},
-		"the second kind of report": {
-			in:    p("unpack ok") + p("ok "+main) + p("option refname refs/heads/x") + p("option forced-update") + "0000",
-			plain: true, want: fine,
-		},
-		"no reason": {in: p("unpack ok") + p("ng "+main) + "0000", plain: true, want: gitwire.Report{
-			Unpack: "ok", Refs: []gitwire.RefReport{{Ref: main, Reason: "refused without a reason"}},
-		}},
 		"texts are cleaned": {in: p("unpack a\x1b[31mb\tc\xff\n") + p("ng "+main+" x\r\u009by\n") + "0000", plain: true, want: gitwire.Report{
 			Unpack: "a [31mb c", Refs: []gitwire.RefReport{{Ref: main, Reason: "x y"}},
 		}},
@@ -89,15 +81,9 @@ func TestDemux(t *testing.T) {
 		"not unpack first":              {in: p("ok "+main) + "0000", plain: true, err: gitwire.ErrMalformed},
 		"unpack without a word":         {in: p("unpack ") + "0000", plain: true, err: gitwire.ErrMalformed},
 		"a line of another kind":        {in: p("unpack ok") + p("hello") + "0000", plain: true, err: gitwire.ErrMalformed},
-		"ok of nothing":                 {in: p("unpack ok") + p("ok ") + "0000", plain: true, err: gitwire.ErrMalformed},
-		"ng of nothing":                 {in: p("unpack ok") + p("ng  why") + "0000", plain: true, err: gitwire.ErrMalformed},
 		"a ref of control":              {in: p("unpack ok") + p("ok "+main+"\x1b") + "0000", plain: true, err: gitwire.ErrMalformed},
 		"two refs in a line":            {in: p("unpack ok") + p("ok "+main+" "+main) + "0000", plain: true, err: gitwire.ErrMalformed},
-		"an option of nothing":          {in: p("unpack ok") + p("option x") + "0000", plain: true, err: gitwire.ErrMalformed},
 		"a report on a band, unasked":   {in: p("\x01"+report) + "0000", plain: true, err: gitwire.ErrMalformed},
-		"endless": {
-			in: p("\x01"+p("unpack ok")) + strings.Repeat(p("\x01"+p("ng "+main+" "+strings.Repeat("r", 1000))), 70), err: gitwire.ErrTooLarge,
-		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -138,19 +124,10 @@ func TestAppendKeepsToPackets(t *testing.T) {
 	t.Parallel()
 	big := bytes.Repeat([]byte("x"), 200_000)
 	require.Len(t, gitwire.AppendPacket(nil, big), 65520)
-	p := gitwire.NewPackets(bytes.NewReader(gitwire.AppendProgress(nil, big)))
-	total := 0
-	for {
-		kind, data, err := p.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		require.NoError(t, err)
-		require.Equal(t, gitwire.KindData, kind)
-		require.Equal(t, byte(2), data[0])
-		total += len(data) - 1
-	}
-	require.Equal(t, len(big), total)
+	got := 0
+	_, err := gitwire.Demux(bytes.NewReader(gitwire.AppendProgress(nil, big)), true, func(b []byte) { got += len(b) })
+	require.Error(t, err, "no report")
+	require.Equal(t, len(big), got)
 	require.Empty(t, gitwire.AppendProgress(nil, nil))
 	require.Equal(t, gitkit.Pkt("\x03error: a b\n")+"0000", string(gitwire.AppendFatal(nil, "a\nb")))
 	require.Equal(t, gitkit.Pkt("ERR no\n"), string(gitwire.AppendErr(nil, "no")))
@@ -166,7 +143,7 @@ func FuzzDemux(f *testing.F) {
 		rep, err := gitwire.Demux(bytes.NewReader(data), sideBand, func([]byte) {})
 		if err != nil {
 			require.Zero(t, rep)
-			require.True(t, errors.Is(err, gitwire.ErrMalformed) || errors.Is(err, gitwire.ErrTooLarge) || errors.As(err, new(*gitwire.RemoteError)))
+			require.True(t, errors.Is(err, gitwire.ErrMalformed) || errors.As(err, new(*gitwire.RemoteError)))
 			return
 		}
 		again, err := gitwire.Demux(bytes.NewReader(gitwire.AppendReport(nil, rep, sideBand)), sideBand, nil)
