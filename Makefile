@@ -30,8 +30,9 @@ image: ## build the image for PLATFORMS (default linux/amd64,linux/arm64) as IMA
 
 .PHONY: test
 test: ## run the units, and a story for each surface, with the race detector
-	@git version 2>/dev/null | awk '{split($$3, v, "."); exit !(v[1] > 2 || v[1] == 2 && v[2] >= 31)}' || { echo "git 2.31 or newer is missing: weir/internal/git, weir/processors/git, weir/egress/git and weir/cmd/app need it; install it with your package manager" >&2; exit 1; }
-	@[ "$$(uname)" != Linux ] || for tool in bwrap curl; do command -v $$tool >/dev/null || echo "SKIPPED: $$tool is missing: TestSandbox… of weir/cmd/cli/runner need it; install it with your package manager (bwrap is in bubblewrap)" >&2; done
+	@git version 2>/dev/null | awk '{split($$3, v, "."); ok = v[1] > 2 || v[1] == 2 && v[2] >= 31} END {exit !ok}' || { echo "git 2.31 or newer is missing: weir/internal/git, weir/processors/git, weir/egress/git and weir/cmd/app need it; install it with your package manager" >&2; exit 1; }
+	@[ "$$(uname)" != Linux ] || for tool in bwrap curl; do command -v $$tool >/dev/null || { [ -z "$$CI" ] || missing=1; \
+		echo "SKIPPED: $$tool is missing: TestSandbox… of weir/cmd/cli/runner need it; install it with your package manager (bwrap is in bubblewrap)" >&2; }; done; [ -z "$$missing" ]
 	.ci/test test -race -vet=off -parallel 4 -timeout 15m -- ./...
 
 # The programs that the tests run from outside. RACE=-race builds them, and the tests, with
@@ -45,7 +46,7 @@ programs: ## build the programs that e2e runs
 
 .PHONY: e2e
 e2e: programs ## test the built program from outside: stories, corpora, clients, crashes, the console
-	@$(MAKE) --no-print-directory -k clients agents browser sandbox || { [ -z "$$CI" ] && echo "SKIPPED: the tests that need what is missing, as said above"; }
+	@$(MAKE) --no-print-directory -k clients agents browser sandbox python || { [ -z "$$CI" ] && echo "SKIPPED: the tests that need what is missing, as said above"; }
 	WEIR_BIN=$(PROGRAMS)/weir .ci/test e2e -tags=e2e -vet=off $(RACE) -count=1 -parallel 6 -timeout 30m -- $(addprefix ./integration/,. canary console corpus crash nats roles)
 
 .PHONY: nightly
@@ -75,12 +76,16 @@ sandbox: ## install bubblewrap, for the sandbox of `weir runner`
 		apt-get -qq update && apt-get -qq install -y --no-install-recommends bubblewrap; } || \
 		{ echo "bubblewrap is missing: weir/cmd/cli/runner and TestStories/runner need it; install it with your package manager" >&2; exit 1; }
 
+.PHONY: python
+python:
+	@command -v python3 >/dev/null || { echo "python3 is missing: TestDocs and TestExamples need it; install it with your package manager" >&2; exit 1; }
+
 # npm ci refuses a lock file that does not name a package for each platform, and a registry
 # need not have them all: the bundler has a package for each.
 NPM_INSTALL := ci
 $(PAGES): NPM_INSTALL := install --no-save
 $(PAGES): NEEDS_NPM := the pages of the console are built with it
-$(CLIENTS): NEEDS_NPM := TestChatClient, TestModelClients and their like, TestEventSource and TestNPMObserver need it
+$(CLIENTS): NEEDS_NPM := TestChatClient, TestModelClients and their like, TestEventSource, TestNPMObserver and TestExamples need it
 $(AGENTS): NPM_INSTALL := ci --ignore-scripts
 $(AGENTS): NEEDS_NPM := TestCodingAgents needs it
 $(BROWSER): NEEDS_NPM := weir/integration/console needs it

@@ -1,16 +1,19 @@
 package integration_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,6 +22,7 @@ import (
 // pkg is what `go list` says of one package.
 type pkg struct {
 	ImportPath string   `json:"ImportPath"`
+	ForTest    string   `json:"ForTest"` // of a variant that a test of that package needs
 	Dir        string   `json:"Dir"`
 	Imports    []string `json:"Imports"`
 	Deps       []string `json:"Deps"`
@@ -32,7 +36,7 @@ var pureInternals = []string{"policy", "retry", "fault", "redact", "traffic", "j
 // TestImportLaw holds the tree to the picture of the pipeline.
 func TestImportLaw(t *testing.T) {
 	t.Parallel()
-	packages := list(t)
+	packages := list(t, false)
 	require.Greater(t, len(packages), 15, "the law must see the whole house")
 	for _, p := range packages {
 		for _, imported := range p.Imports {
@@ -53,7 +57,7 @@ var clients = []string{
 func TestOneWayOut(t *testing.T) {
 	t.Parallel()
 	found := 0
-	for _, p := range list(t) {
+	for _, p := range list(t, false) {
 		for _, name := range p.GoFiles {
 			for _, used := range httpNames(t, filepath.Join(p.Dir, name)) {
 				if !slices.Contains(clients, used) {
@@ -72,7 +76,12 @@ func TestOneWayOut(t *testing.T) {
 // httpNames are the names of net/http that a file uses.
 func httpNames(t *testing.T, path string) []string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	if !bytes.Contains(text, []byte(`"net/http"`)) {
+		return nil
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.SkipObjectResolution)
 	require.NoError(t, err)
 	var names []string
 	ast.Inspect(file, func(n ast.Node) bool {
@@ -89,11 +98,10 @@ func httpNames(t *testing.T, path string) []string {
 // TestLinked: linking these is most of what some test binaries cost.
 func TestLinked(t *testing.T) {
 	t.Parallel()
-	tests := list(t, "-test")
 	for library, most := range map[string]int{"github.com/nats-io/nats-server/v2/server": 12, "modernc.org/sqlite": 3} {
 		var linking []string
-		for _, p := range tests {
-			if strings.HasSuffix(p.ImportPath, ".test") && slices.Contains(p.Deps, library) {
+		for _, p := range list(t, true) {
+			if slices.Contains(p.Deps, library) {
 				linking = append(linking, p.ImportPath)
 			}
 		}
@@ -216,22 +224,27 @@ func part(path string, i int) string {
 	return parts[i]
 }
 
-// list reads the packages of the module, and with the flag -test also their tests.
-func list(t *testing.T, flags ...string) []pkg {
+// list returns the packages of the module, or their test binaries.
+func list(t *testing.T, binaries bool) []pkg {
 	t.Helper()
-	args := slices.Concat([]string{"list", "-json=ImportPath,Dir,Imports,Deps,GoFiles"}, flags, []string{"weir/..."})
-	cmd := exec.CommandContext(t.Context(), "go", args...)
-	out, err := cmd.Output()
+	all, err := listed()
 	require.NoError(t, err)
-	var all []pkg
-	dec := json.NewDecoder(strings.NewReader(string(out)))
-	for {
-		var p pkg
-		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
-			return all
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, p)
-	}
+	return slices.DeleteFunc(slices.Clone(all), func(p pkg) bool {
+		return p.ForTest != "" || binaries != strings.HasSuffix(p.ImportPath, ".test")
+	})
 }
+
+// listed reads the packages of the module and of their tests once: that takes a second.
+var listed = sync.OnceValues(func() (all []pkg, err error) {
+	out, err := exec.Command("go", "list", "-test", "-json=ImportPath,ForTest,Dir,Imports,Deps,GoFiles", "weir/...").Output() //nolint:noctx // it ends
+	for dec := json.NewDecoder(bytes.NewReader(out)); err == nil; {
+		var p pkg
+		if err = dec.Decode(&p); err == nil {
+			all = append(all, p)
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return all, err
+})

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,8 +24,15 @@ import (
 func TestNothingSleeps(t *testing.T) {
 	t.Parallel()
 	sleeps := 0
-	for dir, files := range sources(t, "time.Sleep(", "<-time.After(") {
-		s := newSleepers(files)
+	for dir, files := range texts(t) {
+		if !anySleeps(files) { // to read these takes seconds
+			continue
+		}
+		var all []source
+		for name, text := range files {
+			all = append(all, parse(t, name, text))
+		}
+		s := newSleepers(all)
 		sleeps += len(s.bubbled)
 		switch filepath.Base(dir) {
 		case "poll", "disk", "harness", "sim": // what waits for real, a device that is slow, a kit for bubbles alone, and a test that is one
@@ -40,13 +48,19 @@ func TestNothingSleeps(t *testing.T) {
 // TestNothingListensOnAFixedPort: a port that a test names may be taken; port 0 is free.
 func TestNothingListensOnAFixedPort(t *testing.T) {
 	t.Parallel()
-	for _, files := range sources(t, ".Listen", `"--listen"`) {
-		for _, f := range files {
-			for _, at := range fixedPorts(f) {
+	seen := 0
+	for _, files := range texts(t) {
+		for name, text := range files {
+			if !bytes.Contains(text, []byte(".Listen")) && !bytes.Contains(text, []byte(`"--listen"`)) {
+				continue
+			}
+			seen++
+			for _, at := range fixedPorts(parse(t, name, text)) {
 				t.Errorf("%s listens on a fixed port: use port 0", at)
 			}
 		}
 	}
+	require.Greater(t, seen, 10, "what listens must be seen")
 }
 
 // TestWaitsAreSeen shows what both checks find.
@@ -63,10 +77,7 @@ func TestC(t *testing.T) { use(real{}) }
 func inside() { time.Sleep(1) }
 func both() { time.Sleep(1); net.Listen("tcp", ":8080"); run("--listen", "127.0.0.1:1"); net.Listen("tcp", "127.0.0.1:0") }
 `
-	set := token.NewFileSet()
-	file, err := parser.ParseFile(set, "a_test.go", text, 0)
-	require.NoError(t, err)
-	f := source{"a_test.go", set, file}
+	f := parse(t, "a_test.go", []byte(text))
 	require.Equal(t, []string{"a_test.go:10", "a_test.go:5", "a_test.go:7"}, newSleepers([]source{f}).outside())
 	require.Equal(t, []string{"a_test.go:10", "a_test.go:10"}, fixedPorts(f))
 }
@@ -83,43 +94,51 @@ func (s source) at(n ast.Node) string {
 	return filepath.ToSlash(s.name) + ":" + strconv.Itoa(p.Line)
 }
 
-// sources are the files of tests and of their kit, by directory, where one of a directory has
-// one of some words: to read the others takes seconds.
-func sources(t *testing.T, words ...string) map[string][]source {
+func anySleeps(files map[string][]byte) bool {
+	for _, text := range files {
+		if bytes.Contains(text, []byte("time.Sleep(")) || bytes.Contains(text, []byte("<-time.After(")) {
+			return true
+		}
+	}
+	return false
+}
+
+func parse(t *testing.T, name string, text []byte) source {
 	t.Helper()
-	texts, names, all := map[string][][]byte{}, map[string][]string{}, map[string][]source{}
-	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, name, text, parser.SkipObjectResolution)
+	require.NoError(t, err)
+	return source{name, set, file}
+}
+
+// texts are the files of tests and of their kit by name, by directory.
+func texts(t *testing.T) map[string]map[string][]byte {
+	t.Helper()
+	all, err := read()
+	require.NoError(t, err)
+	require.Greater(t, len(all), 50, "the whole house must be seen")
+	return all
+}
+
+var read = sync.OnceValues(func() (all map[string]map[string][]byte, err error) {
+	all = map[string]map[string][]byte{}
+	return all, filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case d.IsDir() && (d.Name() == "node_modules" || d.Name() != ".." && strings.HasPrefix(d.Name(), ".")):
 			return filepath.SkipDir
 		case strings.HasSuffix(path, ".go") && (strings.HasSuffix(path, "_test.go") || strings.Contains(path, "weirtest")):
-			text, err := os.ReadFile(path)
-			texts[filepath.Dir(path)] = append(texts[filepath.Dir(path)], text)
-			names[filepath.Dir(path)] = append(names[filepath.Dir(path)], path)
+			dir := filepath.Dir(path)
+			if all[dir] == nil {
+				all[dir] = map[string][]byte{}
+			}
+			all[dir][path], err = os.ReadFile(path)
 			return err
 		}
 		return nil
 	})
-	require.NoError(t, err)
-	require.Greater(t, len(texts), 50, "the whole house must be seen")
-	for dir, files := range texts {
-		suspect := func(text []byte) bool {
-			return slices.ContainsFunc(words, func(w string) bool { return bytes.Contains(text, []byte(w)) })
-		}
-		if !slices.ContainsFunc(files, suspect) {
-			continue
-		}
-		for i, text := range files {
-			set := token.NewFileSet()
-			file, err := parser.ParseFile(set, names[dir][i], text, parser.SkipObjectResolution)
-			require.NoError(t, err)
-			all[dir] = append(all[dir], source{names[dir][i], set, file})
-		}
-	}
-	return all
-}
+})
 
 // piece is a function, a method or a type of a package.
 type piece struct {

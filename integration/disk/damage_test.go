@@ -25,7 +25,7 @@ type damage struct {
 
 func zeros(b []byte) []byte   { return make([]byte, len(b)) }
 func gone([]byte) []byte      { return nil }
-func flipped(b []byte) []byte { b[len(b)/2] ^= 0x10; return b }
+func flipped(b []byte) []byte { b[len(b)/4] ^= 0x10; return b } // the marks may cover half of a log only
 func halved(b []byte) []byte  { return b[:len(b)/2] }
 
 // torn is a record that was being written when the power went: it was never acknowledged.

@@ -238,10 +238,11 @@ func TestSecretInTokensOfADocument(t *testing.T) {
 // TestSecretInANestedError: an error may hold another as a text, in which the secret is escaped.
 func TestSecretInANestedError(t *testing.T) {
 	t.Parallel()
-	body := `{"error":{"message":"m","metadata":{"raw":"{\"message\":\"\\u007a` + key[1:] + `\"}"}}}`
+	secret := `\"\\u007a` + key[1:] + `\"`
+	body := `{"error":{"message":"m","metadata":{"raw":"{\"message\":` + secret + `,\"code\":` + secret + `,\"type\":` + secret + `,\"param\":` + secret + `}"}}}`
 	_, response, err := read(t, schemas.DialectChat, false, redact.Values([]string{key}), &slow{parts: []string{body}, ends: true, closed: make(chan struct{})})
 	require.NoError(t, err)
-	assert.Equal(t, "m: "+redact.Mark, response.Fault.Message)
+	assert.Equal(t, &completion.Fault{Message: "m: " + redact.Mark, Code: redact.Mark, Type: redact.Mark, Param: redact.Mark}, response.Fault)
 
 	// It may also be spelled only after the message became one line.
 	body = `{"error":{"message":"two\nwords of a key"}}`
