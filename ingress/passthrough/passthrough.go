@@ -161,7 +161,7 @@ func (d *Handler) request(c *gin.Context, who ingress.Identity, target, entry st
 	asked.Decision, asked.Class = decides.Evaluate(asked.Call)
 	if asked.Decision.Code == schemas.DenyHeader && key == "" {
 		name := d.cfg.Entries().KeyHeader(asked.Decision.Entry)
-		if key = takeKey(&asked.Call, name); key != "" {
+		if key = extractKey(&asked.Call, name); key != "" {
 			asked.Decision, asked.Class = decides.Evaluate(asked.Call)
 		}
 	}
@@ -174,9 +174,9 @@ func (d *Handler) request(c *gin.Context, who ingress.Identity, target, entry st
 	return req, o.Denied, err
 }
 
-// takeKey makes the header in which an entry's target reads keys the key of a call. It does nothing
+// extractKey makes the header in which an entry's target reads keys the key of a call. It does nothing
 // for a header that is not there, or is no key.
-func takeKey(c *schemas.HTTPCall, name string) (key string) {
+func extractKey(c *schemas.HTTPCall, name string) (key string) {
 	i := slices.IndexFunc(c.Headers, func(h schemas.Header) bool { return strings.EqualFold(h.Name, name) })
 	if i < 0 {
 		return ""

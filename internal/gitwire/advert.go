@@ -91,7 +91,7 @@ func ReadAdvertisement(r io.Reader) (Advertisement, error) {
 		a.Version, lines = 2, lines[1:]
 	}
 	if err == nil {
-		err = a.take(lines)
+		err = a.parseLines(lines)
 	}
 	if err != nil {
 		return Advertisement{}, err
@@ -99,8 +99,8 @@ func ReadAdvertisement(r io.Reader) (Advertisement, error) {
 	return a, nil
 }
 
-// take reads the lines behind the version.
-func (a *Advertisement) take(lines []string) error {
+// parseLines reads the lines behind the version.
+func (a *Advertisement) parseLines(lines []string) error {
 	symrefs := map[string]string{}
 	for i, text := range lines {
 		if a.Version == 2 {

@@ -64,7 +64,7 @@ func (c Commands) Reports() bool { return c.Has(CapReport) || c.Has(CapReportV2)
 // io.ErrUnexpectedEOF.
 func ReadCommands(r io.Reader) (Commands, error) {
 	d := commandReader{p: NewPackets(r)}
-	err := d.lines("the commands", d.take)
+	err := d.lines("the commands", d.parseLine)
 	if err == nil && len(d.c.List) > 0 && d.c.Has(CapPushOptions) {
 		err = d.lines("the push options", func(text string) error {
 			if !plain(text) {
@@ -106,7 +106,7 @@ func (d *commandReader) lines(where string, take func(text string) error) error 
 	return nil
 }
 
-func (d *commandReader) take(text string) error {
+func (d *commandReader) parseLine(text string) error {
 	if oid, ok := strings.CutPrefix(text, shallowPrefix); ok {
 		switch d.shallow++; {
 		case !ValidOid(oid) || oid == Zero:

@@ -139,12 +139,12 @@ func (l *link) read(reading, carrying context.Context) error {
 			l.relay.Dropped.Add(1)
 			continue
 		}
-		l.take(carrying, f)
+		l.handle(carrying, f)
 	}
 }
 
-// take answers a message, or has it carried where there is room.
-func (l *link) take(ctx context.Context, f frame) {
+// handle answers a message, or has it carried where there is room.
+func (l *link) handle(ctx context.Context, f frame) {
 	began := time.Now()
 	if f.answer != nil {
 		l.answer(ctx, f, f.answer, began)
