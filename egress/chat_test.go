@@ -71,7 +71,7 @@ func (h *env) talk(w http.ResponseWriter, k talk) {
 		r.Header.Set("Authorization", "Bearer "+k.token)
 	}
 	k.order.Stream = !k.whole
-	h.server.Chat(w, r, chatRef(k.id), receipt(k.id, k.duplicate), &k.order, schemas.ChatPlace{Seq: k.after, Chunk: k.chunk}, k.wait, k.left)
+	h.server.Chat(w, r, chatRef(k.id), receipt(k.id, k.duplicate), &k.order, schemas.ChatPosition{Seq: k.after, Chunk: k.chunk}, k.wait, k.left)
 }
 
 func (h *env) talked(k talk) *httptest.ResponseRecorder {
@@ -208,7 +208,7 @@ func TestATaskHasSoManyStreams(t *testing.T) {
 	_, leaveTwo, err = seat(agent())
 	require.NoError(t, err, "the stream before has given its place back")
 	body := httptest.NewRecorder()
-	h.server.Chat(body, one, chatRef("a"), receipt("a", true), &schemas.ChatOrder{Stream: true}, schemas.ChatPlace{}, 0, nil)
+	h.server.Chat(body, one, chatRef("a"), receipt("a", true), &schemas.ChatOrder{Stream: true}, schemas.ChatPosition{}, 0, nil)
 	require.Equal(t, http.StatusOK, body.Code, "it has a place already")
 	leaveOne() // which the stream has given back
 	_, leaveOne, err = seat(agent())
@@ -325,7 +325,7 @@ func TestAStreamIsCutAtEveryByte(t *testing.T) {
 func TestWhereACompletionGoesOn(t *testing.T) {
 	t.Parallel()
 	h := build(t)
-	for id, want := range map[string]schemas.ChatPlace{"": {}, "7": {Seq: 7}, "7.2": {Seq: 7, Chunk: 2}} {
+	for id, want := range map[string]schemas.ChatPosition{"": {}, "7": {Seq: 7}, "7.2": {Seq: 7, Chunk: 2}} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, schemas.RouteChat, http.NoBody)
 		r.Header.Set("Last-Event-ID", id)
 		got, err := h.server.ResumeChat(r)

@@ -132,8 +132,8 @@ type server struct {
 	tasks.Answerer
 }
 
-func (*server) Resume(r *http.Request) (schemas.RunPlace, error)      { return runs.Resume(r) }
-func (*server) ResumeChat(r *http.Request) (schemas.ChatPlace, error) { return chat.Resume(r) }
+func (*server) Resume(r *http.Request) (schemas.RunPosition, error)      { return runs.Resume(r) }
+func (*server) ResumeChat(r *http.Request) (schemas.ChatPosition, error) { return chat.Resume(r) }
 
 func (e *server) Slot(r *http.Request) (held *http.Request, release func(), err error) {
 	return e.slots.Acquire(r)
@@ -145,7 +145,7 @@ func (e *server) Stream(w http.ResponseWriter, r *http.Request, ref schemas.Ref,
 
 func (e *server) Chat(
 	w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt,
-	order *schemas.ChatOrder, after schemas.ChatPlace, wait time.Duration, left func(),
+	order *schemas.ChatOrder, after schemas.ChatPosition, wait time.Duration, left func(),
 ) {
 	e.chat.Answer(w, r, ref, receipt, order, after, wait, left)
 }

@@ -243,14 +243,14 @@ func TestAClientThatHasOnlyStoppedToSend(t *testing.T) {
 			h.delta(st, d)
 		}
 		return func(w http.ResponseWriter, r *http.Request) {
-			h.server.Chat(w, r, chatRef(id), receipt(id, false), &schemas.ChatOrder{Stream: streams}, schemas.ChatPlace{}, -1, nil)
+			h.server.Chat(w, r, chatRef(id), receipt(id, false), &schemas.ChatOrder{Stream: streams}, schemas.ChatPosition{}, -1, nil)
 		}
 	}
 	run := schemas.Ref{Tenant: "acme", Kind: schemas.KindRun, ID: "streamed"}
 	h.claim(run)
 	down := func(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
-		h.server.Chat(w, r, chatRef("held"), receipt("held", true), &schemas.ChatOrder{Stream: true}, schemas.ChatPlace{}, -1, nil)
+		h.server.Chat(w, r, chatRef("held"), receipt("held", true), &schemas.ChatOrder{Stream: true}, schemas.ChatPosition{}, -1, nil)
 	}
 	for name, answer := range map[string]http.HandlerFunc{
 		"execute": respond(schemas.KindHTTP), "plan": respond(schemas.KindPlan), "run": respond(schemas.KindRun),
@@ -277,7 +277,7 @@ func TestAClientThatHasOnlyStoppedToSend(t *testing.T) {
 		st := h.claim(chatRef("over"))
 		h.settle(st, said)
 		got := halfClosed(t, func(w http.ResponseWriter, r *http.Request) {
-			h.server.Chat(w, r.WithContext(context.WithoutCancel(r.Context())), chatRef("over"), receipt("over", true), &schemas.ChatOrder{}, schemas.ChatPlace{}, -1, nil)
+			h.server.Chat(w, r.WithContext(context.WithoutCancel(r.Context())), chatRef("over"), receipt("over", true), &schemas.ChatOrder{}, schemas.ChatPosition{}, -1, nil)
 		})
 		require.True(t, strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n"))
 		require.Contains(t, got, fmt.Sprintf("Content-Length: %d\r\n", len(answer)))

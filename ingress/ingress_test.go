@@ -132,7 +132,7 @@ func respond(w http.ResponseWriter, status int, doc any) {
 }
 
 // Resume knows decimal positions, with a generation behind them or not.
-func (r *responder) Resume(req *http.Request) (p schemas.RunPlace, err error) {
+func (r *responder) Resume(req *http.Request) (p schemas.RunPosition, err error) {
 	id := req.Header.Get("Last-Event-ID")
 	if id == "" {
 		return p, nil
@@ -145,7 +145,7 @@ func (r *responder) Resume(req *http.Request) (p schemas.RunPlace, err error) {
 }
 
 // ResumeChat knows decimal positions, with a dot and a digit behind them or not.
-func (r *responder) ResumeChat(req *http.Request) (p schemas.ChatPlace, err error) {
+func (r *responder) ResumeChat(req *http.Request) (p schemas.ChatPosition, err error) {
 	id, chunk, _ := strings.Cut(req.Header.Get("Last-Event-ID"), ".")
 	if chunk != "" {
 		p.Chunk = int(chunk[0] - '0')
@@ -184,7 +184,7 @@ func (r *responder) Stream(w http.ResponseWriter, req *http.Request, ref schemas
 }
 
 // Chat is Stream or Respond, and keeps left.
-func (r *responder) Chat(w http.ResponseWriter, req *http.Request, ref schemas.Ref, receipt schemas.Receipt, order *schemas.ChatOrder, behind schemas.ChatPlace, wait time.Duration, left func()) {
+func (r *responder) Chat(w http.ResponseWriter, req *http.Request, ref schemas.Ref, receipt schemas.Receipt, order *schemas.ChatOrder, behind schemas.ChatPosition, wait time.Duration, left func()) {
 	if r.chatting != nil {
 		r.chatting()
 	}

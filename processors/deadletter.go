@@ -18,7 +18,7 @@ import (
 // DeadLetters stores messages that no retry can help, with the reason. It is safe for concurrent use.
 type DeadLetters struct {
 	Publisher message.Publisher
-	Metrics   interface{ Parked(code schemas.Code) }
+	Metrics   interface{ DeadLettered(code schemas.Code) }
 	Log       *slog.Logger
 }
 
@@ -54,7 +54,7 @@ func (d DeadLetters) Store(ctx context.Context, rec schemas.Record, st *ledger.S
 	if err := d.Publisher.Publish(schemas.DeadSubject(letter), m); err != nil {
 		return err
 	}
-	d.Metrics.Parked(why.Code)
+	d.Metrics.DeadLettered(why.Code)
 	d.Log.LogAttrs(ctx, slog.LevelWarn, "message_dead_lettered",
 		slog.String("tenant", letter.Tenant), slog.String("kind", string(letter.Kind)),
 		slog.String("action_id", letter.ActionID), slog.String("code", string(letter.Code)), slog.Uint64("seq", letter.Sequence))

@@ -209,9 +209,9 @@ func ValidActionID(s string) bool {
 	return ValidID(callers)
 }
 
-// RunPlace is the position of a run's reader: a position on the log, in the stream of one of the
+// RunPosition is the position of a run's reader: a position on the log, in the stream of one of the
 // request's actions. The zero place is the beginning.
-type RunPlace struct {
+type RunPosition struct {
 	Seq uint64
 	// Generation is the action's generation; see the function Generation.
 	Generation int

@@ -210,9 +210,9 @@ type ChatAudit struct {
 	GenAI map[string]any `json:"gen_ai,omitempty"`
 }
 
-// ChatPlace is the position of a completion's reader: after the first Chunk chunks of the event at
+// ChatPosition is the position of a completion's reader: after the first Chunk chunks of the event at
 // Seq, or after all of it if Chunk is 0. The zero place is the beginning.
-type ChatPlace struct {
+type ChatPosition struct {
 	Seq   uint64
 	Chunk int
 }

@@ -41,10 +41,10 @@ const (
 	CancelRoot = "weir.cancel"
 	// StatusRoot carries the changes of tasks' states, without a store: see StatusSubject.
 	StatusRoot = "weir.status"
-	// PolicyLookRoot carries requests to reload the configuration, PolicyToldRoot the answer of
+	// PolicyRequestRoot carries requests to reload the configuration, PolicyReportRoot the answer of
 	// each node. Both are followed by a name of the requester; nothing is stored.
-	PolicyLookRoot = "weir.policy.look"
-	PolicyToldRoot = "weir.policy.told"
+	PolicyRequestRoot = "weir.policy.look"
+	PolicyReportRoot  = "weir.policy.told"
 	// AgentAPIRoot carries requests of the agent API and is answered by request-reply.
 	AgentAPIRoot = "weir.rpc.agent-api"
 )

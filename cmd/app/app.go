@@ -231,7 +231,7 @@ func (a *App) Start(ctx context.Context) error {
 	}
 	a.startProxy()
 	a.startHTTP()
-	if a.role.takes() {
+	if a.role.accepts() {
 		if err := a.openRPC(a.broker); err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ import (
 // openTokens opens the store of tokens. If the operator has no admin token, it makes one, unless
 // the node is in open mode: then only agents and git need tokens.
 func (a *App) openTokens(ctx context.Context) error {
-	k := token.New(a.broker.Bucket(schemas.TokenBucket), token.Config{Rate: a.cfg.Auth.Rate, Streams: a.cfg.Auth.Streams, Reads: !a.role.takes(), Logger: a.log})
+	k := token.New(a.broker.Bucket(schemas.TokenBucket), token.Config{Rate: a.cfg.Auth.Rate, Streams: a.cfg.Auth.Streams, Reads: !a.role.accepts(), Logger: a.log})
 	if err := k.Start(ctx); err != nil {
 		return fmt.Errorf("tokens: %w", err)
 	}
@@ -32,7 +32,7 @@ func (a *App) openTokens(ctx context.Context) error {
 	switch {
 	case a.open():
 		return nil
-	case a.role.takes() && a.cfg.AdminTokenFile() != "":
+	case a.role.accepts() && a.cfg.AdminTokenFile() != "":
 		return a.makeAdmin(ctx)
 	case !k.Administered():
 		// One of those that were started with this one may be about to make it.

@@ -80,7 +80,7 @@ func (a *App) openHTTP(context.Context) error {
 	cfg.Known = a.known
 	engine := ingress.NewEngine(cfg)
 	engine.Use(a.trace)
-	if a.role.takes() {
+	if a.role.accepts() {
 		a.ingress.Mount(engine, a.surfaces.in) //nolint:contextcheck // requests bring their own
 	}
 	if a.role.shows() {

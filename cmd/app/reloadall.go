@@ -49,8 +49,8 @@ func (a *App) hearReloads(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	word := policyWord{NodeReport: a.report("")}
 	var under sync.WaitGroup
-	forget, err := a.broker.Listen(schemas.PolicyLookRoot+".*", func(subject string, request []byte) {
-		ask := strings.TrimPrefix(subject, schemas.PolicyLookRoot+".")
+	forget, err := a.broker.Listen(schemas.PolicyRequestRoot+".*", func(subject string, request []byte) {
+		ask := strings.TrimPrefix(subject, schemas.PolicyRequestRoot+".")
 		if string(request) == reportOnly {
 			a.reportPolicy(ask, policyWord{a.report(a.policy.Load().Version()), true})
 			return
@@ -87,7 +87,7 @@ func publicText(err error) string {
 // node.
 func (a *App) reportPolicy(ask string, word policyWord) {
 	if data, err := json.Marshal(word); err == nil {
-		_ = a.broker.Notify(schemas.PolicyToldRoot+"."+ask, data)
+		_ = a.broker.Notify(schemas.PolicyReportRoot+"."+ask, data)
 	}
 }
 
@@ -126,7 +126,7 @@ func (a *App) request(ctx context.Context, what string, first time.Duration) (al
 	ask, words := rand.Text(), make(chan policyWord)
 	over, end := context.WithCancel(ctx)
 	defer end()
-	forget, err := a.broker.Listen(schemas.PolicyToldRoot+"."+ask, func(_ string, data []byte) {
+	forget, err := a.broker.Listen(schemas.PolicyReportRoot+"."+ask, func(_ string, data []byte) {
 		var w policyWord
 		if json.Unmarshal(data, &w) != nil {
 			return
@@ -140,7 +140,7 @@ func (a *App) request(ctx context.Context, what string, first time.Duration) (al
 		return nil, own, unasked(err)
 	}
 	defer forget()
-	if err := a.broker.Notify(schemas.PolicyLookRoot+"."+ask, []byte(what)); err != nil {
+	if err := a.broker.Notify(schemas.PolicyRequestRoot+"."+ask, []byte(what)); err != nil {
 		return nil, own, unasked(err)
 	}
 	all = gather(ctx, words, first)

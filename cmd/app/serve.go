@@ -235,8 +235,8 @@ func (r Role) String() string {
 	return string(r)
 }
 
-// takes reports whether the role takes writes.
-func (r Role) takes() bool { return r == RoleAll || r == RoleIngress }
+// accepts reports whether the role accepts writes.
+func (r Role) accepts() bool { return r == RoleAll || r == RoleIngress }
 
 // works reports whether the role performs actions.
 func (r Role) works() bool { return r == RoleAll || r == RoleWorker }
@@ -245,4 +245,4 @@ func (r Role) works() bool { return r == RoleAll || r == RoleWorker }
 func (r Role) shows() bool { return r == RoleAll || r == RoleEgress }
 
 // answers reports whether the role follows the log for waiting clients.
-func (r Role) answers() bool { return r.takes() || r.shows() }
+func (r Role) answers() bool { return r.accepts() || r.shows() }

@@ -56,7 +56,7 @@ func (a *App) natsWarnings() (all []string) {
 		}
 		all = append(all, text)
 	}
-	if a.role.takes() && !a.servesRPC() {
+	if a.role.accepts() && !a.servesRPC() {
 		all = append(all, "the agent API is served over HTTP and not over NATS: this node requires no token, so every client of the NATS server could change the rules; set auth.mode to tokens to serve it over NATS")
 	}
 	return all

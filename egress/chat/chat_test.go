@@ -195,7 +195,7 @@ func FuzzDelta(f *testing.F) {
 			id, line, _ := strings.Cut(part, "\n")
 			place, ok := chat.ParsePosition(strings.TrimPrefix(id, "id: "))
 			require.True(t, ok, id)
-			want := schemas.ChatPlace{Seq: 7, Chunk: len(got) + 1}
+			want := schemas.ChatPosition{Seq: 7, Chunk: len(got) + 1}
 			if want.Chunk == len(chunks) {
 				want.Chunk = 0 // the last of an event has the event's
 			}
@@ -224,7 +224,7 @@ func TestDeltaAllocatesItsFramesAlone(t *testing.T) { //nolint:paralleltest // o
 
 func TestPlace(t *testing.T) {
 	t.Parallel()
-	for id, want := range map[string]schemas.ChatPlace{
+	for id, want := range map[string]schemas.ChatPosition{
 		"7":                       {Seq: 7},
 		"0":                       {},
 		"7.1":                     {Seq: 7, Chunk: 1},

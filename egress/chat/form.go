@@ -52,7 +52,7 @@ const resend = "; send the request again with its Idempotency-Key and the last e
 func chatBody(r *RefusalError) any { return schemas.ChatRefusal{Error: r.said()} }
 
 // appendEvent is the frame of an event that Weir writes itself. One at the zero place has no id.
-func appendEvent(b []byte, name string, p schemas.ChatPlace, event any) []byte {
+func appendEvent(b []byte, name string, p schemas.ChatPosition, event any) []byte {
 	line, err := ledger.Encode(event)
 	if err != nil { // its raw members were read as JSON: cannot fail
 		return b
@@ -66,10 +66,10 @@ func appendEvent(b []byte, name string, p schemas.ChatPlace, event any) []byte {
 func messagesBody(r *RefusalError) any { return problem.Messages(&r.problem, "") }
 
 func failedMessage(_ context.Context, _ *frames, it *stream.Item, r *RefusalError) ([]byte, error) {
-	return appendEvent(nil, "error", schemas.ChatPlace{Seq: it.Seq}, messagesBody(r)), nil
+	return appendEvent(nil, "error", schemas.ChatPosition{Seq: it.Seq}, messagesBody(r)), nil
 }
 
 func cutMessage(_ *frames, why string) []byte {
 	r := refused(schemas.Unavailable, schemas.ChatError{Message: why + resend})
-	return appendEvent(nil, "error", schemas.ChatPlace{}, messagesBody(r))
+	return appendEvent(nil, "error", schemas.ChatPosition{}, messagesBody(r))
 }

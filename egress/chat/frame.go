@@ -44,7 +44,7 @@ func Delta(d schemas.Dialect, seq uint64, data json.RawMessage) []byte {
 	}
 	var frames []byte
 	var last gjson.Result
-	place := schemas.ChatPlace{Seq: seq}
+	place := schemas.ChatPosition{Seq: seq}
 	for _, chunk := range list.All() {
 		if frames == nil { // the chunks of an answer are much alike
 			frames = make([]byte, 0, len(list.Raw)+48+aside+aside*(len(list.Raw)/(len(chunk.Raw)+1)))
@@ -68,7 +68,7 @@ func Delta(d schemas.Dialect, seq uint64, data json.RawMessage) []byte {
 }
 
 // appendChunk is the frame of a chunk, with its type as the event's name where the dialect has names.
-func appendChunk(b []byte, named bool, p schemas.ChatPlace, chunk gjson.Result) []byte {
+func appendChunk(b []byte, named bool, p schemas.ChatPosition, chunk gjson.Result) []byte {
 	if name := chunk.Get("type").Str; named && validName(name) {
 		b = append(b, "event: "...)
 		b = append(b, name...)
@@ -83,7 +83,7 @@ func validName(name string) bool {
 }
 
 // appendFrame is the frame of a chunk. One at the zero place has no id.
-func appendFrame(b []byte, p schemas.ChatPlace, data string) []byte {
+func appendFrame(b []byte, p schemas.ChatPosition, data string) []byte {
 	if p.Seq > 0 {
 		b = append(b, "id: "...)
 		b = appendPosition(b, p)
@@ -137,26 +137,26 @@ func (r *RefusalError) frame(ref schemas.Ref, at time.Time) []byte {
 	if err != nil { // Metadata is JSON wherever it was read from: cannot fail
 		return nil
 	}
-	return appendFrame(nil, schemas.ChatPlace{}, string(line))
+	return appendFrame(nil, schemas.ChatPosition{}, string(line))
 }
 
 // ParsePosition reads the id of a frame: the position of an event, and maybe a dot and how many
 // of the event's chunks lie before the place, from 1 on and without zeros before it.
-func ParsePosition(id string) (p schemas.ChatPlace, ok bool) {
+func ParsePosition(id string) (p schemas.ChatPosition, ok bool) {
 	at, chunk, inside := strings.Cut(id, ".")
 	seq, ok := stream.Position(at)
 	if !ok || !inside {
-		return schemas.ChatPlace{Seq: seq}, ok
+		return schemas.ChatPosition{Seq: seq}, ok
 	}
 	n, err := strconv.ParseUint(chunk, 10, 31)
 	if err != nil || chunk[0] == '0' || seq == 0 {
-		return schemas.ChatPlace{}, false
+		return schemas.ChatPosition{}, false
 	}
-	return schemas.ChatPlace{Seq: seq, Chunk: int(n)}, true
+	return schemas.ChatPosition{Seq: seq, Chunk: int(n)}, true
 }
 
 // appendPosition writes what ParsePosition reads.
-func appendPosition(b []byte, p schemas.ChatPlace) []byte {
+func appendPosition(b []byte, p schemas.ChatPosition) []byte {
 	b = strconv.AppendUint(b, p.Seq, 10)
 	if p.Chunk > 0 {
 		b = append(b, '.')

@@ -78,10 +78,10 @@ func failedResponse(ctx context.Context, f *frames, it *stream.Item, r *RefusalE
 	if next == 0 {
 		begun := *response
 		begun.Status, begun.Error = schemas.ResponseInProgress, nil
-		b = appendEvent(b, "response.created", schemas.ChatPlace{}, responseEvent{"response.created", 0, &begun})
+		b = appendEvent(b, "response.created", schemas.ChatPosition{}, responseEvent{"response.created", 0, &begun})
 		next++
 	}
-	return appendEvent(b, "response.failed", schemas.ChatPlace{Seq: it.Seq}, responseEvent{"response.failed", next, response}), nil
+	return appendEvent(b, "response.failed", schemas.ChatPosition{Seq: it.Seq}, responseEvent{"response.failed", next, response}), nil
 }
 
 // next is the sequence number after the last of a stream's events.
@@ -114,7 +114,7 @@ func cutResponse(f *frames, why string) []byte {
 	said := refused(schemas.Unavailable, schemas.ChatError{
 		Message: why + "; read on with GET " + responseURL(f.ref) + "?stream=true&starting_after=N, where N is the last sequence_number that you read",
 	}).said()
-	return appendEvent(nil, "error", schemas.ChatPlace{}, responseCut{Type: "error", Code: said.Code, Message: said.Message, Error: said})
+	return appendEvent(nil, "error", schemas.ChatPosition{}, responseCut{Type: "error", Code: said.Code, Message: said.Message, Error: said})
 }
 
 // responseURL is where a response is read.

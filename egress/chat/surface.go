@@ -65,7 +65,7 @@ func view(d schemas.Dialect) egress.View {
 }
 
 // Resume is the place that Last-Event-ID names; the zero place without one.
-func Resume(r *http.Request) (after schemas.ChatPlace, err error) {
+func Resume(r *http.Request) (after schemas.ChatPosition, err error) {
 	values := r.Header.Values("Last-Event-ID")
 	if len(values) == 0 || len(values) == 1 && values[0] == "" {
 		return after, nil
@@ -86,7 +86,7 @@ func Resume(r *http.Request) (after schemas.ChatPlace, err error) {
 // the end of its context; nil: no callback.
 func (a Answerer) Answer(
 	w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt,
-	order *schemas.ChatOrder, after schemas.ChatPlace, wait time.Duration, left func(),
+	order *schemas.ChatOrder, after schemas.ChatPosition, wait time.Duration, left func(),
 ) {
 	if order.Background {
 		left = nil

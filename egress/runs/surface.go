@@ -105,24 +105,24 @@ func (f *frames) framed(seq uint64, ev Event) []byte {
 
 // Resume reads Last-Event-ID as the place in a run's stream that it names; without one it is
 // the zero place.
-func Resume(r *http.Request) (schemas.RunPlace, error) {
+func Resume(r *http.Request) (schemas.RunPosition, error) {
 	values := r.Header.Values("Last-Event-ID")
 	if len(values) == 0 || len(values) == 1 && values[0] == "" {
-		return schemas.RunPlace{}, nil
+		return schemas.RunPosition{}, nil
 	}
 	if len(values) == 1 {
 		if p, ok := parsePosition(values[0]); ok {
 			return p, nil
 		}
 	}
-	return schemas.RunPlace{}, stream.Invalid("the Last-Event-ID header must be the id of an event")
+	return schemas.RunPosition{}, stream.Invalid("the Last-Event-ID header must be the id of an event")
 }
 
 // parsePosition reads the id of an event.
-func parsePosition(id string) (p schemas.RunPlace, ok bool) {
+func parsePosition(id string) (p schemas.RunPosition, ok bool) {
 	at, generation := schemas.Generation(id)
 	seq, ok := stream.Position(at)
-	return schemas.RunPlace{Seq: seq, Generation: generation}, ok
+	return schemas.RunPosition{Seq: seq, Generation: generation}, ok
 }
 
 // Suffix is appended to a position to make an event's id. Positions of two actions of one

@@ -76,7 +76,7 @@ func (r *Reader) advance(ctx context.Context) ([]*Item, error) {
 	if r.behind {
 		return r.page(ctx)
 	}
-	items, known, behind := r.f.take(r.w, r.seq)
+	items, known, behind := r.f.drain(r.w, r.seq)
 	if behind {
 		r.behind = true
 		return nil, nil

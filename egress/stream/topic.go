@@ -178,9 +178,9 @@ func (f *Feed) drop(t *topic) {
 	}
 }
 
-// take empties the buffer of a watcher at position given. behind reports that the log must be read
+// drain empties the buffer of a watcher at position given. behind reports that the log must be read
 // first; this is reported once, with the position known.
-func (f *Feed) take(w *watcher, given uint64) (items []*Item, known uint64, behind bool) {
+func (f *Feed) drain(w *watcher, given uint64) (items []*Item, known uint64, behind bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	items, known, behind = w.buf, w.known, w.behind

@@ -26,7 +26,7 @@ import (
 // Ledger is what acceptance needs of the action log.
 type Ledger interface {
 	Claim(ctx context.Context, a schemas.Action) (st *ledger.State, duplicate bool, err error)
-	Join(ctx context.Context, a schemas.Action) (*ledger.State, error)
+	GetSame(ctx context.Context, a schemas.Action) (*ledger.State, error)
 	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
 }
 
@@ -298,7 +298,7 @@ func (a *Acceptor) claim(ctx context.Context, action schemas.Action, r Request) 
 		}
 		return a.ledger.Claim(ctx, action)
 	}
-	st, err = a.ledger.Join(ctx, action)
+	st, err = a.ledger.GetSame(ctx, action)
 	if errors.Is(err, fault.ErrNotFound) {
 		err = r.Refusal
 	}

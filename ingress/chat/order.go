@@ -25,7 +25,7 @@ type asked struct {
 	further []Further
 	req     accept.Request
 	// after is where its stream resumes, and cancels that it ends with its last reader.
-	after   schemas.ChatPlace
+	after   schemas.ChatPosition
 	cancels bool
 }
 

@@ -54,7 +54,7 @@ type Config struct {
 
 	// Resume returns the place in a completion's stream that the request's Last-Event-ID
 	// names; the zero place without one.
-	Resume func(r *http.Request) (after schemas.ChatPlace, err error)
+	Resume func(r *http.Request) (after schemas.ChatPosition, err error)
 	// Slot acquires one of the streams that the sender of a request may hold open, before anything
 	// is stored, or refuses it. Answer takes it over with the returned request. If Answer was not
 	// called, release gives it back; otherwise it does nothing.
@@ -66,7 +66,7 @@ type Config struct {
 	// waited for it; it may be nil.
 	Answer func(
 		w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt,
-		order *schemas.ChatOrder, after schemas.ChatPlace, wait time.Duration, left func(),
+		order *schemas.ChatOrder, after schemas.ChatPosition, wait time.Duration, left func(),
 	)
 	// Respond answers for a response that was asked to stop, by its id.
 	Respond func(w http.ResponseWriter, r *http.Request, ref schemas.Ref)
@@ -215,7 +215,7 @@ func (h handlers) answer(c *gin.Context, a *asked, release func()) error {
 		c.Writer.Header().Set("Preference-Applied", applied)
 	}
 	if !out.Receipt.Duplicate {
-		a.after = schemas.ChatPlace{Seq: out.Before} // no client has read any of it
+		a.after = schemas.ChatPosition{Seq: out.Before} // no client has read any of it
 	}
 	var left func()
 	if a.cancels {

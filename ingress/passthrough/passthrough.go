@@ -184,16 +184,16 @@ func (d *Handler) decide(asked *executor.Request, who ingress.Identity, key stri
 	asked.Decision, asked.Class = decides.Evaluate(asked.Call)
 	if asked.Decision.Code == schemas.DenyHeader && key == "" {
 		name := d.cfg.Entries().KeyHeader(asked.Decision.Entry)
-		if key = takeKey(&asked.Call, name); key != "" {
+		if key = extractKey(&asked.Call, name); key != "" {
 			asked.Decision, asked.Class = decides.Evaluate(asked.Call)
 		}
 	}
 	return key
 }
 
-// takeKey makes the header in which an entry's target reads keys the key of a call. It does nothing
+// extractKey makes the header in which an entry's target reads keys the key of a call. It does nothing
 // for a header that is not there, or is no key.
-func takeKey(c *schemas.HTTPCall, name string) (key string) {
+func extractKey(c *schemas.HTTPCall, name string) (key string) {
 	i := slices.IndexFunc(c.Headers, func(h schemas.Header) bool { return strings.EqualFold(h.Name, name) })
 	if i < 0 {
 		return ""

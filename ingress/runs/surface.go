@@ -30,7 +30,7 @@ type Config struct {
 	MaxRun time.Duration
 	// Resume returns the place in a run's stream that the request's Last-Event-ID names; the zero
 	// place without one.
-	Resume func(r *http.Request) (after schemas.RunPlace, err error)
+	Resume func(r *http.Request) (after schemas.RunPosition, err error)
 	// Slot acquires one of the streams that the sender of a request may hold open, before anything
 	// is stored, or refuses it. Stream takes it over with the returned request. If Stream was not
 	// called, release gives it back; otherwise it does nothing.
@@ -96,7 +96,7 @@ func (h handlers) stream(c *gin.Context) error {
 		return err
 	}
 	defer release()
-	req.Resumed = after != schemas.RunPlace{}
+	req.Resumed = after != schemas.RunPosition{}
 	out, err := h.server.Acceptor().Accept(c.Request.Context(), req)
 	if err := h.server.Accepted(c, out, err); err != nil {
 		return err

@@ -79,7 +79,7 @@ func (d *Service) holder(text string) (bearer, error) {
 	if !ok {
 		return bearer{}, errToken(nil)
 	}
-	if wait, known := d.rates.take(t.Hash()); wait > 0 && known {
+	if wait, known := d.rates.reserve(t.Hash()); wait > 0 && known {
 		return bearer{}, errLimited(wait, "this task's token has sent too many requests; wait as long as Retry-After says")
 	} else if wait > 0 {
 		return bearer{}, errLimited(wait, "too many requests have come with tokens that are not in force; wait as long as Retry-After says")

@@ -36,10 +36,10 @@ func newRates(text string, now func() time.Time) *rates {
 // longestWait is what is said where no request will ever pass.
 const longestWait = time.Hour
 
-// take counts one request of a known token, or returns the wait before the next. An unknown token
+// reserve counts one request of a known token, or returns the wait before the next. An unknown token
 // must wait until it may be refused, so that invalid tokens can neither fill the table nor make the
 // log read tasks at full speed.
-func (r *rates) take(key string) (wait time.Duration, known bool) {
+func (r *rates) reserve(key string) (wait time.Duration, known bool) {
 	now := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -216,4 +216,4 @@ func (deaf) Settled(schemas.Kind, schemas.Outcome, schemas.Code, time.Duration) 
 func (deaf) EvidenceWritten(string)                                             {}
 func (deaf) Denied(schemas.Code)                                                {}
 func (deaf) Shadowed(string, bool)                                              {}
-func (deaf) Parked(schemas.Code)                                                {}
+func (deaf) DeadLettered(schemas.Code)                                          {}

@@ -116,7 +116,7 @@ func (b *Cache) readOn(ctx context.Context, p int) error {
 			next, err := b.log.Next(ctx, stream, filter, from)
 			switch {
 			case errors.Is(err, fault.ErrNotFound):
-				b.take(p, nil, last)
+				b.apply(p, nil, last)
 				return nil
 			case err != nil:
 				return err
@@ -124,7 +124,7 @@ func (b *Cache) readOn(ctx context.Context, p int) error {
 			records = []schemas.Record{next}
 		}
 		to := records[len(records)-1].Seq
-		b.take(p, records, to)
+		b.apply(p, records, to)
 		from = to + 1
 	}
 	return nil
@@ -153,8 +153,8 @@ func (b *Cache) bound(p int, first, last uint64) (from uint64, err error) {
 	return b.read[p] + 1, nil
 }
 
-// take takes over what was read of a partition, up to a place.
-func (b *Cache) take(p int, records []schemas.Record, to uint64) {
+// apply adds the records that were read of a partition, up to a place.
+func (b *Cache) apply(p int, records []schemas.Record, to uint64) {
 	events := make([]event, 0, len(records))
 	for _, r := range records { // without the lock
 		if e, ok := decode(r); ok {

@@ -28,7 +28,7 @@ func (c *choice) add(raw gjson.Result) (text int64) {
 				delta = v
 			}
 		default:
-			c.rest.member(name.Str).take(inChoice, name.Str, v)
+			c.rest.member(name.Str).addMember(inChoice, name.Str, v)
 		}
 	}
 	text = c.message.merge(inDelta, delta)
@@ -67,11 +67,11 @@ func (c *choice) write(to []byte) []byte {
 type chatAnswer struct {
 	tally
 
-	options Options
-	head    node
-	choices []*choice // by their index
-	told    string    // the usage as it came
-	began   bool
+	options  Options
+	head     node
+	choices  []*choice // by their index
+	rawUsage string    // the usage as it came
+	began    bool
 }
 
 // Add takes the usage alone of a chunk with a fault.
@@ -80,7 +80,7 @@ func (a *chatAnswer) Add(c Chunk) {
 		a.add(c)
 	}
 	if a.report(c.Usage) {
-		a.told = strings.Clone(c.told)
+		a.rawUsage = strings.Clone(c.rawUsage)
 	}
 }
 
@@ -157,7 +157,7 @@ func (a *chatAnswer) Reasons() []string {
 
 // Size is about how large the document is by now. It takes a look at each member of it.
 func (a *chatAnswer) Size() int64 {
-	n := a.head.size() + int64(len(a.told))
+	n := a.head.size() + int64(len(a.rawUsage))
 	for _, c := range a.choices {
 		n += c.message.size() + c.rest.size()
 	}
@@ -177,8 +177,8 @@ func (a *chatAnswer) Document() json.RawMessage {
 		doc = c.write(appendComma(doc))
 	}
 	doc = append(doc, ']')
-	if a.told != "" {
-		doc = appendMember(doc, "usage", a.told)
+	if a.rawUsage != "" {
+		doc = appendMember(doc, "usage", a.rawUsage)
 	}
 	return namedCompletion(append(doc, '}'), a.options)
 }

@@ -34,7 +34,7 @@ type Chunk struct {
 	// Type is the type of the event; empty in DialectChat.
 	Type string
 
-	told string // the usage as it came, in Raw
+	rawUsage string // the usage as it came, in Raw
 }
 
 // readChunk reads an event of a stream of DialectChat, or a whole answer.
@@ -74,7 +74,7 @@ func readChunk(_ string, data []byte) (Chunk, error) {
 	if !usage.IsObject() {
 		usage = object(elsewhere)
 	}
-	c.told, c.Usage = usage.Raw, readUsage(usage)
+	c.rawUsage, c.Usage = usage.Raw, readUsage(usage)
 	if failed {
 		c.Fault = ReadFault(raw)
 	}

@@ -37,7 +37,7 @@ func readMessage(name string, data []byte) (Chunk, error) {
 	case messageStop, kindMessage:
 		c.Last = true
 	}
-	if c.told = usage.Raw; c.told != "" {
+	if c.rawUsage = usage.Raw; c.rawUsage != "" {
 		c.Usage = messagesUsage(usage)
 	}
 	return c, nil
@@ -100,8 +100,8 @@ func (a *messageAnswer) Add(c Chunk) {
 		a.addWhole(c)
 		return
 	}
-	if c.told != "" {
-		a.report(a.usageOf(Parse([]byte(c.told))))
+	if c.rawUsage != "" {
+		a.report(a.usageOf(Parse([]byte(c.rawUsage))))
 	}
 	if c.Fault != nil || c.Blank {
 		return

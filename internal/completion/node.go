@@ -75,14 +75,14 @@ func (n *node) merge(in position, v gjson.Result) (text int64) {
 	n.kind = kindObject
 	for name, value := range v.All() {
 		if in != inCall || name.Str != "index" {
-			text += n.member(name.Str).take(in, name.Str, value)
+			text += n.member(name.Str).addMember(in, name.Str, value)
 		}
 	}
 	return text
 }
 
-// take takes a piece of a member of an object, and returns how many bytes of text it has.
-func (n *node) take(in position, name string, v gjson.Result) (text int64) {
+// addMember takes a piece of a member of an object, and returns how many bytes of text it has.
+func (n *node) addMember(in position, name string, v gjson.Result) (text int64) {
 	pieces := in == inDelta && name != "role" || in == inFunction // texts are pieces of one
 	switch under := in.member(name); {
 	case under == inCalls && v.IsArray():

@@ -38,8 +38,8 @@ type partKey struct {
 	index int
 }
 
-// take applies an event, and returns how many bytes of text it adds.
-func (l *items) take(kind string, event gjson.Result) int64 {
+// apply adds an event, and returns how many bytes of text it adds.
+func (l *items) apply(kind string, event gjson.Result) int64 {
 	name := strings.TrimPrefix(kind, "response.")
 	i := l.of(event)
 	switch name {

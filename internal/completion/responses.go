@@ -108,7 +108,7 @@ func (a *responseAnswer) Add(c Chunk) {
 	response := event
 	if c.Type != "" {
 		if response = object(event.Get("response")); !response.Exists() {
-			a.text += a.items.take(c.Type, event)
+			a.text += a.items.apply(c.Type, event)
 			return
 		}
 	}

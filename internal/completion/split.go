@@ -39,8 +39,8 @@ func splitCompletion(document json.RawMessage, usage bool) ([]json.RawMessage, e
 			chunks = append(chunks, chunk(end))
 		}
 	}
-	if usage && c.told != "" {
-		chunks = append(chunks, append(appendMember(append(head, `,"choices":[]`...), "usage", c.told), '}'))
+	if usage && c.rawUsage != "" {
+		chunks = append(chunks, append(appendMember(append(head, `,"choices":[]`...), "usage", c.rawUsage), '}'))
 	} else if len(chunks) == 0 {
 		chunks = append(chunks, chunk(nil))
 	}

@@ -81,8 +81,8 @@ func (l *Lineage) wants(h *packfile.ObjectHeader) bool {
 	return h.Type == plumbing.CommitObject || h.Type.IsDelta() && l.base(h) != nil
 }
 
-// take keeps an object with its data. What cannot be made of a delta is not known.
-func (l *Lineage) take(h *packfile.ObjectHeader, data []byte) {
+// add keeps an object with its data. What cannot be made of a delta is not known.
+func (l *Lineage) add(h *packfile.ObjectHeader, data []byte) {
 	if !l.wants(h) {
 		return
 	}

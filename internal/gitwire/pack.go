@@ -147,7 +147,7 @@ func (p *packReader) object() error {
 			return err
 		}
 	}
-	p.line.take(h, data.kept)
+	p.line.add(h, data.kept)
 	return nil
 }
 

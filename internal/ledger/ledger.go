@@ -62,7 +62,7 @@ func New(log Log, layout schemas.Layout, now func() time.Time) *Ledger {
 func (l *Ledger) Layout() schemas.Layout { return l.layout }
 
 // Claim writes the accepted event: in one write the id is ours and the work is queued. When the id
-// exists with the same fingerprint, Claim returns that action's state, as Join does, and duplicate;
+// exists with the same fingerprint, Claim returns that action's state, as GetSame does, and duplicate;
 // with another fingerprint, fault.ErrConflict. A write whose acknowledgement was lost is settled by
 // reading the log back.
 func (l *Ledger) Claim(ctx context.Context, a schemas.Action) (st *State, duplicate bool, err error) {
@@ -187,7 +187,7 @@ func (l *Ledger) load(ctx context.Context, ref schemas.Ref, known uint64) (*Stat
 
 // Replay gives an action's events so far to fn, in order, progress and deltas too; none that was
 // stored before the call is missing. What fn returns ends it. A record that cannot be read is
-// *fault.Parked.
+// *fault.Terminal.
 func (l *Ledger) Replay(ctx context.Context, ref schemas.Ref, fn func(schemas.Event) error) error {
 	newest, err := l.log.Newest(ctx, l.stream(ref), l.layout.All(ref))
 	if err != nil {

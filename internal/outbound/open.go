@@ -139,7 +139,7 @@ func (c *Client) Acquire(ctx context.Context, p policy.Permit, tenant string, re
 	if !repeatable {
 		defer c.dialAhead(p, k) //nolint:contextcheck // it is for another call
 	}
-	if l := c.pool.take(k, p); l != nil {
+	if l := c.pool.get(k, p); l != nil {
 		return c.conn(p, l, k), nil
 	}
 	l, err := c.dial(ctx, p)

@@ -107,8 +107,8 @@ func (p *pool) put(l *link, k poolKey) {
 	}
 }
 
-// take returns a link that is ready for a request, or nil.
-func (p *pool) take(k poolKey, permit policy.Permit) *link {
+// get returns a link that is ready for a request, or nil.
+func (p *pool) get(k poolKey, permit policy.Permit) *link {
 	for {
 		p.mu.Lock()
 		all := p.idle[k]

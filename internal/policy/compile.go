@@ -18,7 +18,7 @@ func Compile(c Config) (*Policy, error) {
 	if err = errors.Join(err, hostErr, p.setSelf(c)); err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
 	}
-	named, p.agents = apart(named)
+	named, p.agents = splitAgents(named)
 	p.all = slices.Concat(named, hosts)
 	p.enforced = newTable(p.all, func(e *entry) bool { return !e.Shadow })
 	if shadows := newTable(named, func(e *entry) bool { return e.Shadow }); len(shadows.entries) > 0 {
@@ -29,9 +29,9 @@ func Compile(c Config) (*Policy, error) {
 	return p, nil
 }
 
-// apart separates the agents' entries from the others. A call names its agent's entry, so their
+// splitAgents separates the agents' entries from the others. A call names its agent's entry, so their
 // order means nothing.
-func apart(named []*entry) (others []*entry, agents table) {
+func splitAgents(named []*entry) (others []*entry, agents table) {
 	agents = newTable(named, func(e *entry) bool { return e.Agent })
 	slices.SortFunc(agents.entries, func(a, b *entry) int { return strings.Compare(a.Name, b.Name) })
 	return slices.DeleteFunc(named, func(e *entry) bool { return e.Agent }), agents

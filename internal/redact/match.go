@@ -15,7 +15,7 @@ func (s *Scrubber) budget(size int) budget {
 	return budget(stepsPerText + size*(stepsPerByte+len(s.patterns)))
 }
 
-func (l *budget) take() bool {
+func (l *budget) spend() bool {
 	*l--
 	return *l >= 0
 }
@@ -32,7 +32,7 @@ func (l *budget) spent() bool { return *l < 0 }
 func (p *pattern) match(b []byte, i, j int, left *budget) (end, open int) {
 	open = -1
 	for ; j < len(p.bytes); j++ {
-		if !left.take() {
+		if !left.spend() {
 			return -1, max(open, j)
 		}
 		if p.b64 && j > 0 {

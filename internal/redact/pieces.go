@@ -63,7 +63,7 @@ func (p *Pieces) Add(piece []byte) []Piece {
 	}
 	spans, from, hold := p.look(firstOpen)
 	if len(p.text)-max(hold, p.given) > maxHeld {
-		spans = taken(spans, hold, len(p.text))
+		spans = addSpan(spans, hold, len(p.text))
 		from, hold = len(p.text), len(p.text)
 	}
 	for _, s := range slices.Backward(spans) {
@@ -82,7 +82,7 @@ func (p *Pieces) End() []Piece {
 	}
 	spans, from, hold := p.look(lastOpen)
 	if hold < len(p.text) {
-		spans = taken(spans, hold, len(p.text))
+		spans = addSpan(spans, hold, len(p.text))
 	}
 	return p.give(spans, from, len(p.text))
 }
@@ -97,8 +97,8 @@ func (p *Pieces) look(least int) (spans []span, from, hold int) {
 	return spans, end.from, end.hold
 }
 
-// taken are spans and one more.
-func taken(spans []span, from, to int) []span { return join(append(spans, span{from, to})) }
+// addSpan returns the spans with one more.
+func addSpan(spans []span, from, to int) []span { return join(append(spans, span{from, to})) }
 
 // give cuts the pieces before hold out of the text, without the spans in them, and
 // forgets what lies before from.

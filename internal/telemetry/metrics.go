@@ -33,8 +33,8 @@ type Metrics struct {
 	pairs                 bounded[pair]
 	names                 atomic.Pointer[models.Names] // of the models of the configuration
 
-	accepted, settled, settledCode, refused, denied, parked, redelivered, overflowed, overdue closed
-	evidence, attempts, traffic, connections, reloads, held, tunnelEnds, tunnelBytes          closed
+	accepted, settled, settledCode, refused, denied, deadLettered, redelivered, overflowed, overdue closed
+	evidence, attempts, traffic, connections, reloads, held, tunnelEnds, tunnelBytes                closed
 
 	retries, shadow, violations, chatCost, chatRefused                                            *prometheus.CounterVec
 	agentRuns, agentBreaker, policyInfo, destinationPaused, destinationBreaker, operations, built *prometheus.GaugeVec
@@ -166,7 +166,7 @@ func (m *Metrics) actions() {
 		"Requests that ingress or egress answered with a problem, by its code.", among("code", schemas.IngressCodes()))
 	m.denied = m.closed("weir_policy_denials_total",
 		"Calls that policy refused, by the check that refused.", among("code", schemas.DenyCodes()))
-	m.parked = m.closed("weir_dead_letters_total",
+	m.deadLettered = m.closed("weir_dead_letters_total",
 		"Messages parked because no retry can help, by the reason.", among("code", schemas.SettleCodes(), []schemas.Code{schemas.Internal}))
 	m.redelivered = m.closed("weir_redeliveries_total", "Messages that a worker was given for a second or later time.", kinds)
 	m.overflowed = m.closed("weir_work_overflowed_total",

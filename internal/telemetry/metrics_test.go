@@ -162,7 +162,7 @@ func TestEachMethodMovesItsSeries(t *testing.T) {
 			func(m *telemetry.Metrics) { m.Retry("CANARY", "CANARY", -1, "CANARY", "CANARY") },
 			one(fmt.Sprintf(retries, "other", "other", "other", "other", "")),
 		},
-		"parked":      {func(m *telemetry.Metrics) { m.Parked(schemas.Poison) }, one(`weir_dead_letters_total{code="POISON"}`)},
+		"dead letter": {func(m *telemetry.Metrics) { m.DeadLettered(schemas.Poison) }, one(`weir_dead_letters_total{code="POISON"}`)},
 		"redelivered": {func(m *telemetry.Metrics) { m.Redelivered(schemas.KindHTTP) }, one(`weir_redeliveries_total{kind="http"}`)},
 		"overdue":     {func(m *telemetry.Metrics) { m.Overdue(schemas.KindRun) }, one(`weir_actions_overdue_total{kind="run"}`)},
 		"heartbeat":   {func(m *telemetry.Metrics) { m.HeartbeatMissed() }, one(`weir_pull_heartbeats_missed_total`)},

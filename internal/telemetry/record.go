@@ -72,8 +72,8 @@ func (m *Metrics) Retry(host, method string, attempt int, kind, status string) {
 		orOther(kind, kind == "status" || kind == "timeout" || kind == "connect"), status).Inc()
 }
 
-// Parked counts a message that was put on the dead-letter stream.
-func (m *Metrics) Parked(code schemas.Code) { m.parked.inc(string(code)) }
+// DeadLettered counts a message that was put on the dead-letter stream.
+func (m *Metrics) DeadLettered(code schemas.Code) { m.deadLettered.inc(string(code)) }
 
 // Redelivered counts a message that was handed out before.
 func (m *Metrics) Redelivered(kind schemas.Kind) { m.redelivered.inc(string(kind)) }

@@ -225,7 +225,7 @@ func (k *Keeper) Known(fields []string) bool {
 
 // charge counts a request of a token.
 func (k *Keeper) charge(h *held) (schemas.Token, error) {
-	if wait := h.use.take(time.Now()); wait > 0 {
+	if wait := h.use.reserve(time.Now()); wait > 0 {
 		return schemas.Token{}, &LimitedError{Wait: wait}
 	}
 	return h.token, nil

@@ -35,8 +35,8 @@ func (k *Keeper) rate(t schemas.Token) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(float64(count)/per.Seconds()), count)
 }
 
-// take counts one request, or says how long to wait for the next.
-func (u *use) take(now time.Time) time.Duration {
+// reserve counts one request, or says how long to wait for the next.
+func (u *use) reserve(now time.Time) time.Duration {
 	r := u.limiter.ReserveN(now, 1)
 	if !r.OK() {
 		return time.Hour

@@ -64,7 +64,7 @@ func (b *Branches) Open(ctx context.Context, st *ledger.State, order schemas.Tas
 	case errors.Is(err, hosted.ErrNoRef):
 		return "", noBase(from)
 	case errors.Is(err, hosted.ErrRefExists):
-		return "", taken(branch)
+		return "", branchTaken(branch)
 	case errors.Is(err, hosted.ErrNoRepo):
 		return "", away(st, b.cfg.Now())
 	}
@@ -92,7 +92,7 @@ func noBase(name string) error {
 	return fault.New(schemas.NotFound, "the repository has no branch "+name+"; name one that it has as base_ref")
 }
 
-func taken(name string) error {
+func branchTaken(name string) error {
 	return fault.New(schemas.Conflict, "the repository has a branch "+name+" already; file the task with another branch, or with none")
 }
 
@@ -139,7 +139,7 @@ func (o *opening) open(ctx context.Context) (string, error) {
 			case there != "" && sent:
 				return there, nil
 			case there != "":
-				return "", taken(o.branch)
+				return "", branchTaken(o.branch)
 			case base == "":
 				return "", noBase(o.base)
 			}

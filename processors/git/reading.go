@@ -91,7 +91,7 @@ func (v *reading) Open(ctx context.Context, p guard.Pass) (call.Exchange, error)
 func (e *readExchange) Do(ctx context.Context) (call.Reply, error) {
 	if e.Pass.Mocked() {
 		m := e.Mock()
-		return e.take(m.Status, e.want, bytes.NewReader(m.Body), true)
+		return e.readAnswer(m.Status, e.want, bytes.NewReader(m.Body), true)
 	}
 	q := outbound.Request{Body: e.body}
 	if e.body != nil {
@@ -102,11 +102,11 @@ func (e *readExchange) Do(ctx context.Context) (call.Reply, error) {
 		return call.Reply{}, err
 	}
 	defer s.Close()
-	return e.take(s.Status, mediaType(s.Headers), s, false)
+	return e.readAnswer(s.Status, mediaType(s.Headers), s, false)
 }
 
-// take reads an answer. One of any status is an answer.
-func (v *reading) take(status int, media string, r io.Reader, mocked bool) (call.Reply, error) {
+// readAnswer reads an answer. One of any status is an answer.
+func (v *reading) readAnswer(status int, media string, r io.Reader, mocked bool) (call.Reply, error) {
 	switch {
 	case status != statusOK:
 		v.err = unexpected(status)

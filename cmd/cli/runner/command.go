@@ -106,7 +106,7 @@ func (r *runner) prepare(t *schemas.LeasedTask, dir string) (*process, error) {
 	}
 	cmd := exec.Command("sh", "-c", r.cfg.Command) //nolint:gosec,noctx // what the operator says is what it runs, and end ends it
 	cmd.Dir, cmd.Env = dir, r.environ(t, dir, address{r.cfg.Client.BaseURL(), r.cfg.Proxy})
-	apart(cmd)
+	ownGroup(cmd)
 	return &process{cmd, func() { ask(cmd) }, func() {}}, nil
 }
 

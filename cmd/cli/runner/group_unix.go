@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// apart puts a command into a process group of its own. Where the system can, the command ends with the runner.
-func apart(cmd *exec.Cmd) {
+// ownGroup puts a command into a process group of its own. Where the system can, the command ends with the runner.
+func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	endWithParent(cmd.SysProcAttr)
 }

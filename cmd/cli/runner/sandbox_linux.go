@@ -120,7 +120,7 @@ func (s *Sandbox) prepare(r *runner, t *schemas.LeasedTask, dir string) (*proces
 	cmd := exec.Command(s.bwrap, append(s.args(dir, sockets), sandboxSelf, RelayCommand, r.cfg.Command)...) //nolint:gosec,noctx // what the operator says is what it runs, and end ends it
 	cmd.Dir = filepath.Dir(dir)
 	cmd.Env = append(r.environ(t, dir, at), "TMPDIR=/tmp")
-	apart(cmd)
+	ownGroup(cmd)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		ways.close()

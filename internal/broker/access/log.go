@@ -48,9 +48,9 @@ func write(r Role) (rules []Rule) {
 		}
 	}
 	if r.is(Ingress, Egress) {
-		rules = append(rules, Rule{"have every node report, or read its policy again", []string{schemas.PolicyLookRoot + ".*"}})
+		rules = append(rules, Rule{"have every node report, or read its policy again", []string{schemas.PolicyRequestRoot + ".*"}})
 	}
-	rules = append(rules, Rule{"report about this node", []string{schemas.PolicyToldRoot + ".*"}})
+	rules = append(rules, Rule{"report about this node", []string{schemas.PolicyReportRoot + ".*"}})
 	for _, b := range Buckets() {
 		if r.is(b.Writes...) {
 			rules = append(rules, Rule{"write " + b.Holds, b.written()})
@@ -101,8 +101,8 @@ func hear(r Role) (rules []Rule) {
 		{[]Role{Ingress, Worker, Egress}, Rule{"follow the log as it is written", []string{schemas.LiveLog + ".>"}}},
 		{[]Role{Egress}, Rule{"follow the evidence as it is left", []string{schemas.LiveRoot + ".evidence.>"}}},
 		{[]Role{Worker}, Rule{"receive the notice that an action must stop", []string{schemas.CancelRoot + ".>"}}},
-		{[]Role{Ingress, Worker, Egress}, Rule{"receive the notice to report, or to reload the policy", []string{schemas.PolicyLookRoot + ".*"}}},
-		{[]Role{Ingress, Egress}, Rule{"receive the report of each node", []string{schemas.PolicyToldRoot + ".*"}}},
+		{[]Role{Ingress, Worker, Egress}, Rule{"receive the notice to report, or to reload the policy", []string{schemas.PolicyRequestRoot + ".*"}}},
+		{[]Role{Ingress, Egress}, Rule{"receive the report of each node", []string{schemas.PolicyReportRoot + ".*"}}},
 		{[]Role{Ingress}, Rule{"answer the agent API", []string{schemas.AgentAPIRoot + ".*"}}},
 	} {
 		if r.is(h.who...) {

@@ -50,7 +50,7 @@ func openDataDir(path string, layout schemas.Layout) (*dataDir, error) {
 		return nil, err
 	}
 	d := &dataDir{path: path}
-	if err := d.take(); err != nil {
+	if err := d.acquire(); err != nil {
 		return nil, err
 	}
 	if err := d.check(layout); err != nil {
@@ -65,7 +65,7 @@ func Unused(path string) error {
 	if _, err := os.Stat(d.file(lockName)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err := d.take(); err != nil {
+	if err := d.acquire(); err != nil {
 		return err
 	}
 	return d.close()
@@ -85,7 +85,7 @@ func makeDir(path string) error {
 	return refuse("%s cannot be created, name another directory: %w", path, err)
 }
 
-func (d *dataDir) take() error {
+func (d *dataDir) acquire() error {
 	f, err := os.OpenFile(d.file(lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if errors.Is(err, fs.ErrPermission) {
 		return refuse("%s cannot be written: give it to the user that runs weir, or name another directory", d.path)

@@ -57,13 +57,13 @@ func (q *quota) acquire(ctx context.Context, c *Call, slot bool) (*Held, error) 
 	q.mu.Lock()
 	q.limit = c.Limits.Concurrency
 	q.mu.Unlock()
-	if q.take(slot, rate, time.Now()) {
+	if q.tryAcquire(slot, rate, time.Now()) {
 		return nil, nil //nolint:nilnil // it is let through
 	}
 	q.taking <- struct{}{}
 	defer func() { <-q.taking }()
 	since := q.waiters.since()
-	if q.take(slot, rate, time.Now()) { // the call before took more than it needed
+	if q.tryAcquire(slot, rate, time.Now()) { // the call before took more than it needed
 		return nil, nil //nolint:nilnil // it is let through
 	}
 	var held *Held
@@ -97,7 +97,7 @@ func (q *quota) acquire(ctx context.Context, c *Call, slot bool) (*Held, error) 
 		q.calls, q.stale = calls, time.Now().Add(fresh)
 	}
 	q.mu.Unlock()
-	if held != nil || q.take(slot, rate, time.Now()) {
+	if held != nil || q.tryAcquire(slot, rate, time.Now()) {
 		return held, nil
 	}
 	return q.full(c, since), nil // others were faster
@@ -121,12 +121,12 @@ func (q *quota) draw(u *usage, now time.Time) (n int) {
 	if free > q.limit/2 {
 		n = max(1, q.limit/8)
 	}
-	u.take(worker, q.slots+n, now.Add(leaseTime))
+	u.setSlots(worker, q.slots+n, now.Add(leaseTime))
 	return n
 }
 
-// take uses what was taken before.
-func (q *quota) take(slot, rate bool, now time.Time) bool {
+// tryAcquire uses slots and calls that this worker holds already.
+func (q *quota) tryAcquire(slot, rate bool, now time.Time) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if now.After(q.stale) {
@@ -209,7 +209,7 @@ func (q *quota) renew(ctx context.Context) {
 			return false
 		}
 		u.tidy(now)
-		u.take(worker, q.slots, now.Add(leaseTime))
+		u.setSlots(worker, q.slots, now.Add(leaseTime))
 		return true
 	})
 	if err == nil {
@@ -267,8 +267,8 @@ func (u *usage) free(limit int, now time.Time) int {
 	return max(0, limit)
 }
 
-// take has a worker hold n slots until a time.
-func (u *usage) take(worker string, n int, until time.Time) {
+// setSlots has a worker hold n slots until a time.
+func (u *usage) setSlots(worker string, n int, until time.Time) {
 	if u.Slots == nil {
 		u.Slots = map[string]lease{}
 	}

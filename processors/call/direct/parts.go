@@ -65,7 +65,7 @@ func (p *parts) read() (call.Reply, error) {
 	for err == nil {
 		var n int
 		n, err = p.stream.Read(buf)
-		if late := p.take(buf[:n]); late != nil {
+		if late := p.push(buf[:n]); late != nil {
 			err = late
 		}
 	}
@@ -93,8 +93,8 @@ func (p *parts) bufferSize() int64 {
 	return 32 << 10
 }
 
-// take takes what was read, and waits while too much of it is not given. Its error is that of Part.
-func (p *parts) take(b []byte) error {
+// push adds what was read, and waits while too much of it is not given. Its error is that of Part.
+func (p *parts) push(b []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.begun {

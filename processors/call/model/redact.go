@@ -85,7 +85,7 @@ func (r *redactor) add(c completion.Chunk) (list []completion.Chunk, ok bool) {
 	for i, t := range in.found.Texts {
 		l := r.lane(t)
 		l.waiting = append(l.waiting, slot{in, i})
-		l.take(l.pieces.Add(r.text(in.chunk.Raw, t)))
+		l.assign(l.pieces.Add(r.text(in.chunk.Raw, t)))
 		if len(l.waiting) > 0 && !l.listed {
 			l.listed = true
 			r.some = append(r.some, l)
@@ -144,14 +144,14 @@ func (r *redactor) end() ([]completion.Chunk, error) {
 func (r *redactor) decide(choice int) {
 	r.some = slices.DeleteFunc(r.some, func(l *lane) bool {
 		if choice == every || l.choice == choice {
-			l.take(l.pieces.End())
+			l.assign(l.pieces.End())
 		}
 		l.listed = len(l.waiting) > 0
 		return !l.listed
 	})
 }
 
-func (l *lane) take(list []redact.Piece) {
+func (l *lane) assign(list []redact.Piece) {
 	for i, piece := range list {
 		s := l.waiting[i]
 		s.in.pieces[s.at] = piece
