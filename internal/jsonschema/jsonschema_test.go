@@ -176,7 +176,7 @@ func FuzzCompileAndValidate(f *testing.F) {
 
 func TestCacheCompilesOnce(t *testing.T) {
 	t.Parallel()
-	c := jsonschema.NewCache(jsonschema.CacheConfig{})
+	c := new(jsonschema.Cache)
 	a, err := c.Compile(json.RawMessage(`{"type":"null"}`))
 	require.NoError(t, err)
 	again, err := c.Compile(json.RawMessage(`{"type":"null"}`))
@@ -188,27 +188,24 @@ func TestCacheCompilesOnce(t *testing.T) {
 	require.ErrorContains(t, err, "larger")
 }
 
-func TestCacheDropsWhatWasUsedLeast(t *testing.T) {
+func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	number := func(n int) json.RawMessage { return json.RawMessage(fmt.Sprintf(`{"const":%d}`, n)) }
-	get := func(c *jsonschema.Cache, n int) *jsonschema.Schema {
-		s, err := c.Compile(number(n))
+	c := new(jsonschema.Cache)
+	first, err := c.Compile(number(0))
+	require.NoError(t, err)
+	for n := range 256 {
+		_, err := c.Compile(number(n + 1))
 		require.NoError(t, err)
-		return s
 	}
-	for _, cfg := range []jsonschema.CacheConfig{{Entries: 2}, {Bytes: 2 * len(number(1))}} {
-		c := jsonschema.NewCache(cfg)
-		one, two := get(c, 1), get(c, 2)
-		require.Same(t, one, get(c, 1)) // now two is the oldest
-		get(c, 3)
-		require.Same(t, one, get(c, 1))
-		require.NotSame(t, two, get(c, 2))
-	}
+	again, err := c.Compile(number(0))
+	require.NoError(t, err)
+	require.NotSame(t, first, again)
 }
 
 func TestCacheIsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
-	c := jsonschema.NewCache(jsonschema.CacheConfig{Entries: 4})
+	c := new(jsonschema.Cache)
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
