@@ -219,7 +219,7 @@ func (a *App) stopWork(ref schemas.Ref) {
 
 // checker checks the documents that a call carries along.
 func checker() ingressexecutor.Checker {
-	schemaCache := jsonschema.NewCache(jsonschema.CacheConfig{})
+	schemaCache := new(jsonschema.Cache)
 	return ingressexecutor.Checker{
 		Schema: func(doc json.RawMessage) error {
 			_, err := schemaCache.Compile(doc)

@@ -93,9 +93,9 @@ const (
 	// maxTexts is how many texts a chunk may have.
 	maxTexts = 1 << 17
 	// maxLists is how deep elements of lists have paths of their own, and maxNested how deep
-	// members have: each level is read once more to find them.
+	// values may be nested: each level is read once more to find them.
 	maxLists  = 8
-	maxNested = 32
+	maxNested = 64
 )
 
 // location is where in an answer a value stands.
@@ -132,7 +132,7 @@ func (t *Texts) value(v gjson.Result, at location) {
 	case v.Type == gjson.String:
 		t.add(v, at.path, at.choice)
 	case v.Type == gjson.JSON && at.nested > maxNested:
-		t.flat(v, at)
+		t.over = true
 	case v.IsObject():
 		for name, m := range v.All() {
 			if at.position == inChoice && name.Str == "message" {
@@ -148,21 +148,6 @@ func (t *Texts) value(v gjson.Result, at location) {
 			if t.value(e, t.element(e, int(place.Num), at)); t.over {
 				return
 			}
-		}
-	}
-}
-
-// flat takes all strings of a value but for names for one text.
-func (t *Texts) flat(v gjson.Result, at location) {
-	raw := []byte(v.Raw)
-	for i := 0; i < len(raw); i++ {
-		if raw[i] != '"' {
-			continue
-		}
-		from := i
-		i += quoted(raw[i+1:])
-		if raw[i+1] != ':' { // brackets are around it
-			t.add(gjson.Result{Raw: v.Raw[from : i+1], Index: v.Index + from}, at.path, at.choice)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package jsonschema
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"math"
 	"math/big"
@@ -13,14 +12,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	js "github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
 )
 
 // The most that is shown. The rest is counted.
 const (
 	maxMessages = 100
 	maxNested   = 3  // messages for one alternative
-	maxListed   = 10 // names or values in one message
-	maxName     = 80 // bytes of a name or value
+	maxListed   = 10 // alternatives in one message
+	maxName     = 80 // bytes of a name, pattern or number
 	maxMessage  = 1000
 )
 
@@ -100,71 +101,43 @@ func point(tokens []string) string {
 	return cmp.Or(string(p), "(root)")
 }
 
-// say is the message without its place.
+// say is the message without its place. The library's own messages of numbers and patterns hold the
+// value of the document.
 func say(e *js.ValidationError) string {
+	number := func(keyword string, want *big.Rat) string { return keyword + ": want " + decimal(want) }
 	switch k := e.ErrorKind.(type) {
 	case *kind.FalseSchema:
 		return "is not allowed"
-	case *kind.Type:
-		return "must be " + strings.Join(k.Want, " or ") + ", is " + k.Got
-	case *kind.Enum:
-		return "must be one of " + listed(k.Want, shown)
-	case *kind.Const:
-		return "must be " + shown(k.Want)
-	case *kind.Format:
-		return "must be a valid " + k.Want
-	case *kind.Not:
-		return "must not fit the schema under not"
 	case *kind.AnyOf:
 		return "fits none of the alternatives: " + alternatives(e)
 	case *kind.OneOf:
-		if len(k.Subschemas) == 2 {
-			return fmt.Sprintf("must fit one alternative only, fits those at %d and %d", k.Subschemas[0], k.Subschemas[1])
+		if len(k.Subschemas) < 2 {
+			return "fits none of the alternatives: " + alternatives(e)
 		}
-		return "fits none of the alternatives: " + alternatives(e)
 	case *kind.PropertyNames:
 		return "the property name " + strconv.Quote(plain(k.Property)) + " " + reasons(math.MaxInt, e.Causes...)
-	case *kind.Required:
-		return "must have " + names(k.Missing)
-	case *kind.DependentRequired:
-		return "must have " + names(k.Missing) + " where it has " + names([]string{k.Prop})
 	case *kind.AdditionalProperties:
-		return "must not have " + names(k.Properties)
-	case *kind.MinProperties:
-		return fmt.Sprintf("must have at least %d members, has %d", k.Want, k.Got)
-	case *kind.MaxProperties:
-		return fmt.Sprintf("must have at most %d members, has %d", k.Want, k.Got)
-	case *kind.MinItems:
-		return fmt.Sprintf("must have at least %d items, has %d", k.Want, k.Got)
-	case *kind.MaxItems:
-		return fmt.Sprintf("must have at most %d items, has %d", k.Want, k.Got)
-	case *kind.UniqueItems:
-		return "must not hold an item twice"
-	case *kind.Contains:
-		return "must hold an item that fits the schema under contains"
-	case *kind.MinContains:
-		return fmt.Sprintf("must hold at least %d items that fit the schema under contains, holds %d", k.Want, len(k.Got))
-	case *kind.MaxContains:
-		return fmt.Sprintf("must hold at most %d items that fit the schema under contains, holds %d", k.Want, len(k.Got))
-	case *kind.MinLength:
-		return fmt.Sprintf("must have at least %d characters, has %d", k.Want, k.Got)
-	case *kind.MaxLength:
-		return fmt.Sprintf("must have at most %d characters, has %d", k.Want, k.Got)
+		slices.Sort(k.Properties)
+	case *kind.Format:
+		return "is not a valid " + k.Want
 	case *kind.Pattern:
-		return "must match the pattern " + plain(k.Want)
+		return "does not match pattern " + plain(k.Want)
 	case *kind.Minimum:
-		return "must be at least " + decimal(k.Want)
+		return number("minimum", k.Want)
 	case *kind.Maximum:
-		return "must be at most " + decimal(k.Want)
+		return number("maximum", k.Want)
 	case *kind.ExclusiveMinimum:
-		return "must be greater than " + decimal(k.Want)
+		return number("exclusiveMinimum", k.Want)
 	case *kind.ExclusiveMaximum:
-		return "must be less than " + decimal(k.Want)
+		return number("exclusiveMaximum", k.Want)
 	case *kind.MultipleOf:
-		return "must be a multiple of " + decimal(k.Want)
+		return number("multipleOf", k.Want)
+	case *kind.Type, *kind.Enum, *kind.Const, *kind.Not, *kind.Required, *kind.DependentRequired, *kind.MinProperties, *kind.MaxProperties,
+		*kind.MinItems, *kind.MaxItems, *kind.UniqueItems, *kind.Contains, *kind.MinContains, *kind.MaxContains, *kind.MinLength, *kind.MaxLength:
 	default:
 		return "does not fit"
 	}
+	return cut(strings.ReplaceAll(e.ErrorKind.LocalizedString(message.NewPrinter(language.English)), "<nil>", "null"), maxMessage)
 }
 
 // alternatives gives the reasons why each alternative does not fit.
@@ -191,37 +164,6 @@ func reasons(depth int, list ...*js.ValidationError) string {
 		said = append(said, m)
 	}
 	return strings.Join(said, ", ")
-}
-
-func names(list []string) string {
-	return listed(slices.Sorted(slices.Values(list)), func(name string) string { return strconv.Quote(plain(name)) })
-}
-
-func listed[T any](values []T, show func(T) string) string {
-	var out []string
-	for _, v := range values[:min(len(values), maxListed)] {
-		out = append(out, show(v))
-	}
-	if more := len(values) - len(out); more > 0 {
-		out = append(out, fmt.Sprintf("%d more", more))
-	}
-	return strings.Join(out, ", ")
-}
-
-// shown is a value of the schema.
-func shown(v any) string {
-	switch v := v.(type) {
-	case map[string]any:
-		return "a given object"
-	case []any:
-		return "a given array"
-	case string:
-		return strconv.Quote(plain(v))
-	case json.Number:
-		return plain(v.String())
-	default:
-		return fmt.Sprint(cmp.Or(v, any("null")))
-	}
 }
 
 func decimal(r *big.Rat) string {

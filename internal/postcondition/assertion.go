@@ -97,7 +97,7 @@ func parseStatus(m members) (assertion, *Error) {
 	if !ok {
 		return assertion{}, invalid("http_status must have a number in equals")
 	}
-	if n.exponent < 0 {
+	if !n.IsInt() {
 		return assertion{}, invalid("equals of http_status must be an integer")
 	}
 	text := strings.TrimSpace(string(m.Equals))

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"math/big"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -43,43 +43,22 @@ func equal(a, b any) bool {
 	}
 }
 
-// decimal is a number in normal form: digits without zeros at either end, times
-// a power of ten. It compares exactly, at no cost for 1e999999.
-type decimal struct {
-	negative bool
-	digits   string // "" is zero
-	exponent int
-}
+// mostDigits bounds a number that is compared by its value, and its exponent has four characters at most:
+// 1e999999999 would have a million digits. Other numbers are compared as they are written.
+const mostDigits = 4096
 
-// parseNumber reads a JSON number; ok is false for anything else, and for an
-// exponent of more than 48 bits.
-func parseNumber(s string) (d decimal, ok bool) {
+// parseNumber reads a JSON number; ok is false for anything else, and for a number beyond these bounds.
+func parseNumber(s string) (r *big.Rat, ok bool) {
 	s = strings.TrimSpace(s)
-	if s == "" || s[0] != '-' && (s[0] < '0' || s[0] > '9') || !json.Valid([]byte(s)) {
-		return d, false
+	_, exponent, _ := strings.Cut(strings.ToLower(s), "e")
+	if s == "" || s[0] != '-' && (s[0] < '0' || s[0] > '9') || len(s) > mostDigits || len(exponent) > 4 || !json.Valid([]byte(s)) {
+		return nil, false
 	}
-	s, d.negative = strings.CutPrefix(s, "-")
-	mantissa := s
-	if at := strings.IndexAny(s, "eE"); at >= 0 {
-		e, err := strconv.ParseInt(s[at+1:], 10, 48)
-		if err != nil {
-			return d, false
-		}
-		mantissa, d.exponent = s[:at], int(e)
-	}
-	whole, fraction, _ := strings.Cut(mantissa, ".")
-	digits := strings.TrimLeft(whole+fraction, "0")
-	d.exponent -= len(fraction)
-	d.digits = strings.TrimRight(digits, "0")
-	d.exponent += len(digits) - len(d.digits)
-	if d.digits == "" {
-		return decimal{}, true
-	}
-	return d, true
+	return new(big.Rat).SetString(s)
 }
 
 func sameNumber(a, b json.Number) bool {
 	x, okX := parseNumber(a.String())
 	y, okY := parseNumber(b.String())
-	return a == b || okX && okY && x == y
+	return a == b || okX && okY && x.Cmp(y) == 0
 }

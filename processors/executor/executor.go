@@ -28,7 +28,7 @@ type Executor struct {
 
 // New returns an Executor with a cache of compiled response schemas of its own.
 func New(c *call.Caller, r settle.Storer, a call.Answers) *Executor {
-	return &Executor{caller: c, recorder: r, answers: a, schemas: jsonschema.NewCache(jsonschema.CacheConfig{})}
+	return &Executor{caller: c, recorder: r, answers: a, schemas: new(jsonschema.Cache)}
 }
 
 // Execute makes the action's call and evaluates its result.

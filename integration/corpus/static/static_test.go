@@ -36,7 +36,7 @@ func check(t *testing.T, line []byte, checker executor.Checker) {
 // sends some of each category over the wire.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
-	schemas := jsonschema.NewCache(jsonschema.CacheConfig{})
+	schemas := new(jsonschema.Cache)
 	options := executor.Checker{Schema: func(doc json.RawMessage) error {
 		_, err := schemas.Compile(doc)
 		return err
