@@ -136,11 +136,11 @@ func (a *App) openEgress(context.Context) error {
 func (a *App) openSurfaces(context.Context) error {
 	if !a.role.answers() {
 		a.surfaces = a.descriptions() //nolint:contextcheck // requests bring their own
-		return a.surfaces.whole()
+		return nil
 	}
 	a.surfaces = a.allSurfaces(a.ingress, a.egress) //nolint:contextcheck // requests bring their own
 	a.egress.Follow(a.feed, a.surfaces.out)
-	return a.surfaces.whole()
+	return nil
 }
 
 // openIndex begins to follow the log for lists and figures. The file is opened when it

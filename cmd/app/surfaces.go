@@ -2,9 +2,7 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"maps"
-	"slices"
 
 	pages "weir/docs"
 	"weir/egress"
@@ -62,37 +60,6 @@ func (s *surfaces) add(in []ingress.Surface, out []egress.Surface, works executo
 }
 
 func one[T any](v T) []T { return []T{v} }
-
-// whole reports a kind that a room has been forgotten for. What lacks would show at the first request
-// for it only.
-func (s *surfaces) whole() error {
-	entered, answered := map[schemas.Kind]bool{}, map[schemas.Kind]bool{}
-	for _, in := range s.in {
-		entered[in.Kind] = true
-	}
-	for _, out := range s.out {
-		for _, v := range out.Views {
-			answered[v.Kind] = v.Answer != nil
-		}
-	}
-	kinds := slices.Collect(maps.Keys(s.works))
-	delete(entered, "") // of surfaces that store no action
-	for _, k := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(
-		schemas.Kinds(), kinds, slices.Collect(maps.Keys(entered)), slices.Collect(maps.Keys(answered)),
-	)))) {
-		switch {
-		case !slices.Contains(schemas.Kinds(), k):
-			return fmt.Errorf("kind %s is not in schemas.Kinds", k)
-		case !entered[k]:
-			return fmt.Errorf("kind %s has no surface in ingress", k)
-		case !answered[k]:
-			return fmt.Errorf("kind %s has no view with an answer in egress", k)
-		case s.works[k] == nil:
-			return fmt.Errorf("kind %s has no executor in processors", k)
-		}
-	}
-	return nil
-}
 
 // reads are the surfaces of egress by their names, routes and scopes.
 func (s *surfaces) reads() (all []ingress.Surface) {

@@ -75,7 +75,7 @@ func filters(flags *pflag.FlagSet) (names []string, query url.Values) {
 }
 
 func newActionList(env *Env) *cobra.Command {
-	limit, count, follow := 50, false, false
+	limit, count := 50, false
 	cmd := &cobra.Command{
 		Use: "ls", Short: "List actions, newest first", Args: Exactly(0, "no arguments"),
 		Example: `  weir actions ls --status open                # open actions
@@ -87,16 +87,11 @@ func newActionList(env *Env) *cobra.Command {
 	registerFilters(cmd.Flags(), "")
 	cmd.Flags().IntVar(&limit, "limit", limit, "the most actions to list")
 	cmd.Flags().BoolVar(&count, "count", false, "print only the number of actions for each outcome")
-	cmd.Flags().BoolVar(&follow, "follow", false, "go on with each action as it is accepted and as it ends")
 	return remote(env, cmd, func(ctx context.Context, c *api, _ []string) error {
 		_, query := filters(cmd.Flags())
 		switch {
 		case limit < 1:
 			return usageError{fmt.Errorf("--limit %d: it takes a number of at least 1", limit)}
-		case follow && (count || len(query) > 0):
-			return usageError{errors.New("--follow goes with no filter and no --count: it shows every action as it comes")}
-		case follow:
-			return c.watchActions(ctx)
 		case count:
 			return c.countActions(ctx, query)
 		default:

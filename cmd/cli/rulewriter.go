@@ -9,19 +9,14 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"time"
+	"net/url"
 
 	"weir/client"
 	"weir/schemas"
 )
 
-// A request that is cut off on its way is sent again under its own id, so that the
-// server carries it out once.
-const (
-	agentTries  = 3
-	agentPause  = 200 * time.Millisecond
-	maxAgentDoc = 16 << 20 // bytes of an answer
-)
+// maxAgentDoc is the most that is read of an answer, in bytes.
+const maxAgentDoc = 16 << 20
 
 // operate asks the agent API for one operation and returns its data. A refusal is
 // an *agentError.
@@ -39,64 +34,37 @@ func (c *api) operate(ctx context.Context, operation string, args map[string]any
 
 func newAgentID() string { return "weir-" + rand.Text() }
 
-// agent sends a request that is answered in the words of the agent API, again
-// where it is cut off, and returns the data of the answer.
+// agent sends a request that is answered in the words of the agent API, and returns the data of the answer.
 func (c *api) agent(ctx context.Context, path string, header http.Header, body any) (done written, err error) {
-	for try := 1; ; try++ {
-		done.data, err = c.agentOnce(ctx, path, header, body)
-		switch {
-		case err == nil:
-			if err := json.Unmarshal(done.data, &done); err != nil && !c.asJSON {
-				return done, fmt.Errorf("the server's answer cannot be read: %w", err)
-			}
-			return done, nil
-		case !cutOff(err, try):
-			return done, err
-		case try == agentTries:
-			return done, fmt.Errorf("%w; whether it was done is not known: `weir rules ls` shows what is there", err)
-		}
-		select {
-		case <-ctx.Done():
-			return done, err
-		case <-time.After(agentPause << (try - 1)):
-		}
-	}
-}
-
-// cutOff reports whether a request may have been lost on its way, so that it is
-// sent again. If no server listens, the first try reports it at once.
-func cutOff(err error, try int) bool {
-	_, refused := errors.AsType[*agentError](err)
-	_, problem := errors.AsType[*client.Error](err)
-	_, malformed := errors.AsType[*client.RequestError](err)
-	_, nobody := errors.AsType[*client.UnreachableError](err)
-	return !refused && !problem && !malformed && (!nobody || try > 1) &&
-		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
-}
-
-func (c *api) agentOnce(ctx context.Context, path string, header http.Header, body any) (json.RawMessage, error) {
 	header.Set("Accept", "application/json")
 	resp, err := c.Do(ctx, http.MethodPost, path, header, body)
+	if cause, sent := errors.AsType[*url.Error](err); sent && ctx.Err() == nil {
+		return done, fmt.Errorf("%w; whether it was done is not known: `weir rules ls` shows what is there", cause)
+	}
 	if err != nil {
-		return nil, err
+		return done, err
 	}
 	defer resp.Body.Close()
 	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != "application/json" {
-		return nil, client.ErrorOf(resp) // not the agent API: another server, or something between
+		return done, client.ErrorOf(resp) // not the agent API: another server, or something between
 	}
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAgentDoc+1))
 	if err != nil {
-		return nil, fmt.Errorf("the answer was cut off: %w", err)
+		return done, fmt.Errorf("the answer was cut off: %w; `weir rules ls` shows whether it was done", err)
 	}
 	var answer schemas.AgentResponse
 	if len(raw) > maxAgentDoc || json.Unmarshal(raw, &answer) != nil || answer.OK == (answer.Error != nil) {
 		text := fmt.Sprintf("the server answered %s with something that is no agent response", resp.Status)
-		return nil, client.NewError(resp.StatusCode, text, nil)
+		return done, client.NewError(resp.StatusCode, text, nil)
 	}
 	if !answer.OK {
-		return nil, &agentError{answer: answer, raw: raw, token: client.TokenHint(resp, answer.Error.Code)}
+		return done, &agentError{answer: answer, raw: raw, token: client.TokenHint(resp, answer.Error.Code)}
 	}
-	return answer.Data, nil
+	done.data = answer.Data
+	if err := json.Unmarshal(done.data, &done); err != nil && !c.asJSON {
+		return done, fmt.Errorf("the server's answer cannot be read: %w", err)
+	}
+	return done, nil
 }
 
 // agentError is an answer of the agent API that is an error.

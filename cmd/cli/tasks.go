@@ -130,43 +130,48 @@ func (f *budgetFlags) given() *schemas.TaskBudget {
 	return &f.TaskBudget
 }
 
-// secretFile writes a secret to a file that only its owner may read. how is os.O_TRUNC or os.O_EXCL for a file that
-// exists.
-func secretFile(name, text string, how int) error {
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|how, 0o600)
-	if err != nil {
-		return err
-	}
-	if err = f.Chmod(0o600); err == nil {
-		_, err = f.WriteString(text + "\n")
-	}
-	return errors.Join(err, f.Close())
-}
-
-// printNewTask prints a new task, and its token to the file, if one is named. The token of a task that is followed is not
-// printed: it would appear in the middle of the updates.
-func (c *api) printNewTask(made schemas.NewTask, file string, followed bool) error {
-	token, kept := made.Token, false
-	if file != "" && token != "" {
-		if err := secretFile(file, token, os.O_TRUNC); err != nil {
-			return fmt.Errorf("task %s is made, and its token could not be kept: %w; `weir tasks token %s` makes another", made.ID, err, made.ID)
+// printMade prints a document with a secret, or a line about it on Err and the secret on Out. With a file the secret
+// goes there, and only the file's owner may read it; exists is what happens to a file that is there: os.O_TRUNC or
+// os.O_EXCL. lost is the error for a secret that cannot be written.
+func (c *api) printMade(doc any, secret *string, file string, exists int, lost, about string) error {
+	if file != "" && *secret != "" {
+		f, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|exists, 0o600)
+		if err == nil {
+			err = f.Chmod(0o600)
+			if err == nil {
+				_, err = f.WriteString(*secret + "\n")
+			}
+			err = errors.Join(err, f.Close())
 		}
-		token, made.Token, kept = "", "", true
+		if err != nil {
+			return fmt.Errorf(lost, err)
+		}
+		*secret = ""
 	}
 	if c.asJSON {
-		return PrintDocument(c.Out, made)
+		return PrintDocument(c.Out, doc)
 	}
-	fmt.Fprintf(c.Err, "task %s, %s, branch %s of %s\n", made.ID, made.Status, made.Branch, made.RepoURL)
+	fmt.Fprintln(c.Err, about)
+	if *secret == "" {
+		return nil
+	}
+	_, err := fmt.Fprintln(c.Out, *secret)
+	return err
+}
+
+// printNewTask prints a new task, and its token to the file, if one is named. The token of a task that is followed is
+// not printed: it would appear in the middle of the updates.
+func (c *api) printNewTask(made schemas.NewTask, file string, followed bool) error {
+	another := "; `weir tasks token " + made.ID + "` makes another"
+	about := fmt.Sprintf("task %s, %s, branch %s of %s", made.ID, made.Status, made.Branch, made.RepoURL)
 	switch {
-	case token != "" && followed:
-		fmt.Fprintf(c.Err, "its token is not shown where the task is followed; `weir tasks token %s` makes another\n", made.ID)
-	case token != "":
-		_, err := fmt.Fprintln(c.Out, token)
-		return err
-	case !kept:
-		fmt.Fprintf(c.Err, "the task was there already, and its token is not shown again; `weir tasks token %s` makes another\n", made.ID)
+	case made.Token == "":
+		about += "\nthe task was there already, and its token is not shown again" + another
+	case followed && file == "" && !c.asJSON:
+		made.Token = ""
+		about += "\nits token is not shown where the task is followed" + another
 	}
-	return nil
+	return c.printMade(&made, &made.Token, file, os.O_TRUNC, "task "+made.ID+" is made, and its token could not be kept: %w"+another, about)
 }
 
 func newTaskAnswer(env *Env) *cobra.Command {
@@ -236,20 +241,7 @@ and ends with the token of the task's holder. It goes to standard output or to -
 		if err != nil {
 			return err
 		}
-		token := made.Token
-		if file != "" {
-			if err := secretFile(file, token, os.O_TRUNC); err != nil {
-				return fmt.Errorf("the subtoken is made, and could not be kept: %w; make another", err)
-			}
-			token, made.Token = "", ""
-		}
-		if c.asJSON {
-			return PrintDocument(c.Out, made)
-		}
-		fmt.Fprintf(c.Err, "subtoken %d, until %s\n", made.N, made.ExpiresAt.Local().Format("2006-01-02 15:04:05"))
-		if token != "" {
-			_, err = fmt.Fprintln(c.Out, token)
-		}
-		return err
+		about := fmt.Sprintf("subtoken %d, until %s", made.N, when(made.ExpiresAt))
+		return c.printMade(&made, &made.Token, file, os.O_TRUNC, "the subtoken is made, and could not be kept: %w; make another", about)
 	})
 }

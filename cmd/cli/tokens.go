@@ -79,21 +79,9 @@ names, or patterns such as openai/*.`,
 		if err != nil {
 			return err
 		}
-		if out != "" {
-			if err := secretFile(out, made.Secret, os.O_EXCL); err != nil {
-				return fmt.Errorf("token %s was created and cannot be stored: %w; revoke it with `weir tokens revoke %s`", made.ID, err, made.ID)
-			}
-			made.Secret = ""
-		}
-		if c.asJSON {
-			return PrintDocument(c.Out, made)
-		}
-		scopes := strings.Join(made.Scopes, " ")
-		fmt.Fprintf(c.Err, "token %s of %s, tenant %s, %s: %s\n", made.ID, made.Name, made.Tenant, ends(made.Token), scopes)
-		if made.Secret != "" {
-			_, err = fmt.Fprintln(c.Out, made.Secret)
-		}
-		return err
+		lost := "token " + made.ID + " was created and cannot be stored: %w; revoke it with `weir tokens revoke " + made.ID + "`"
+		about := fmt.Sprintf("token %s of %s, tenant %s, %s: %s", made.ID, made.Name, made.Tenant, ends(made.Token), strings.Join(made.Scopes, " "))
+		return c.printMade(&made, &made.Secret, out, os.O_EXCL, lost, about)
 	})
 }
 

@@ -34,9 +34,9 @@ func helpGroups() []group {
 	}
 }
 
-// renamed maps a flag that has a new name to that name, by the path of its command.
+// renamed maps a flag that is gone to what replaces it, by the path of its command.
 func renamed() map[string]string {
-	return map[string]string{"weir chat --key": "idempotency-key", "weir actions ls --q": "search"}
+	return map[string]string{"weir chat --key": "--idempotency-key", "weir actions ls --q": "--search", "weir actions ls --follow": "`weir tail actions`"}
 }
 
 // arrange completes the whole tree: groups, aliases, and errors that name what was probably meant.
@@ -136,7 +136,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		if now, old := renamed()[cmd.CommandPath()+" --"+name]; old {
-			hint = "; it is now --" + now
+			hint = "; it is now " + now
 		} else if best := nearest.Name(name, names); best != "" && len(name) > 1 {
 			hint = "; did you mean --" + best + "?"
 		}

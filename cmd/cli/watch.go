@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"time"
 
@@ -142,12 +141,26 @@ const quietRun = 20
 func (c *api) watchActions(ctx context.Context) error {
 	shown := map[string]schemas.Status{}
 	var since time.Time // when the oldest action that is watched was accepted
+	limit := 10
 	return watch(ctx, func(ctx context.Context) error {
-		changed, oldest, err := c.changedActions(ctx, shown, since)
-		if err != nil {
-			return err
+		var changed []schemas.ActionEntry
+		quiet := 0
+		for e, err := range list[schemas.ActionEntry](ctx, c, routeActions, nil, limit) {
+			if err != nil {
+				return err
+			}
+			if e.Created.Before(since) || quiet == quietRun {
+				break
+			}
+			if quiet++; shown[e.ID] != e.Status {
+				quiet = 0
+				changed = append(changed, e)
+			}
 		}
-		since = oldest
+		if n := len(changed); n > 0 && limit < everything {
+			since = changed[n-1].Created
+		}
+		limit = everything
 		for _, e := range slices.Backward(changed) { // the list is newest first
 			shown[e.ID] = e.Status
 			if err := c.printLine(e, "  ", tailCells(e)); err != nil {
@@ -156,35 +169,6 @@ func (c *api) watchActions(ctx context.Context) error {
 		}
 		return nil
 	})
-}
-
-// changedActions lists the actions since an instant whose status is not the one that was shown. Without an
-// instant it lists the newest and begins at the oldest of them.
-func (c *api) changedActions(
-	ctx context.Context, shown map[string]schemas.Status, since time.Time,
-) (changed []schemas.ActionEntry, oldest time.Time, err error) {
-	if since.IsZero() {
-		newest, err := page[schemas.ActionEntry](ctx, c, routeActions, url.Values{"limit": {"10"}})
-		oldest = time.Unix(1, 0)
-		if n := len(newest); n > 0 {
-			oldest = newest[n-1].Created
-		}
-		return newest, oldest, err
-	}
-	quiet := 0
-	for e, err := range list[schemas.ActionEntry](ctx, c, routeActions, url.Values{"limit": {"50"}}, everything) {
-		if err != nil {
-			return nil, since, err
-		}
-		if e.Created.Before(since) || quiet == quietRun {
-			break
-		}
-		if quiet++; shown[e.ID] != e.Status {
-			quiet = 0
-			changed = append(changed, e)
-		}
-	}
-	return changed, since, nil
 }
 
 // watchDead prints each dead letter as it is parked, from the first one on.
