@@ -161,7 +161,7 @@ func TestAPushIsStoredAndExecuted(t *testing.T) {
 	require.NoError(t, json.Unmarshal(a.Payload, &order))
 	require.Equal(t, schemas.PushOrder{
 		Repo: "own", Ref: "refs/heads/work", Old: oidA, New: oidB, TaskID: "t-1", Lease: 2, Branch: "work", Force: true, Holder: "tok-2",
-		Report: true, SideBand: true, Capabilities: []string{"quiet", "report-status", "side-band-64k"},
+		Capabilities: []string{"quiet", "report-status", "side-band-64k"},
 	}, order)
 
 	w.push(receive, "task", body, "Idempotency-Key", `"k"`)

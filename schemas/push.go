@@ -10,8 +10,8 @@ const (
 // without ".git".
 const RouteGit = "/git"
 
-// PushOrder is the payload of an action of kind push: the requested updates, and the form of the
-// report. The objects themselves are not on the log.
+// PushOrder is the payload of an action of kind push: the requested update. The objects
+// themselves are not on the log.
 type PushOrder struct {
 	Repo string `json:"repo"`
 	Ref  string `json:"ref"`
@@ -30,9 +30,6 @@ type PushOrder struct {
 	// Denied is why the push is refused before git sees a byte of it, as a sentence for a
 	// person; empty: it is not.
 	Denied string `json:"denied,omitempty"`
-	// Report, Atomic and SideBand are what the client can read.
-	Report   bool `json:"report,omitempty"`
-	SideBand bool `json:"side_band,omitempty"`
 	// Capabilities are those that the client asked for, as they go on to git.
 	Capabilities []string `json:"capabilities,omitempty"`
 }
@@ -51,9 +48,6 @@ type PushResult struct {
 	Reason string `json:"reason,omitempty"`
 	// Bytes of the pack that were read; absent: none, or unknown.
 	Bytes int64 `json:"bytes,omitempty"`
-	// Report and SideBand are the order's: the form of the report to the client.
-	Report   bool `json:"report,omitempty"`
-	SideBand bool `json:"side_band,omitempty"`
 }
 
 // PushAudit is the payload of the evidence of kind git.push.

@@ -73,8 +73,7 @@ func Surface(cfg *Config) egress.Surface {
 				Push(w, r, s, doc)
 				return nil
 			},
-			Result: func(_ schemas.Ref, _ *schemas.Settled, doc json.RawMessage) json.RawMessage { return Result(doc) },
-			Fail:   func(w http.ResponseWriter, r *http.Request, _ schemas.Ref, err error) { Refuse(w, r, err) },
+			Fail: func(w http.ResponseWriter, r *http.Request, _ schemas.Ref, err error) { Refuse(w, r, err) },
 		}},
 	}
 }

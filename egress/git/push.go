@@ -9,16 +9,17 @@ import (
 	"weir/internal/fault"
 	"weir/internal/githttp"
 	"weir/internal/gitwire"
-	"weir/internal/ledger"
 	"weir/internal/problem"
 	"weir/schemas"
 )
+
+var errNotAnswer = errors.New("the answer to a push is a githttp.Answer")
 
 // Push answers for a push that has ended. What git said, and a refusal of the update,
 // is a 200 that git shows to the person; the rest has a status of its own, unless the
 // answer has begun already.
 func Push(w http.ResponseWriter, r *http.Request, s *schemas.Settled, doc json.RawMessage) {
-	var res schemas.PushResult
+	var res schemas.PushResult // an end that is not git's has no document
 	if len(doc) > 0 {
 		if err := json.Unmarshal(doc, &res); err != nil {
 			Refuse(w, r, err)
@@ -30,22 +31,16 @@ func Push(w http.ResponseWriter, r *http.Request, s *schemas.Settled, doc json.R
 		Refuse(w, r, errNotAnswer)
 		return
 	}
-	res.Ref, res.Report, res.SideBand = a.Ref, a.Asked.Report, a.SideBand // an end that is not git's has no document
-	if body, ok := said(s, res); ok {
-		a.Report(body)
+	body, shown := said(a.Asked, s, res)
+	if !shown && problem.FromGit(r) { // of any other status git shows its number alone
+		body, shown = rejected(a.Asked, res, coded(s, res), false)
+	}
+	if !shown {
+		Refuse(w, r, refusal(s, res))
 		return
 	}
-	err := refusal(s, res)
-	if e := problem.Of(err); problem.FromGit(r) { // of any other status git shows its number alone
-		if body, ok := rejected(res, e.Detail+" ("+string(e.Code)+")", false); ok {
-			a.Report(body)
-			return
-		}
-	}
-	Refuse(w, r, err)
+	a.Report(body)
 }
-
-var errNotAnswer = errors.New("the answer to a push is a githttp.Answer")
 
 // Refuse answers a push that ended without a report of git: with a status or, if it is too late for
 // that, on the error band. An answer begins early only for a client with that band.
@@ -59,45 +54,41 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // said is what git's client reads of an end, if it can read it at all.
-func said(s *schemas.Settled, res schemas.PushResult) (body []byte, ok bool) {
+func said(asked githttp.Asked, s *schemas.Settled, res schemas.PushResult) (body []byte, ok bool) {
 	switch {
+	case s.Outcome == schemas.OutcomeSucceeded && asked.Report:
+		res.Unpack = gitwire.UnpackOK
+		return report(asked, res, ""), true
+	case s.Outcome == schemas.OutcomeSucceeded && asked.SideBand:
+		return []byte(gitwire.Flush), true
 	case s.Outcome == schemas.OutcomeSucceeded:
-		return accepted(res), true
+		return nil, true
 	case s.Outcome == schemas.OutcomeFailed && s.Code == schemas.GitRejected:
-		return rejected(res, message(s, res), res.Report)
+		return rejected(asked, res, message(s, res), true)
 	case s.Outcome == schemas.OutcomeDenied:
-		return rejected(res, message(s, res)+" ("+string(code(s))+")", false)
+		return rejected(asked, res, coded(s, res), false)
 	case s.Outcome == schemas.OutcomeUnknown:
-		return rejected(res, message(s, res), false)
-	default:
-		return nil, false
+		return rejected(asked, res, message(s, res), false)
 	}
+	return nil, false
 }
 
-func accepted(res schemas.PushResult) []byte {
-	switch {
-	case res.Report:
-		return gitwire.AppendReport(nil, gitwire.Report{Unpack: gitwire.UnpackOK, Refs: []gitwire.RefReport{{Ref: res.Ref}}}, res.SideBand)
-	case res.SideBand:
-		return []byte(gitwire.Flush)
-	default:
-		return nil
-	}
+func report(asked githttp.Asked, res schemas.PushResult, reason string) []byte {
+	return gitwire.AppendReport(nil, gitwire.Report{
+		Unpack: cmp.Or(res.Unpack, gitwire.UnpackOK), Refs: []gitwire.RefReport{{Ref: asked.Ref, Reason: reason}},
+	}, asked.SideBand)
 }
 
-// rejected is why the ref was not updated: as git's report, or else on the band for
+// rejected is why the ref was not updated: as git's own report, or else on the band for
 // what ends a push. A client with neither takes any 200 for a success.
-func rejected(res schemas.PushResult, reason string, own bool) ([]byte, bool) {
+func rejected(asked githttp.Asked, res schemas.PushResult, reason string, own bool) ([]byte, bool) {
 	switch {
-	case res.SideBand && (!own || !res.Report):
+	case asked.SideBand && (!own || !asked.Report):
 		return gitwire.AppendFatal(nil, reason), true
-	case res.Report:
-		return gitwire.AppendReport(nil, gitwire.Report{
-			Unpack: cmp.Or(res.Unpack, gitwire.UnpackOK), Refs: []gitwire.RefReport{{Ref: res.Ref, Reason: reason}},
-		}, res.SideBand), true
-	default:
-		return nil, false
+	case asked.Report:
+		return report(asked, res, reason), true
 	}
+	return nil, false
 }
 
 // refusal is the public error of an end.
@@ -115,44 +106,11 @@ func code(s *schemas.Settled) schemas.Code {
 	return cmp.Or(s.Code, s.Outcome.Code())
 }
 
-// message is the sentence of an end; one that brings none gets the advice for its code.
+// message is the sentence of an end. One whose worker is gone may bring none.
 func message(s *schemas.Settled, res schemas.PushResult) string {
-	return cmp.Or(res.Reason, s.Message, advice(s))
+	return cmp.Or(res.Reason, s.Message, "the push did not succeed; look at the branch with git ls-remote before you push again")
 }
 
-func advice(s *schemas.Settled) string {
-	if s.Outcome == schemas.OutcomeDenied {
-		return "this push is not allowed"
-	}
-	switch code(s) {
-	case schemas.Canceled:
-		return "the task ended, or its token is no more, before the push was whole; the branch is as it was"
-	case schemas.DeadlineExceeded:
-		return "the time for the push is over; look at the branch with git ls-remote, and push again"
-	case schemas.OutcomeUnknownCode:
-		return "it is unknown whether the branch was updated: look at it with git ls-remote, and push again if it was not"
-	case schemas.GitPackTooLarge:
-		return "the push is larger than this node takes, or unpacks to more; push fewer commits at a time, or smaller files"
-	case schemas.GitIncomplete:
-		return "the push broke off, or its pack is damaged; push again"
-	case schemas.GitRejected:
-		return "git refused the update; fetch the branch, and push what is built on it"
-	default:
-		return "the push could not be made; the branch is as it was"
-	}
-}
-
-// Result is the document of an end as the status and the events of the action show it:
-// without what only the client of git had to know.
-func Result(doc json.RawMessage) json.RawMessage {
-	var res schemas.PushResult
-	if len(doc) == 0 || json.Unmarshal(doc, &res) != nil {
-		return nil
-	}
-	res.Report, res.SideBand = false, false
-	out, err := ledger.Encode(res)
-	if err != nil {
-		return nil
-	}
-	return out
+func coded(s *schemas.Settled, res schemas.PushResult) string {
+	return message(s, res) + " (" + string(code(s)) + ")"
 }

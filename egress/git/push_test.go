@@ -184,14 +184,6 @@ func TestRefuse(t *testing.T) {
 	require.Equal(t, http.StatusInternalServerError, w.Code, "an answer that is none")
 }
 
-func TestResult(t *testing.T) {
-	t.Parallel()
-	require.Nil(t, git.Result(nil))
-	require.Nil(t, git.Result(json.RawMessage(`{`)))
-	require.JSONEq(t, `{"repo":"r","ref":"x","old":"","new":"","task_id":"","bytes":3}`,
-		string(git.Result(json.RawMessage(`{"repo":"r","ref":"x","bytes":3,"report":true,"side_band":true}`))))
-}
-
 type program struct {
 	id, service, in string
 	protocol        int

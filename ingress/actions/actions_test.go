@@ -113,7 +113,7 @@ func (w *world) put(t *testing.T, id string, kind schemas.Kind, events ...schema
 	t.Helper()
 	payload := json.RawMessage(`{"method":"POST","url":"http://h/"}`)
 	if kind == schemas.KindPush {
-		payload = json.RawMessage(`{"repo":"r","ref":"refs/heads/b","old":"0","new":"1","task_id":"t","lease":1,"branch":"b","report":true,"side_band":true}`)
+		payload = json.RawMessage(`{"repo":"r","ref":"refs/heads/b","old":"0","new":"1","task_id":"t","lease":1,"branch":"b"}`)
 	}
 	if kind == schemas.KindRule {
 		payload = json.RawMessage(`{"operation":"global.off","request_id":"r","caller":"open","if_match":"e"}`)
@@ -154,7 +154,7 @@ func TestCancelBeforeTheStart(t *testing.T) {
 	results := map[schemas.Kind]string{ // a % stands for the message
 		schemas.KindChat: `{"error":{"status":499,"message":"%"}}`,
 		schemas.KindRule: `{"operation":"global.off","request_id":"r","error":{"code":"INTERNAL_ERROR","message":"%","detail":"CANCELED"}}`,
-		schemas.KindPush: `{"repo":"r","ref":"refs/heads/b","old":"0","new":"1","task_id":"t","reason":"%","report":true,"side_band":true}`,
+		schemas.KindPush: `{"repo":"r","ref":"refs/heads/b","old":"0","new":"1","task_id":"t","reason":"%"}`,
 	}
 	for _, kind := range schemas.Kinds() {
 		if kind == schemas.KindTask {

@@ -93,7 +93,7 @@ func canceled(payload json.RawMessage, message string) (json.RawMessage, error) 
 	_ = json.Unmarshal(payload, &order) // a few lines, never aside
 	return ledger.Encode(schemas.PushResult{
 		Repo: order.Repo, Ref: order.Ref, Old: order.Old, New: order.New, TaskID: order.TaskID,
-		Reason: message, Report: order.Report, SideBand: order.SideBand,
+		Reason: message,
 	})
 }
 
@@ -115,7 +115,7 @@ func (d handler) push(c *gin.Context) error {
 		c.Writer.WriteHeaderNow()
 		return nil
 	}
-	return d.submit(c, who, Order(who, commands), body)
+	return d.submit(c, who, commands, body)
 }
 
 // refuse is ingress.Fail for a body that may still be on its way.
@@ -125,12 +125,13 @@ func refuse(c *gin.Context, err error) error {
 }
 
 // submit stores a push, has it executed here, where its body is, and answers with its end.
-func (d handler) submit(c *gin.Context, who task.Grant, order schemas.PushOrder, body *githttp.Body) error {
+func (d handler) submit(c *gin.Context, who task.Grant, commands gitwire.Commands, body *githttp.Body) error {
+	order := Order(who, commands)
 	payload, err := ledger.Encode(order)
 	if err != nil {
 		return refuse(c, err)
 	}
-	asked := githttp.Asked{Ref: order.Ref, Report: order.Report, SideBand: order.SideBand}
+	asked := githttp.Asked{Ref: order.Ref, Report: commands.Reports(), SideBand: commands.Has(gitwire.CapSideBand)}
 	answer, upload := githttp.NewAnswer(c.Writer, asked, body, d.MaxPack)
 	defer answer.Close()
 	req := accept.Request{Tenant: who.Tenant, Kind: schemas.KindPush, Payload: payload, Principal: who.Principal, Entries: who.Entries}
@@ -231,9 +232,7 @@ func Order(g task.Grant, c gitwire.Commands) schemas.PushOrder {
 	o := schemas.PushOrder{
 		Repo: g.Repo, Ref: first.Ref, Old: first.Old, New: first.New,
 		TaskID: g.TaskID, Lease: g.Lease, Key: g.Key, Branch: g.Branch, Force: g.Force, Holder: g.Holder,
-		Denied:   denied(g, c.List),
-		Report:   c.Reports(),
-		SideBand: c.Has(gitwire.CapSideBand),
+		Denied: denied(g, c.List),
 	}
 	// Those that change what git does; the others only tell who the client is.
 	for _, name := range []string{gitwire.CapAtomic, gitwire.CapOfsDelta, gitwire.CapQuiet, gitwire.CapReport, gitwire.CapSideBand} {

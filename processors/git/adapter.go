@@ -23,23 +23,73 @@ import (
 // mostAnswer is the size limit of a git server's answer to a push, progress included, in bytes.
 const mostAnswer = 8 << 20
 
+// whole is the size up to which a pack is sent with its length, for servers that do not accept
+// chunks. A larger one is streamed.
+const whole = 1 << 20
+
+// request is one request to an upstream. It is the adapter of its call.
+type request struct {
+	*Forward
+	// make returns what is sent. Its error means that nothing is, and that the call is not retried.
+	make func(guard.Pass) (outbound.Request, error)
+	// most is the size limit of the answer, in bytes.
+	most int64
+	take takeAnswer
+}
+
+// takeAnswer reads an answer of any status.
+type takeAnswer func(status int, headers []schemas.Header, r io.Reader, scrub *redact.Scrubber, mocked bool) (call.Reply, error)
+
+type exchange struct {
+	*dial.Base
+	*request
+}
+
+// Open dials the server.
+func (q *request) Open(ctx context.Context, pass guard.Pass) (call.Exchange, error) {
+	line, err := dial.Open(ctx, q.client, pass)
+	if err != nil {
+		return nil, err
+	}
+	return &exchange{line, q}, nil
+}
+
+// Do sends the request, once, with what the policy's entry adds, and has the answer read. The secrets in that are
+// read as late as can be.
+func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
+	if e.Pass.Mocked() {
+		m := e.Mock()
+		return e.take(m.Status, m.Headers, bytes.NewReader(m.Body), nil, true)
+	}
+	q, err := e.make(e.Pass)
+	if err != nil {
+		return call.Reply{}, err
+	}
+	own, scrub, err := e.Request(ctx, e.cfg.Secrets, nil)
+	if err != nil {
+		return call.Reply{}, err
+	}
+	q.Headers, q.Injected, q.Query = own.Headers, own.Injected, own.Query
+	s, err := e.Conn.Stream(ctx, q, outbound.StreamLimits{Header: -1, Idle: idle, Bytes: e.most})
+	if err != nil {
+		return call.Reply{}, err
+	}
+	defer s.Close()
+	return e.take(s.Status, s.Headers, s, scrub, false)
+}
+
 // PushCall is the request of one push.
 type PushCall struct {
 	Command gitwire.Command
 	// Capabilities are those that are sent with it.
 	Capabilities []string
-	// Pack returns the pack and its size. It is called before the connection is opened, and again
-	// if that fails. Its error means that there is no pack: then nothing is sent, and the push is
-	// not retried. The pack is read right before it is sent; a small one is read completely before
-	// the first byte.
+	// Pack returns the pack and its size. It is called once the connection is open, and again if
+	// another attempt is made. Its error means that there is no pack: then nothing is sent, and the
+	// push is not retried. A small pack is read completely before the first byte is sent.
 	Pack func() (pack io.Reader, size int64, err error)
 	// Progress takes the server's progress messages; nil: they are dropped.
 	Progress func([]byte)
 }
-
-// whole is the size up to which a pack is sent with its length, for servers that do not accept
-// chunks. A larger one is streamed.
-const whole = 1 << 20
 
 // pushReport is the server's report of a push: the body of the stored answer.
 type pushReport struct {
@@ -55,34 +105,8 @@ type pushReport struct {
 
 // Push returns an adapter for one push. It keeps the status of the response and, on success, the
 // result in the report.
-func (f *Forward) Push(t PushCall) call.Adapter { return &pushing{Forward: f, call: t} }
-
-type pushing struct {
-	*Forward
-	call PushCall
-}
-
-// Open gets the pack ready, and dials the server.
-func (p *pushing) Open(ctx context.Context, pass guard.Pass) (call.Exchange, error) {
-	e := &exchange{pushing: p}
-	var err error
-	if pass.Valid() && !pass.Mocked() {
-		if e.pack, e.size, err = p.call.Pack(); err != nil {
-			return nil, &fault.Call{Code: schemas.Canceled, Cause: err}
-		}
-	}
-	if e.Base, err = dial.Open(ctx, p.client, pass); err != nil {
-		return nil, err
-	}
-	return e, nil
-}
-
-type exchange struct {
-	*dial.Base
-	*pushing
-
-	pack io.Reader
-	size int64
+func (f *Forward) Push(t PushCall) call.Adapter {
+	return &request{Forward: f, make: t.request, most: mostAnswer, take: t.read}
 }
 
 var (
@@ -91,42 +115,35 @@ var (
 	errNoResult = errors.New("the report has no result for the ref")
 )
 
-// Do sends the push, once, and reads the report.
-func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
-	if e.Pass.Mocked() {
-		m := e.Mock()
-		return e.read(m.Status, m.Headers, bytes.NewReader(m.Body), nil)
-	}
-	if len(e.Pass.Added().Body) > 0 && !e.Pass.IsRedirect() {
-		return call.Reply{}, &fault.Call{Code: schemas.DenyBody, Cause: errMembers}
+func (t PushCall) request(pass guard.Pass) (outbound.Request, error) {
+	if len(pass.Added().Body) > 0 && !pass.IsRedirect() {
+		return outbound.Request{}, &fault.Call{Code: schemas.DenyBody, Cause: errMembers}
 	}
 	q := outbound.Request{ContentType: gitwire.RequestType(schemas.GitReceivePack)}
-	body := io.MultiReader(bytes.NewReader(e.call.Command.Request(e.call.Capabilities...)), e.pack)
-	if e.size > whole {
-		q.Stream = io.NopCloser(body)
-	} else {
-		var err error
-		if q.Body, err = io.ReadAll(body); err != nil {
-			return call.Reply{}, &fault.Call{Code: schemas.Canceled, Cause: err}
+	pack, size, err := t.Pack()
+	if err == nil {
+		body := io.MultiReader(bytes.NewReader(t.Command.Request(t.Capabilities...)), pack)
+		if size > whole {
+			q.Stream = io.NopCloser(body)
+			return q, nil
 		}
+		q.Body, err = io.ReadAll(body)
 	}
-	s, scrub, err := e.stream(ctx, e.Base, q, mostAnswer)
 	if err != nil {
-		return call.Reply{}, err
+		err = &fault.Call{Code: schemas.Canceled, Cause: err}
 	}
-	defer s.Close()
-	return e.read(s.Status, s.Headers, s, scrub)
+	return q, err
 }
 
-// read reads an answer of any status.
-func (e *exchange) read(status int, headers []schemas.Header, r io.Reader, scrub *redact.Scrubber) (call.Reply, error) {
+// read reads the answer of a push.
+func (t PushCall) read(status int, headers []schemas.Header, r io.Reader, scrub *redact.Scrubber, _ bool) (call.Reply, error) {
 	answer := schemas.Answer{Status: status, Headers: []schemas.Header{}}
 	if status != statusOK {
 		return call.Reply{Answer: answer}, nil
 	}
 	err := errNoGit
 	if mediaType(headers) == gitwire.ResultType(schemas.GitReceivePack) {
-		answer.Body, err = e.report(r, scrub)
+		answer.Body, err = t.report(r, scrub)
 	}
 	if _, failed := errors.AsType[*fault.Call](err); err != nil && !failed {
 		err = &fault.Call{Code: schemas.UpstreamProtocol, Sent: true, Status: status, Cause: err}
@@ -139,17 +156,17 @@ func (e *exchange) read(status int, headers []schemas.Header, r io.Reader, scrub
 }
 
 // report reads the server's word, and passes on what is said meanwhile.
-func (e *exchange) report(r io.Reader, scrub *redact.Scrubber) (json.RawMessage, error) {
-	progress := e.call.Progress
+func (t PushCall) report(r io.Reader, scrub *redact.Scrubber) (json.RawMessage, error) {
+	progress := t.Progress
 	if progress != nil && scrub != nil {
-		progress = func(b []byte) { e.call.Progress(scrub.Bytes(b)) }
+		progress = func(b []byte) { t.Progress(scrub.Bytes(b)) }
 	}
-	rep, err := gitwire.Demux(r, slices.Contains(e.call.Capabilities, gitwire.CapSideBand), progress)
+	rep, err := gitwire.Demux(r, slices.Contains(t.Capabilities, gitwire.CapSideBand), progress)
 	if refused, said := errors.AsType[*gitwire.RemoteError](err); said {
 		text := scrub.String(refused.Text)
 		return ledger.Encode(pushReport{Refused: &text})
 	}
-	one, told := rep.Of(e.call.Command.Ref)
+	one, told := rep.Of(t.Command.Ref)
 	w := pushReport{Unpack: scrub.String(rep.Unpack), Reason: scrub.String(one.Reason)}
 	switch {
 	case err != nil:

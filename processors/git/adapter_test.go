@@ -152,7 +152,7 @@ func TestNothingIsSent(t *testing.T) {
 	s := upstream.New(t)
 	tk := talk()
 	tk.Pack = func() (io.Reader, int64, error) { return nil, 0, errors.New("gone") }
-	_, err := open(t, s, tk)
+	_, _, err := do(t, s, tk)
 	failed(t, err, schemas.Canceled, false)
 
 	tk = talk()

@@ -87,7 +87,7 @@ func (w *work) result(e settle.Outcome) schemas.PushResult {
 	o := w.order
 	return schemas.PushResult{
 		Repo: o.Repo, Ref: o.Ref, Old: o.Old, New: o.New, TaskID: o.TaskID, Unpack: w.unpack, Reason: e.Message,
-		Bytes: w.size.Load(), Report: o.Report, SideBand: o.SideBand,
+		Bytes: w.size.Load(),
 	}
 }
 

@@ -216,7 +216,7 @@ func (r *env) complete() {
 func order(repo schemas.Repo, from, to string) schemas.PushOrder {
 	return schemas.PushOrder{
 		Repo: repo.Name, Ref: schemas.RefOf(branch), Old: from, New: to, TaskID: taskID, Branch: branch,
-		Report: true, SideBand: true, Capabilities: []string{"report-status", "side-band-64k"},
+		Capabilities: []string{"report-status", "side-band-64k"},
 	}
 }
 

@@ -33,7 +33,7 @@ func TestPushToThisNode(t *testing.T) {
 	assert.Equal(t, schemas.OutcomeSucceeded, p.Outcome, p.Message)
 	assert.Equal(t, schemas.PushResult{
 		Repo: "app", Ref: schemas.RefOf(branch), Old: base, New: head, TaskID: taskID, Unpack: "ok",
-		Bytes: int64(len(pack)), Report: true, SideBand: true,
+		Bytes: int64(len(pack)),
 	}, p.result)
 	assert.Equal(t, head, r.head(repo))
 	s := r.task()

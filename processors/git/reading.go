@@ -1,7 +1,6 @@
 package git
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -17,9 +16,9 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/outbound"
 	"weir/internal/policy/callurl"
+	"weir/internal/redact"
 	"weir/internal/traceparent"
 	"weir/processors/call"
-	"weir/processors/call/dial"
 	"weir/processors/guard"
 	"weir/processors/settle"
 	"weir/schemas"
@@ -34,7 +33,7 @@ type reading struct {
 	body []byte
 	want string // the media type of the answer
 	read readAnswer
-	err  error // the failure of the call, or the error of read
+	err  error // of read, and of an answer that is not read
 }
 
 // ask makes one request with a body, calls read with an answer of the media type want, and leaves evidence,
@@ -46,7 +45,7 @@ func (f *Forward) ask(ctx context.Context, who caller, q schemas.HTTPCall, body 
 	}}}
 	steady := context.WithoutCancel(ctx)
 	r, err := f.reads.Run(steady, &call.Task{
-		State: v.st, Call: q, Internal: true, Via: v, TaskID: who.taskID, Attempts: 1, Timeout: f.cfg.Timeout,
+		State: v.st, Call: q, Internal: true, Via: &request{f, v.request, f.cfg.Answer, v.take}, TaskID: who.taskID, Attempts: 1, Timeout: f.cfg.Timeout,
 		Stop: call.StopWith{Context: ctx}, Abort: true, Record: v.record,
 	})
 	held, waits := errors.AsType[*call.Deferral](err)
@@ -72,45 +71,20 @@ func (f *Forward) ask(ctx context.Context, who caller, q schemas.HTTPCall, body 
 	return errors.Join(v.err, err)
 }
 
-// readExchange is the connection of a read.
-type readExchange struct {
-	*dial.Base
-	*reading
-}
-
-// Open implements call.Adapter.
-func (v *reading) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
-	line, err := dial.Open(ctx, v.client, p)
-	if v.err = err; err != nil {
-		return nil, err
-	}
-	return &readExchange{line, v}, nil
-}
-
-// Do sends the request, once, and has the answer read.
-func (e *readExchange) Do(ctx context.Context) (call.Reply, error) {
-	if e.Pass.Mocked() {
-		m := e.Mock()
-		return e.readAnswer(m.Status, e.want, bytes.NewReader(m.Body), true)
-	}
-	q := outbound.Request{Body: e.body}
-	if e.body != nil {
+func (v *reading) request(guard.Pass) (outbound.Request, error) {
+	q := outbound.Request{Body: v.body}
+	if v.body != nil {
 		q.ContentType = gitwire.RequestType(schemas.GitUploadPack)
 	}
-	s, _, err := e.stream(ctx, e.Base, q, e.cfg.Answer)
-	if e.err = err; err != nil {
-		return call.Reply{}, err
-	}
-	defer s.Close()
-	return e.readAnswer(s.Status, mediaType(s.Headers), s, false)
+	return q, nil
 }
 
-// readAnswer reads an answer. One of any status is an answer.
-func (v *reading) readAnswer(status int, media string, r io.Reader, mocked bool) (call.Reply, error) {
+// take reads an answer. One of any status is an answer.
+func (v *reading) take(status int, headers []schemas.Header, r io.Reader, _ *redact.Scrubber, mocked bool) (call.Reply, error) {
 	switch {
 	case status != statusOK:
 		v.err = unexpected(status)
-	case media != v.want:
+	case !mocked && mediaType(headers) != v.want:
 		v.err = fault.New(schemas.UpstreamProtocol, "what answers at the repository's upstream is no git server that speaks smart HTTP; look at its URL")
 	default:
 		v.err = v.read(r, mocked)

@@ -60,11 +60,8 @@ var errGone = errors.New("the body of the push is not here any more")
 // capabilities are sent to the upstream: always a report, because the result must be known.
 func capabilities(o schemas.PushOrder) []string {
 	list := []string{gitwire.CapReport}
-	if o.SideBand {
-		list = append(list, gitwire.CapSideBand)
-	}
 	for _, c := range o.Capabilities {
-		if c == gitwire.CapQuiet || c == gitwire.CapAtomic || c == gitwire.CapOfsDelta {
+		if c == gitwire.CapSideBand || c == gitwire.CapQuiet || c == gitwire.CapAtomic || c == gitwire.CapOfsDelta {
 			list = append(list, c)
 		}
 	}

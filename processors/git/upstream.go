@@ -11,7 +11,6 @@ import (
 
 	"weir/internal/ledger"
 	"weir/internal/outbound"
-	"weir/internal/redact"
 	"weir/processors/call"
 	"weir/processors/call/dial"
 	"weir/processors/guard"
@@ -105,15 +104,3 @@ func callerOf(st *ledger.State, taskID string) caller {
 // readAnswer takes an answer with the status and of the type that were wanted. A mocked one is what
 // a traffic rule says, whatever that is.
 type readAnswer func(r io.Reader, mocked bool) error
-
-// stream sends a request over a line, with what the policy's entry adds. The secrets in that are read as late
-// as can be.
-func (f *Forward) stream(ctx context.Context, line *dial.Base, q outbound.Request, most int64) (*outbound.Stream, *redact.Scrubber, error) {
-	own, scrub, err := line.Request(ctx, f.cfg.Secrets, nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	q.Headers, q.Injected, q.Query = own.Headers, own.Injected, own.Query
-	s, err := line.Conn.Stream(ctx, q, outbound.StreamLimits{Header: -1, Idle: idle, Bytes: most})
-	return s, scrub, err
-}
