@@ -47,7 +47,7 @@ programs: ## build the programs that e2e runs
 .PHONY: e2e
 e2e: programs ## test the built program from outside: stories, corpora, clients, crashes, the console
 	@$(MAKE) --no-print-directory -k clients agents browser sandbox python || { [ -z "$$CI" ] && echo "SKIPPED: the tests that need what is missing, as said above"; }
-	WEIR_BIN=$(PROGRAMS)/weir .ci/test e2e -tags=e2e -vet=off $(RACE) -count=1 -parallel 6 -timeout 30m -- $(addprefix ./integration/,. canary console corpus crash nats roles)
+	WEIR_BIN=$(PROGRAMS)/weir .ci/test e2e -tags=e2e -vet=off $(RACE) -count=1 -parallel 6 -timeout 30m -- $(addprefix ./integration/,. canary console corpus crash nats roles sim)
 
 .PHONY: nightly
 nightly: ## what takes hours: e2e with the race detector, long crashes, disks, power cuts, faults, soak, fuzz, bench
@@ -136,7 +136,7 @@ crash: ## kill the program at every step, ROUNDS times (default 10)
 
 .PHONY: sim
 sim: ## simulate crashes, pauses and lost words for ten minutes
-	$(GO) test ./integration/sim -run 'TestSim$$' -sim.time=10m -sim.first=$$(date +%s) -count 1 -timeout 15m -v
+	$(GO) test -tags e2e ./integration/sim -run 'TestSim$$' -sim.time=10m -sim.first=$$(date +%s) -count 1 -timeout 15m -v
 
 .PHONY: powercut
 powercut: ## cut the power 60 times under load (as root)

@@ -148,10 +148,8 @@ func TestCrashWithAProbe(t *testing.T) {
 		"a probe cannot, nothing is lost":    {once, shopConfig{policy: probe, mute: true}, false, []schemas.Outcome{schemas.OutcomeSucceeded, schemas.OutcomeUnknown}},
 		"a probe cannot, the answer is lost": {once, shopConfig{policy: probe, mute: true, loses: true}, false, []schemas.Outcome{schemas.OutcomeUnknown}},
 		"a key, the answer is lost":          {keyed, shopConfig{loses: true}, true, []schemas.Outcome{schemas.OutcomeSucceeded}},
-		"a derived key, nothing is lost":     {once, shopConfig{derive: true}, true, []schemas.Outcome{schemas.OutcomeSucceeded}},
 		"a derived key, the answer is lost":  {once, shopConfig{derive: true, loses: true}, true, []schemas.Outcome{schemas.OutcomeSucceeded}},
 		"a derived key, the request is lost": {once, shopConfig{derive: true, drops: true}, true, []schemas.Outcome{schemas.OutcomeSucceeded}},
-		"a key, the request is lost":         {keyed, shopConfig{drops: true}, true, []schemas.Outcome{schemas.OutcomeSucceeded}},
 		"a derived key and a probe":          {once, shopConfig{policy: probe, derive: true, loses: true}, true, []schemas.Outcome{schemas.OutcomeSucceeded}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -83,6 +83,9 @@ func TestCompressedIsTheSame(t *testing.T) {
 		require.Equal(t, "Accept-Encoding", resp.Header.Get("Vary"))
 		body := text(t, resp)
 		require.Equal(t, want, resp.Header.Get("Content-Encoding") == "gzip", accept)
+		if want && accept != "gzip" {
+			continue
+		}
 		if want {
 			r, err := gzip.NewReader(bytes.NewReader([]byte(body)))
 			require.NoError(t, err)

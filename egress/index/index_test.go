@@ -30,7 +30,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	_ = flag.Set("rapid.checks", strconv.Itoa(table.Rounds(200))) // each makes a file; the flag is known
+	_ = flag.Set("rapid.checks", strconv.Itoa(table.Rounds(80))) // each makes a file; the flag is known
 	goleak.VerifyTestMain(m)
 }
 
@@ -521,7 +521,7 @@ func programs() *rapid.Generator[[]step] {
 // events of each action say.
 func TestEqualsAFold(t *testing.T) {
 	t.Parallel()
-	for seed := range table.Rounds(50) {
+	for seed := range table.Rounds(30) {
 		s := open(t)
 		states := s.run(programs().Example(seed))
 		s.equal(states)

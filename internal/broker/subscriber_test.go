@@ -555,7 +555,7 @@ func TestPositionOfAQuietQueueKeepsUp(t *testing.T) {
 	t.Parallel()
 	const others = 40
 	n := open(t, embedded.Config{}, Config{})
-	_, out := n.subscribe(t, SubscriberConfig{PositionEvery: 2 * time.Second, PositionLag: 1})
+	_, out := n.subscribe(t, SubscriberConfig{PositionEvery: 500 * time.Millisecond, PositionLag: 1})
 	give := func(id string) uint64 {
 		seq := n.put(t, claim(id, id))
 		m := next(t, out)

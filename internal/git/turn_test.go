@@ -39,7 +39,7 @@ func TestPushThatTakesTooLong(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
 	first := begin(t, g, "work")
-	g.cfg.Timeout = 5 * time.Second
+	g.cfg.Timeout = 2 * time.Second
 	r, w := io.Pipe()
 	defer func() { _ = w.Close() }()
 	// The client says nothing; its connection has a deadline of its own, a little later.

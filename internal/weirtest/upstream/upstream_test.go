@@ -1,7 +1,6 @@
 package upstream_test
 
 import (
-	"bufio"
 	"io"
 	"net"
 	"net/http"
@@ -33,59 +32,6 @@ func ask(t *testing.T, s *upstream.Server, text string) (string, error) {
 	require.NoError(t, err)
 	answer, err := io.ReadAll(conn)
 	return string(answer), err
-}
-
-func TestLedgerHasWhatTheWireHad(t *testing.T) {
-	t.Parallel()
-	s := upstream.New(t)
-	answer, err := ask(t, s, "POST /a%2Fb?x=1&&y HTTP/1.1\r\nhost: h\r\nX-Two: 1\r\nx-two:  2 \r\nContent-Length: 4\r\nConnection: close\r\n\r\nbody")
-	require.NoError(t, err)
-	assert.Equal(t, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 11\r\n\r\n{\"ok\":true}", answer)
-	require.Equal(t, 1, s.Hits())
-	r := s.Ledger()[0]
-	assert.Equal(t, []string{"POST", "/a%2Fb?x=1&&y", "HTTP/1.1", "body"}, []string{r.Method, r.Target, r.Proto, string(r.Body)})
-	assert.Equal(t, []string{"1", "2"}, r.Values("X-TWO"))
-	assert.Equal(t, "X-Two", r.Headers[1].Name)
-	assert.Equal(t, "h", r.Header("Host"))
-	assert.Empty(t, r.Header("Absent"))
-	assert.False(t, r.Time.IsZero())
-}
-
-func TestHalfARequestIsNone(t *testing.T) {
-	t.Parallel()
-	s := upstream.New(t)
-	conn := dial(t, s)
-	_, err := io.WriteString(conn, "POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nhalf")
-	require.NoError(t, err)
-	half, ok := conn.(*net.TCPConn)
-	require.True(t, ok)
-	require.NoError(t, half.CloseWrite())
-	s.WaitAccepted(1)
-	s.WaitIdle()
-	assert.Zero(t, s.Hits())
-}
-
-func TestChunkedRequest(t *testing.T) {
-	t.Parallel()
-	s := upstream.New(t)
-	_, err := ask(t, s, "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")
-	require.NoError(t, err)
-	assert.Equal(t, "abcde", string(s.Ledger()[0].Body))
-}
-
-func TestEntryIsWrittenBeforeTheAnswer(t *testing.T) {
-	t.Parallel()
-	release := make(chan struct{})
-	s := upstream.New(t, upstream.Hold(release, upstream.OK()))
-	conn := dial(t, s)
-	_, err := io.WriteString(conn, "GET / HTTP/1.1\r\n\r\n")
-	require.NoError(t, err)
-	s.WaitHits(1)
-	close(release)
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	assert.Equal(t, 200, resp.StatusCode)
 }
 
 // TestStandardClientSendsTwice shows that the kit can provoke what Weir must
