@@ -26,7 +26,7 @@ import (
 // Ledger is what acceptance needs of the action log.
 type Ledger interface {
 	Claim(ctx context.Context, a schemas.Action) (st *ledger.State, duplicate bool, err error)
-	GetSame(ctx context.Context, a schemas.Action) (*ledger.State, error)
+	Existing(ctx context.Context, a schemas.Action) (*ledger.State, error)
 	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
 }
 
@@ -298,7 +298,7 @@ func (a *Acceptor) claim(ctx context.Context, action schemas.Action, r Request) 
 		}
 		return a.ledger.Claim(ctx, action)
 	}
-	st, err = a.ledger.GetSame(ctx, action)
+	st, err = a.ledger.Existing(ctx, action)
 	if errors.Is(err, fault.ErrNotFound) {
 		err = r.Refusal
 	}
@@ -311,7 +311,7 @@ func (a *Acceptor) commit(ctx context.Context, action schemas.Action, commit fun
 		return nil, nil //nolint:nilnil // nothing to do, no error
 	}
 	if action.IDSource != schemas.IDGenerated {
-		if st, err := a.ledger.Join(ctx, action); !errors.Is(err, fault.ErrNotFound) {
+		if st, err := a.ledger.Existing(ctx, action); !errors.Is(err, fault.ErrNotFound) {
 			return st, err
 		}
 	}

@@ -36,7 +36,7 @@ func (a *Acceptor) newest(ctx context.Context, r Request, st *ledger.State, arri
 		}
 		var found *ledger.State
 		if joins {
-			found, err = a.ledger.GetSame(ctx, action)
+			found, err = a.ledger.Existing(ctx, action)
 			duplicate = true
 		} else {
 			found, duplicate, err = a.claim(ctx, action, next)

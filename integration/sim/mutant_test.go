@@ -92,7 +92,7 @@ func (m mutant) claims(l *ledger.Ledger) accept.Ledger {
 type earlyReload struct{ *ledger.Ledger }
 
 func (h earlyReload) Claim(ctx context.Context, a schemas.Action) (*ledger.State, bool, error) {
-	if st, err := h.GetSame(ctx, a); err == nil {
+	if st, err := h.Existing(ctx, a); err == nil {
 		return st, true, nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), attemptTimeout/2)

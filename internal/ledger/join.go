@@ -8,10 +8,10 @@ import (
 	"weir/schemas"
 )
 
-// GetSame finds the action that has a's name, and writes nothing. fault.ErrNotFound says that there is
+// Existing finds the action that has a's name, and writes nothing. fault.ErrNotFound says that there is
 // none, fault.ErrConflict that it is another one. The state has the action, its status and its end,
 // and no history: an append to it is fenced.
-func (l *Ledger) GetSame(ctx context.Context, a schemas.Action) (*State, error) {
+func (l *Ledger) Existing(ctx context.Context, a schemas.Action) (*State, error) {
 	st, err := l.Peek(ctx, a.Tenant, a.ID)
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func (l *Ledger) GetSame(ctx context.Context, a schemas.Action) (*State, error) 
 // nothing, it is fault.ErrNotFound. ours says that a copy of the claim may be stored. AcceptedAt
 // tells it from another's: only the writer of the stored event made that very record.
 func (l *Ledger) attach(ctx context.Context, a schemas.Action, ours bool) (*State, bool, error) {
-	st, err := l.GetSame(ctx, a)
+	st, err := l.Existing(ctx, a)
 	if err == nil && ours && st.Action.AcceptedAt.Equal(a.AcceptedAt) {
 		st, err = l.Load(ctx, st.Ref) // our own, and so one to append to
 		return st, false, err
@@ -35,7 +35,7 @@ func (l *Ledger) attach(ctx context.Context, a schemas.Action, ours bool) (*Stat
 }
 
 // Peek is Find for an action's current state: its state has the action, its status and its end, and
-// no history, as GetSame's. It reads the few records that tell it, so that this takes no longer after
+// no history, as Existing's. It reads the few records that tell it, so that this takes no longer after
 // a hundred thousand events than after one. Where they do not tell, it is the fold of all.
 func (l *Ledger) Peek(ctx context.Context, tenant, id string) (*State, error) {
 	newest, ref, err := l.newest(ctx, tenant, id)

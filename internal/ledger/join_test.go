@@ -107,7 +107,7 @@ func TestAJoinSaysWhatTheFoldSays(t *testing.T) {
 		ref := live(t, l, log, history...)
 		want := load(t, l, ref)
 		for kind, join := range map[string]func() (*ledger.State, error){
-			"join": func() (*ledger.State, error) { return l.GetSame(t.Context(), action("f")) },
+			"join": func() (*ledger.State, error) { return l.Existing(t.Context(), action("f")) },
 			"claim": func() (*ledger.State, error) {
 				st, duplicate, err := l.Claim(t.Context(), action("f"))
 				require.True(t, duplicate)
@@ -124,7 +124,7 @@ func TestAJoinSaysWhatTheFoldSays(t *testing.T) {
 				require.ErrorIs(t, l.Append(t.Context(), got, attempt), fault.ErrFenced, "nobody decides anything from half a state")
 			}
 		}
-		_, err := l.GetSame(t.Context(), action("other"))
+		_, err := l.Existing(t.Context(), action("other"))
 		require.ErrorIs(t, err, fault.ErrConflict, name)
 	}
 }
@@ -144,7 +144,7 @@ func TestAJoinReadsAsMuchOfALongHistory(t *testing.T) {
 		}
 		live(t, l, log, append(history, end...)...)
 		log.lasts, log.pages, log.appends = 0, 0, 0
-		must(l.GetSame(t.Context(), action("f")))(t)
+		must(l.Existing(t.Context(), action("f")))(t)
 		require.Zero(t, log.pages, "%s: no page of the history", name)
 		require.LessOrEqual(t, log.lasts, 4, name)
 		require.Zero(t, log.appends, "%s: nothing is written", name)
@@ -164,15 +164,15 @@ func TestJoinOfNothing(t *testing.T) {
 		}
 		return nil
 	}})
-	_, err := l.GetSame(t.Context(), action("f"))
+	_, err := l.Existing(t.Context(), action("f"))
 	require.ErrorIs(t, err, fault.ErrNotFound)
 	ref := live(t, l, log, begun, attempt)
 	away = true
-	_, err = l.GetSame(t.Context(), action("f"))
+	_, err = l.Existing(t.Context(), action("f"))
 	require.ErrorIs(t, err, fault.ErrUnavailable)
 	away = false
 	log.Purge(schemas.LogStream(layout.Partition("t", "a")), 2)
-	_, err = l.GetSame(t.Context(), action("f"))
+	_, err = l.Existing(t.Context(), action("f"))
 	require.ErrorIs(t, err, fault.ErrGone)
 	_, err = l.Load(t.Context(), ref)
 	require.ErrorIs(t, err, fault.ErrGone, "as the fold says")

@@ -189,7 +189,7 @@ func TestAnEndThatAReplicaDoesNotShow(t *testing.T) {
 			require.NoError(t, w.l.Append(t.Context(), st, ev))
 		}
 		w.stall()
-		joined := must(w.l.GetSame(t.Context(), action("f")))(t)
+		joined := must(w.l.Existing(t.Context(), action("f")))(t)
 		require.NotNil(t, joined.Settled)
 	})
 }

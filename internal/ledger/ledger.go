@@ -62,7 +62,7 @@ func New(log Log, layout schemas.Layout, now func() time.Time) *Ledger {
 func (l *Ledger) Layout() schemas.Layout { return l.layout }
 
 // Claim writes the accepted event: in one write the id is ours and the work is queued. When the id
-// exists with the same fingerprint, Claim returns that action's state, as GetSame does, and duplicate;
+// exists with the same fingerprint, Claim returns that action's state, as Existing does, and duplicate;
 // with another fingerprint, fault.ErrConflict. A write whose acknowledgement was lost is settled by
 // reading the log back.
 func (l *Ledger) Claim(ctx context.Context, a schemas.Action) (st *State, duplicate bool, err error) {

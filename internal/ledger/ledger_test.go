@@ -249,7 +249,7 @@ func TestCancels(t *testing.T) {
 	a.Kind = schemas.KindTask
 	st := claim(t, l, a)
 	require.NoError(t, l.Append(t.Context(), st, schemas.Event{Type: schemas.EventCancel}))
-	joined := must(l.GetSame(t.Context(), a))(t)
+	joined := must(l.Existing(t.Context(), a))(t)
 	assert.True(t, joined.CancelRequested, "who joins it knows of it")
 	types := make([]schemas.EventType, 0, 2)
 	for ev := range st.History() {
