@@ -82,11 +82,11 @@ team    all                       3/10 (2)  -             0.000001/12.5 (0.25)  
 	require.JSONEq(t, pair, out)
 	out, said := run(ExitFailed, "budgets", "--budget", "none", "--json")
 	require.Empty(t, out)
-	require.Equal(t, "weir: there is no budget none, or nothing was used of it yet; used were: pair, team\n", said)
-	require.Equal(t, []string{"", "cursor=n", "budget=pair", "budget=none", "", "cursor=n"}, asked)
+	require.Equal(t, "weir: there is no budget none, or nothing was used of it yet; `weir budgets` lists those in use\n", said)
+	require.Equal(t, []string{"", "cursor=n", "budget=pair", "budget=none"}, asked)
 	examples(t, "budgets", map[string]example{
 		"none":       {answer: `{"items":[]}`, errs: "no budget was used yet"},
-		"none named": {args: "--budget team", answer: `{"items":[]}`, code: ExitFailed, errs: "there is no budget team, or nothing was used of it yet; nothing was used of any"},
+		"none named": {args: "--budget team", answer: `{"items":[]}`, code: ExitFailed, errs: "there is no budget team, or nothing was used of it yet"},
 	})
 }
 
