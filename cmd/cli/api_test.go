@@ -46,22 +46,6 @@ func TestRefusalsAreSaid(t *testing.T) {
 	})
 }
 
-// TestDeadShowReadsOneLetter, however many follow.
-func TestDeadShowReadsOneLetter(t *testing.T) {
-	t.Parallel()
-	var asked []string
-	run := desk(t, func(r *http.Request) any {
-		asked = append(asked, r.URL.RequestURI())
-		return json.RawMessage(`{"items":[{"seq":17,"action_id":"a","code":"POISON"}],"next":"17"}`)
-	})
-	out, _ := run(ExitOK, "dead", "show", "17", "--json")
-	require.Contains(t, out, `"seq":17`)
-	out, said := run(ExitFailed, "dead", "show", "16", "--json") // the first letter behind 15 is another
-	require.Empty(t, out)
-	require.Equal(t, "weir: there is no dead letter 16; `weir dead ls` lists them\n", said)
-	require.Equal(t, []string{"/v1/dead-letters?cursor=16&limit=1", "/v1/dead-letters?cursor=15&limit=1"}, asked)
-}
-
 func TestBudgets(t *testing.T) {
 	t.Parallel()
 	const pair = `{"budget":"pair","token":"k1","model":"openai/m","tokens":{"limit":2000000,"used":1234,"held":0},"open":0}`
