@@ -236,7 +236,7 @@ func list(t *testing.T, binaries bool) []pkg {
 
 // listed reads the packages of the module and of their tests once: that takes a second.
 var listed = sync.OnceValues(func() (all []pkg, err error) {
-	out, err := exec.Command("go", "list", "-test", "-json=ImportPath,ForTest,Dir,Imports,Deps,GoFiles", "weir/...").Output() //nolint:noctx // it ends
+	out, err := exec.Command("go", "list", "-test", "-json=ImportPath,ForTest,Dir,Imports,Deps,GoFiles", "weir/...").Output()
 	for dec := json.NewDecoder(bytes.NewReader(out)); err == nil; {
 		var p pkg
 		if err = dec.Decode(&p); err == nil {

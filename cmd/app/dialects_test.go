@@ -87,9 +87,7 @@ func scriptOf(d schemas.Dialect) (s script) {
 }
 
 // body is a request of the dialect, with more members.
-func (s script) body(model, more string) string {
-	return fmt.Sprintf(`{"model":"m/%s",%s%s}`, model, s.request, more)
-}
+func (s script) body(more string) string { return `{"model":"m/fine",` + s.request + more + `}` }
 
 // own is what a caller reads of the provider's bytes.
 func own(text, action string) string {
@@ -133,9 +131,9 @@ func TestADialectIsServedWhole(t *testing.T) {
 		"responses": schemas.DialectResponses, "messages": schemas.DialectMessages, "count_tokens": schemas.DialectCount, "embeddings": schemas.DialectEmbeddings,
 	}, func(t *testing.T, name string, d schemas.Dialect) {
 		s, route := scriptOf(d), "/v1"+d.Route()
-		body, h := admin.does(t, http.StatusOK, http.MethodPost, route, s.body("fine", ""), "Idempotency-Key", name+"-whole")
+		body, h := admin.does(t, http.StatusOK, http.MethodPost, route, s.body(""), "Idempotency-Key", name+"-whole")
 		assert.Equal(t, own(s.document, h.Get("X-Generation-Id")), body)
-		again, h := admin.does(t, http.StatusOK, http.MethodPost, route, s.body("fine", ""), "Idempotency-Key", name+"-whole")
+		again, h := admin.does(t, http.StatusOK, http.MethodPost, route, s.body(""), "Idempotency-Key", name+"-whole")
 		assert.Equal(t, body, again)
 		if d == schemas.DialectResponses {
 			again, _ = admin.does(t, http.StatusOK, http.MethodGet, route+"/"+schemas.ResponseID(h.Get("X-Generation-Id")), "")
@@ -144,7 +142,7 @@ func TestADialectIsServedWhole(t *testing.T) {
 		if s.events == nil {
 			return
 		}
-		stream, h := admin.does(t, http.StatusOK, http.MethodPost, route, s.body("fine", `,"stream":true`), "Idempotency-Key", name+"-stream")
+		stream, h := admin.does(t, http.StatusOK, http.MethodPost, route, s.body(`,"stream":true`), "Idempotency-Key", name+"-stream")
 		id := h.Get("X-Generation-Id")
 		frames := eventsOf(t, stream)
 		require.Len(t, frames, len(s.events), stream)
@@ -153,7 +151,7 @@ func TestADialectIsServedWhole(t *testing.T) {
 			assert.Equal(t, gjson.Get(f[2], "type").Str, f[0])
 		}
 		for i, f := range frames {
-			rest, _ := admin.does(t, http.StatusOK, http.MethodPost, route, s.body("fine", `,"stream":true`), "Idempotency-Key", name+"-stream", "Last-Event-ID", f[1])
+			rest, _ := admin.does(t, http.StatusOK, http.MethodPost, route, s.body(`,"stream":true`), "Idempotency-Key", name+"-stream", "Last-Event-ID", f[1])
 			assert.Equal(t, frames[i+1:], append([][3]string{}, eventsOf(t, rest)...), i)
 			if d == schemas.DialectResponses {
 				rest, _ = admin.does(t, http.StatusOK, http.MethodGet, fmt.Sprintf("%s/%s?stream=true&starting_after=%d", route, schemas.ResponseID(id), i), "")
@@ -173,7 +171,7 @@ func TestATaskReadsItsOwnResponses(t *testing.T) {
 	admin := dialectNode(t)
 	holder, other := admin.files(t, ""), admin.files(t, "")
 	s := scriptOf(schemas.DialectResponses)
-	made, _ := holder.does(t, http.StatusOK, http.MethodPost, "/v1/responses", s.body("fine", `,"background":true`))
+	made, _ := holder.does(t, http.StatusOK, http.MethodPost, "/v1/responses", s.body(`,"background":true`))
 	path := "/v1/responses/" + gjson.Get(made, "id").Str
 	poll.Until(t, func() bool {
 		shown, _ := holder.does(t, http.StatusOK, http.MethodGet, path, "")
@@ -195,7 +193,7 @@ func TestASubtokenHasItsOwnResponses(t *testing.T) {
 	s := scriptOf(schemas.DialectResponses)
 	makes := func(c filed) (id string) {
 		t.Helper()
-		made, _ := c.does(t, http.StatusOK, http.MethodPost, "/v1/responses", s.body("fine", ""))
+		made, _ := c.does(t, http.StatusOK, http.MethodPost, "/v1/responses", s.body(""))
 		return gjson.Get(made, "id").Str
 	}
 	for _, c := range []struct {
@@ -212,6 +210,6 @@ func TestASubtokenHasItsOwnResponses(t *testing.T) {
 		c.by.does(t, c.shown, http.MethodGet, path, "")
 		c.by.asks(t, c.shown, http.MethodGet, path, "", "X-Api-Key", c.by.token)
 		c.by.does(t, c.shown, http.MethodPost, path+"/cancel", "")
-		c.by.does(t, c.continued, http.MethodPost, "/v1/responses", s.body("fine", `,"previous_response_id":"`+id+`"`))
+		c.by.does(t, c.continued, http.MethodPost, "/v1/responses", s.body(`,"previous_response_id":"`+id+`"`))
 	}
 }

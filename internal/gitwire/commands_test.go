@@ -168,7 +168,7 @@ func TestValidRefAgreesWithGit(t *testing.T) {
 		"refs/heads/../../config", "refs/heads/a.lock/b", "refs/heads/.lock", "refs/heads/lock", "refs/heads/a.lock.", "a./b", "a/b.", "a/.b", ".a/b", "a/..", "a/...",
 	}
 	for c := byte(1); c < 0x84; c++ { // no argument holds a 0, and all letters are alike
-		if !('b' <= c && c <= 'y' || 'B' <= c && c <= 'Y' || '1' <= c && c <= '8') {
+		if !strings.ContainsRune("bcdefghijklmnopqrstuvwxyBCDEFGHIJKLMNOPQRSTUVWXY12345678", rune(c)) {
 			names = append(names, "a/b"+string([]byte{c})+"c")
 		}
 	}
