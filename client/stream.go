@@ -23,12 +23,13 @@ func (c *Client) Follow(ctx context.Context, path string, each func(sse.Event) e
 	conn := (&sse.Client{
 		HTTPClient: c.http,
 		ResponseValidator: func(r *http.Response) error {
-			if r.StatusCode == http.StatusNoContent {
+			switch r.StatusCode {
+			case http.StatusNoContent:
 				refused = errEnded
-			} else if r.StatusCode != http.StatusOK {
-				refused = ErrorOf(r)
-			} else {
+			case http.StatusOK:
 				refused = c.foreign(r)
+			default:
+				refused = ErrorOf(r)
 			}
 			if refused != nil {
 				cancel(refused)

@@ -53,7 +53,7 @@ func TestServerIsDown(t *testing.T) {
 	t.Parallel()
 	for args, says := range map[string]string{
 		"runner --exec true --dir " + t.TempDir() + " --server http://127.0.0.1:1": "no server answers at http://127.0.0.1:1; `weir serve` starts one, or name another with --server",
-		"check http://127.0.0.1:1=T":                     "connection refused",
+		"check http://127.0.0.1:1=T": "connection refused",
 	} {
 		code, out, errs := command(t, strings.Fields(args)...)
 		assert.Equal(t, ExitFailed, code, args)
