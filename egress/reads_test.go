@@ -21,30 +21,6 @@ import (
 	"weir/schemas"
 )
 
-func TestEveryReadNeedsATenant(t *testing.T) {
-	t.Parallel()
-	h := build(t, tasked, shelved, listing, func(c *config) { c.Budgets = accounts{} })
-	st := h.claim(httpRef("a"))
-	h.attempt(st)
-	for _, path := range []string{
-		"/v1/actions", "/v1/actions/a", "/v1/actions/a/events", "/v1/actions/a/payload", "/v1/evidence", "/v1/dead-letters",
-		"/v1/tasks", "/v1/repos", "/v1/rules", "/v1/tokens", "/v1/budgets",
-	} {
-		require.Equal(t, http.StatusUnauthorized, h.ask(http.MethodGet, path, "").Code, path)
-		require.Equal(t, http.StatusForbidden, h.ask(http.MethodGet, path, "weak").Code, path)
-		other := h.ask(http.MethodGet, path, "other", "Accept", "application/json")
-		switch {
-		case path == "/v1/tokens": // those of another tenant
-			require.NotContains(t, other.Body.String(), "acme")
-		case strings.Contains(path, "actions/"):
-			require.Equal(t, http.StatusNotFound, other.Code, path)
-		default:
-			require.Contains(t, other.Body.String(), `{"items":[]`, path)
-			require.NotContains(t, other.Body.String(), `"next"`, path)
-		}
-	}
-}
-
 func TestStatusOfAnAction(t *testing.T) {
 	t.Parallel()
 	h := build(t)
@@ -191,19 +167,6 @@ func TestListRefuses(t *testing.T) {
 	require.Equal(t, http.StatusOK, h.get("/v1/actions?cursor=0dn2rzwvite69").Code)
 	for _, query := range []string{"by=code", "step=7s", "since=1h&until=2h", "since=30d&step=10s", "limit=3", "kind=teapot"} {
 		require.Equal(t, http.StatusBadRequest, h.get("/v1/stats?"+query).Code, query)
-	}
-}
-
-// TestListsOfAnotherTenant: only an admin of the operator's may name one.
-func TestListsOfAnotherTenant(t *testing.T) {
-	t.Parallel()
-	h := build(t)
-	for _, path := range []string{"/v1/actions", "/v1/stats", "/v1/usage"} {
-		for _, tenant := range []string{"other", "*"} {
-			require.Equal(t, http.StatusForbidden, h.get(path+"?tenant="+tenant).Code, path)
-			require.Equal(t, http.StatusOK, h.ask(http.MethodGet, path+"?tenant="+tenant, schemas.Operator).Code, path)
-		}
-		require.Equal(t, http.StatusOK, h.get(path+"?tenant=acme").Code, path)
 	}
 }
 

@@ -254,7 +254,7 @@ models: {gpt: {url: "https://models.example/v1", pass: "*"}}
 	local := show("--config", file)
 	for _, line := range []string{
 		`hub +enforce +GET +https://hub\.example/ +public +headers: X-Auth +headers: \*; params: page +rate: 10/s; concurrency: 2`,
-		`near +enforce +GET POST +http://127\.0\.0\.1:3000/ +loopback +- +- +-`,
+		`near +enforce +GET POST +http://127\.0\.0\.1:3000/ +loopback +- +any +-`,
 		`pay .* keys: 24h0m0s derived; attempts: 5; retry on: 429, 503; never retry: 501, x-should-retry: false; probe: GET; schema: warn`,
 		`model:gpt .* members: \* +-`, `allowed hosts: wiki\.example`,
 	} {

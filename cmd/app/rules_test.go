@@ -99,7 +99,7 @@ func TestRulesRehearse(t *testing.T) {
 	plan("p4")
 	assert.EqualValues(t, 4, calls.Load())
 	// Nothing of the scope before is left, which would keep the rules from answering.
-	c.ruled(t, "record", "p1", "--replace", "--kind", "http", "--agent", "nobody", "--task-id", "none")
+	c.ruled(t, "record", "p1", "--replace", "--kind", "http", "--agent", "nobody")
 	c.ruled(t, "record", "p1", "--replace", "--request-id", "p5", "--group", "rehearsal")
 	plan("p5")
 	assert.EqualValues(t, 4, calls.Load(), "nothing was sent")

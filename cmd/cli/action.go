@@ -144,7 +144,10 @@ func attemptedText(a *schemas.EventViewAttempted) string {
 	if a.Status > 0 {
 		status = strconv.Itoa(a.Status)
 	}
-	text := joined(" ", status, string(a.Code), strings.ReplaceAll(a.Effect, "_", " "), "in "+took(&a.DurationMS))
+	text := joined(" ", status, string(a.Code), strings.ReplaceAll(a.Effect, "_", " "))
+	if a.DurationMS > 0 || text == "" { // unknown if its worker is gone
+		text = joined(" ", text, "in "+took(&a.DurationMS))
+	}
 	if !a.Sent {
 		text += ", not sent"
 	}

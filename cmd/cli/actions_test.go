@@ -73,6 +73,7 @@ func TestActionsShow(t *testing.T) {
 				{Type: schemas.EventProgress, Time: at(3)},
 				{Type: schemas.EventProgress, Time: at(4)},
 				{Type: schemas.EventAttempted, Time: at(9), Attempted: &schemas.EventViewAttempted{Number: 1, Sent: true, Status: 503, DurationMS: 7}},
+				{Type: schemas.EventAttempted, Time: at(9), Attempted: &schemas.EventViewAttempted{Number: 2, Sent: true, Code: schemas.Interrupted}},
 				{Type: schemas.EventSettled, Time: at(10), Settled: &schemas.EventViewSettled{Outcome: "failed", Code: "RETRIES_EXHAUSTED"}},
 			}}
 		}
@@ -87,6 +88,7 @@ func TestActionsShow(t *testing.T) {
 	require.Regexp(t, `\+2ms +attempt +attempt 1, allowed by github\n`, out)
 	require.Regexp(t, `progress +2 of them\n`, out)
 	require.Regexp(t, `\+9ms +attempted +attempt 1: 503 in 7ms\n`, out)
+	require.Regexp(t, `attempt 2: INTERRUPTED\n`, out, "how long it took is unknown")
 	require.Regexp(t, `\+10ms +settled +failed RETRIES_EXHAUSTED\n`, out)
 	out, _ = run(ExitOK, "actions", "show", "a", "--json")
 	require.Contains(t, out, `"status":"failed"`)

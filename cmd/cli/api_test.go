@@ -43,8 +43,51 @@ func TestRefusalsAreSaid(t *testing.T) {
 		"in words":       {args: "tokens ls --json", status: 422, kind: problem, answer: invalid, code: ExitUsage, errs: "weir: no rate (VALIDATION_ERROR)\n"},
 		"no document":    {args: "dead ls", answer: `[`, code: ExitFailed, errs: "unexpected EOF"},
 		"a parameter":    {args: "actions ls --since yesterday", status: 400, kind: problem, answer: `{"title":"Bad Request","detail":"since must be a time","code":"INVALID_REQUEST"}`, code: ExitUsage, errs: "since must be a time (INVALID_REQUEST)"},
+		"a command":      {args: "tasks cancel x", status: 422, kind: problem, answer: `{"title":"Unprocessable","detail":"make it with POST /v1/repos","code":"VALIDATION_ERROR"}`, code: ExitUsage, errs: "make it with `weir repos create` (VALIDATION_ERROR)"},
 		"a value":        {args: "actions ls --json", status: 422, kind: problem, answer: invalid, code: ExitUsage, errs: invalid + "\n"},
 	})
+}
+
+// TestServerIsDown is an error at once.
+func TestServerIsDown(t *testing.T) {
+	t.Parallel()
+	for args, says := range map[string]string{
+		"runner --exec true --dir " + t.TempDir() + " --server http://127.0.0.1:1": "no server answers at http://127.0.0.1:1; `weir serve` starts one, or name another with --server",
+		"check http://127.0.0.1:1=T": "connection refused",
+	} {
+		code, out, errs := command(t, strings.Fields(args)...)
+		assert.Equal(t, ExitFailed, code, args)
+		assert.Contains(t, out+errs, says, args)
+	}
+}
+
+// TestNoTokens: an open server has none, another has that of its admin.
+func TestNoTokens(t *testing.T) {
+	t.Parallel()
+	run := desk(t, func(*http.Request) any { return schemas.Page[schemas.Token]{} })
+	_, said := run(ExitOK, "tokens", "ls")
+	assert.Contains(t, said, "the server is open and needs none")
+	_, said = run(ExitOK, "tokens", "ls", "--tenant", "acme")
+	assert.Contains(t, said, "the tenant acme has no tokens")
+}
+
+// TestTailShowsTheCall of an action beside its first event.
+func TestTailShowsTheCall(t *testing.T) {
+	t.Parallel()
+	url := served(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !strings.HasSuffix(r.URL.Path, "/events"):
+			assert.NoError(t, json.NewEncoder(w).Encode(schemas.ActionView{Kind: "http", Called: schemas.Called{Method: "GET", Host: "h.example", Path: "/x"}}))
+		case r.Header.Get("Last-Event-Id") != "":
+			w.WriteHeader(http.StatusNoContent)
+		default:
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, "id: 1\nevent: accepted\ndata: {}\n\n")
+		}
+	})
+	code, out, errs := command(t, "tail", "actions", "a", "--server", url)
+	require.Equal(t, ExitOK, code, errs)
+	require.Equal(t, "1        accepted  \n         call        GET h.example/x\n", out)
 }
 
 // TestAnotherServerIsNoWeir: a web server that answers everything makes no command succeed.
@@ -53,29 +96,13 @@ func TestAnotherServerIsNoWeir(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
 	t.Cleanup(s.Close)
 	for _, args := range []string{
-		"health", "exec GET http://a/", "actions ls", "actions cancel a", "tail actions a", "tail evidence", "rules ls", "pause ingress", "policy reload", "tokens revoke k", "runner --exec true --once",
+		"health", "exec GET http://a/", "actions ls", "actions cancel a", "tail actions a", "tail evidence", "rules ls", "pause ingress", "policy reload", "tokens revoke k", "runner --exec true --dir " + t.TempDir(),
 	} {
 		code, out, errs := command(t, append(strings.Fields(args), "--server", s.URL)...)
 		assert.Equal(t, ExitFailed, code, args)
 		assert.Empty(t, out, args)
 		assert.Contains(t, errs, "the server at "+s.URL+" is no Weir: its answer 200 OK has no X-Request-Id; check --server or WEIR_URL", args)
 	}
-}
-
-// TestDeadShowReadsOneLetter, however many follow.
-func TestDeadShowReadsOneLetter(t *testing.T) {
-	t.Parallel()
-	var asked []string
-	run := desk(t, func(r *http.Request) any {
-		asked = append(asked, r.URL.RequestURI())
-		return json.RawMessage(`{"items":[{"seq":17,"action_id":"a","code":"POISON"}],"next":"17"}`)
-	})
-	out, _ := run(ExitOK, "dead", "show", "17", "--json")
-	require.Contains(t, out, `"seq":17`)
-	out, said := run(ExitFailed, "dead", "show", "16", "--json") // the first letter behind 15 is another
-	require.Empty(t, out)
-	require.Equal(t, "weir: there is no dead letter 16; `weir dead ls` lists them\n", said)
-	require.Equal(t, []string{"/v1/dead-letters?cursor=16&limit=1", "/v1/dead-letters?cursor=15&limit=1"}, asked)
 }
 
 func TestBudgets(t *testing.T) {
@@ -98,11 +125,11 @@ team    all                       3/10 (2)  -             0.000001/12.5 (0.25)  
 	require.JSONEq(t, pair, out)
 	out, said := run(ExitFailed, "budgets", "--budget", "none", "--json")
 	require.Empty(t, out)
-	require.Equal(t, "weir: there is no budget none, or nothing was used of it yet; used were: pair, team\n", said)
-	require.Equal(t, []string{"", "cursor=n", "budget=pair", "budget=none", "", "cursor=n"}, asked)
+	require.Equal(t, "weir: there is no budget none, or nothing was used of it yet; `weir budgets` lists those in use\n", said)
+	require.Equal(t, []string{"", "cursor=n", "budget=pair", "budget=none"}, asked)
 	examples(t, "budgets", map[string]example{
 		"none":       {answer: `{"items":[]}`, errs: "no budget was used yet"},
-		"none named": {args: "--budget team", answer: `{"items":[]}`, code: ExitFailed, errs: "there is no budget team, or nothing was used of it yet; nothing was used of any"},
+		"none named": {args: "--budget team", answer: `{"items":[]}`, code: ExitFailed, errs: "there is no budget team, or nothing was used of it yet"},
 	})
 }
 

@@ -145,9 +145,22 @@ func Run(ctx context.Context, args []string, env *Env, more func(env *Env) []*co
 		return ExitOK
 	}
 	if own, ok := errors.AsType[exitError](err); !ok || own.error != nil {
-		fmt.Fprintf(env.Err, "weir: %v\n", err)
+		text := err.Error()
+		if _, answer := errors.AsType[*client.Error](err); answer {
+			text = commandsOf().Replace(text)
+		}
+		fmt.Fprintf(env.Err, "weir: %s\n", text)
 	}
 	return exitCode(err)
+}
+
+// commandsOf replaces the routes that errors of the server name by the commands for them.
+func commandsOf() *strings.Replacer {
+	return strings.NewReplacer(
+		"POST /v1/repos", "`weir repos create`", "GET /v1/repos", "`weir repos ls`", "POST /v1/tasks", "`weir tasks create`",
+		"GET /v1/tasks/{id}", "`weir tasks show ID`", "GET /v1/policy", "`weir policy show`", "GET /models", "`weir models`",
+		"GET "+schemas.RouteOperations, "`weir operations`",
+	)
 }
 
 // printer writes to w, in colour if that is a terminal and $NO_COLOR is not set.

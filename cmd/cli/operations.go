@@ -183,29 +183,10 @@ a task's own.`,
 			return []any{b.Budget, ownerOf(b), countOf(b.Requests), countOf(b.Tokens), countOf(b.USD), b.Open, cmp.Or(when(b.Resets), "never")}
 		})
 		if err == nil && name != "" && c.items == 0 {
-			err = noBudget(ctx, c, name)
+			err = fmt.Errorf("there is no budget %s, or nothing was used of it yet; `weir budgets` lists those in use", name)
 		}
 		return err
 	})
-}
-
-// noBudget is the error for a budget that has no account. The server lists only accounts that were used, so that
-// the budget may be new.
-func noBudget(ctx context.Context, c *api, name string) error {
-	var used []string
-	for b, err := range list[schemas.BudgetView](ctx, c, schemas.RouteBudgets, nil, everything) {
-		if err != nil {
-			return err
-		}
-		if !slices.Contains(used, b.Budget) {
-			used = append(used, b.Budget)
-		}
-	}
-	said := "nothing was used of any"
-	if len(used) > 0 {
-		said = "used were: " + strings.Join(used, ", ")
-	}
-	return fmt.Errorf("there is no budget %s, or nothing was used of it yet; %s", name, said)
 }
 
 // ownerOf is whose an account is, as far as its budget tells them apart.

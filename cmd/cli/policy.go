@@ -110,7 +110,7 @@ func newPolicyShow(env *Env) *cobra.Command {
 		Short: "Show the entries of the policy",
 		Long: `Show the entries of the policy in the order in which they are tried: the URLs of each, the
 names of the headers and members that it adds to a call, and what callers may set. A *
-means that callers may set everything that is not forbidden for all. DELIVERY has the
+or "any" means that callers may set everything that is not forbidden for all. DELIVERY has the
 retries, the idempotency keys, the probe, the response schema and the limits of an entry.
 
 The policy is the one in force on a running Weir, or with --config the one of a file.`,
@@ -141,6 +141,9 @@ func printPolicy(out io.Writer, v schemas.PolicyView) error {
 	for _, e := range v.Entries {
 		adds := labels(": ", "; ", "headers", list(e.Headers), "query", list(e.Query), "body", list(e.Body))
 		callers := labels(": ", "; ", "headers", list(e.CallerHeaders), "params", list(e.CallerParams), "members", list(e.Pass))
+		if adds == "" && callers == "" && !e.Agent {
+			callers = "any"
+		}
 		printRow(table, e.Name, e.Mode, orDash(strings.Join(e.Methods, " ")), orDash(e.URLPrefix),
 			orDash(strings.Join(append([]string{e.Network}, e.CIDRs...), " ")), orDash(adds), orDash(callers), orDash(deliveryText(e)))
 	}

@@ -19,27 +19,11 @@ import (
 	"weir/schemas"
 )
 
-// unsafeRunes are the characters that can make a terminal show something else than what it was
-// sent: C0 and C1 controls, characters that change the direction of a text, and characters that
-// cannot be seen. U+200C and U+200D are not among them: scripts and emoji need them.
-var unsafeRunes = &unicode.RangeTable{ //nolint:gochecknoglobals // a constant
-	R16: []unicode.Range16{
-		{Lo: 0x0000, Hi: 0x001f, Stride: 1}, // C0
-		{Lo: 0x007f, Hi: 0x009f, Stride: 1}, // DEL, C1
-		{Lo: 0x00ad, Hi: 0x00ad, Stride: 1}, // soft hyphen
-		{Lo: 0x061c, Hi: 0x061c, Stride: 1}, // Arabic letter mark
-		{Lo: 0x180e, Hi: 0x180e, Stride: 1}, // Mongolian vowel separator
-		{Lo: 0x200b, Hi: 0x200b, Stride: 1}, // zero width space
-		{Lo: 0x200e, Hi: 0x200f, Stride: 1}, // direction marks
-		{Lo: 0x2028, Hi: 0x202e, Stride: 1}, // line and paragraph separators, embeddings, overrides
-		{Lo: 0x2060, Hi: 0x206f, Stride: 1}, // word joiner, invisible operators, isolates
-		{Lo: 0xfeff, Hi: 0xfeff, Stride: 1}, // byte order mark
-		{Lo: 0xfff9, Hi: 0xfffb, Stride: 1}, // annotations
-	},
-	R32: []unicode.Range32{
-		{Lo: 0xe0000, Hi: 0xe007f, Stride: 1}, // tags
-	},
-	LatinOffset: 3,
+// unsafe reports whether a character can make a terminal show something else than what it was sent: controls,
+// characters that change the direction of a text, and characters that cannot be seen. U+200C and U+200D are not
+// among them: scripts and emoji need them.
+func unsafe(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && r != '\u200c' && r != '\u200d'
 }
 
 // printer writes what the commands print. It writes each unsafe character but line feed and tab
@@ -63,14 +47,14 @@ func oneLine(text string) string { return escaped(text, "") }
 
 // escaped replaces the unsafe characters of a text, except those in keep.
 func escaped(text, keep string) string {
-	unsafe := func(r rune) bool { return unicode.Is(unsafeRunes, r) && !strings.ContainsRune(keep, r) }
-	if utf8.ValidString(text) && strings.IndexFunc(text, unsafe) < 0 {
+	hides := func(r rune) bool { return unsafe(r) && !strings.ContainsRune(keep, r) }
+	if utf8.ValidString(text) && strings.IndexFunc(text, hides) < 0 {
 		return text
 	}
 	var b strings.Builder
 	for _, r := range text {
 		switch hi, lo := utf16.EncodeRune(r); {
-		case !unsafe(r):
+		case !hides(r):
 			b.WriteRune(r)
 		case hi != unicode.ReplacementChar:
 			fmt.Fprintf(&b, `\u%04x\u%04x`, hi, lo)

@@ -46,7 +46,6 @@ rule answers: a rehearsal would send it. The other rules are created.`,
 		Args: Exactly(1, "the id of an action"),
 	}
 	f.bind(cmd, "the actions that the rules answer")
-	cmd.Flags().StringVar(&f.TaskID, "task-id", "", "the task of the actions that are answered; no action belongs to one yet")
 	cmd.Flags().StringVar(&f.group, "group", "", "the group that the rules go to; it is made if there is none (default default)")
 	cmd.Flags().DurationVar(&f.expiresIn, "expires-in", recordedFor, "how long the rules answer; 0: for ever")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the rules and make none")

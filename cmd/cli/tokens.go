@@ -95,7 +95,11 @@ func newTokenList(env *Env) *cobra.Command {
 			query.Set("tenant", tenant)
 		}
 		const header = "ID\tNAME\tTENANT\tSTATUS\tENDS\tLAST USED\tRATE\tSCOPES\tENTRIES\tPOOLS\tMODELS"
-		return printList(c, list[schemas.Token](ctx, c, routeTokens, query, everything), "there are no such tokens", header, tokenRow)
+		empty := "the tenant " + tenant + " has no tokens; `weir tokens create --tenant " + tenant + "` makes one"
+		if tenant == "" { // not even the sender's own
+			empty = "there are no tokens: the server is open and needs none; auth.mode tokens makes it require them"
+		}
+		return printList(c, list[schemas.Token](ctx, c, routeTokens, query, everything), empty, header, tokenRow)
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 	"iter"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -236,9 +235,6 @@ func arguments() map[string][]source {
 	dead := listed(routeDead, func(d schemas.DeadLetterView) (string, string) {
 		return d.ActionID, letterCall(d) + " " + string(d.Code)
 	})
-	sequences := listed(routeDead, func(d schemas.DeadLetterView) (string, string) {
-		return strconv.FormatUint(d.Seq, 10), letterCall(d) + " " + string(d.Code)
-	})
 	tokens := listed(routeTokens, func(t schemas.Token) (string, string) { return t.ID, t.Name })
 	states := func(context.Context, *api) []cobra.Completion { return pinWords() }
 	tasks, entries, models := flagSources()["task"], flagSources()["entry"], flagSources()["model"]
@@ -248,7 +244,6 @@ func arguments() map[string][]source {
 		"actions resolve": {actionIDs(url.Values{"status": {string(schemas.OutcomeUnknown)}, "resolved": {"false"}})},
 		"actions show":    {actions},
 		"chat":            {models},
-		"dead show":       {sequences},
 		"pause":           {entries},
 		"pin":             {states, entries},
 		"resume":          {entries},

@@ -96,7 +96,6 @@ func TestCompletion(t *testing.T) {
 		"actions show ":               "a-1\thttp failed",
 		"actions cancel a-0 ":         "a-1\thttp failed",
 		"actions redrive ":            "a-9\trun FETCH POISON",
-		"dead show ":                  "17\trun FETCH POISON",
 		"tasks follow ":               "t-1\tRunning: Fix\\u0009the \\u001b[31mtotals",
 		"task show ":                  "t-1\t",
 		"tokens revoke ":              "k-1\tci",

@@ -30,7 +30,16 @@ only grow. A gap between two of them, such as after a crash, means nothing.`,
 	}, func(ctx context.Context, c *api, args []string) error {
 		switch what := args[0]; {
 		case len(args) == 2 && what == "actions":
-			return c.Follow(ctx, within(routeActions, args[1], "/events"), c.showEvent)
+			return c.Follow(ctx, within(routeActions, args[1], "/events"), func(e sse.Event) error {
+				if err := c.showEvent(e); err != nil || c.asJSON || e.Type != string(schemas.EventAccepted) {
+					return err
+				}
+				view, err := c.Action(ctx, args[1])
+				if err != nil {
+					return err
+				}
+				return printCells(c.Out, "  ", []any{"       ", "call      ", viewCall(view)})
+			})
 		case len(args) == 2:
 			return usageError{errors.New(takes)}
 		case what == "actions":

@@ -61,7 +61,10 @@ func malformed(code schemas.Code, what string) error {
 // badURL says what policy found wrong with a URL.
 func badURL(d schemas.Decision) error {
 	why := "it must be absolute, and written as RFC 3986 says"
-	if d.Code == schemas.DenyURLInvalid && d.Reason != "" {
+	switch {
+	case d.Code == schemas.DenyScheme:
+		why = "write http:// or https:// before the host"
+	case d.Code == schemas.DenyURLInvalid && d.Reason != "":
 		why = d.Reason
 	}
 	return &Error{Variant: schemas.VariantInvalidURL, Message: "invalid url: " + why, Code: d.Code}

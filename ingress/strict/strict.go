@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"weir/internal/fault"
+	"weir/internal/nearest"
 	"weir/schemas"
 )
 
@@ -176,7 +177,7 @@ func unknown(at jsontext.Pointer, data []byte, v any) error {
 			return wrong(at, "names are case-sensitive; this one is '"+known+"'")
 		}
 	}
-	return wrong(at, "this member is not known here; leave it out")
+	return wrong(at, "this member is not known here; leave it out"+nearest.Hint(name, names(v)))
 }
 
 // has reports whether an object has a member of its own by that name.

@@ -41,6 +41,8 @@ func TestBadFiles(t *testing.T) {
 		{"'a b': 1", `weir.yaml:1: "a b": unknown key; the keys here are agents, auth, budgets, data, deadline, git, index, limits, listen, log, models, nats, policy, proxy, public_url, redact_headers, rules, secrets, tasks, telemetry, workers`},
 		{entry + "method: GET", "weir.yaml:5: policy.allowlist[0].method: unknown key; did you mean methods?"},
 		{entry + "limits: {burst: 1}", "weir.yaml:5: policy.allowlist[0].limits.burst: unknown key; the keys here are concurrency, rate"},
+		{entry + "limits: {rate: 10}", "weir.yaml:5: policy.allowlist[0].limits.rate: is a YAML int; write a count a second, minute or hour, such as 10/s"},
+		{"limits: {rate: 10/s}", "weir.yaml:1: limits.rate: unknown key; the keys here are answers, body, chat, connections, connections_per_peer, headers, queued, queued_per_tenant, response, response_headers, stream, tenant_share; rate and concurrency are keys of policy.allowlist[].limits, such as {rate: 10/s, concurrency: 4}"},
 		{entry + "upstream_idempotency: {ttl_s: 1}", "weir.yaml:5: policy.allowlist[0].upstream_idempotency.ttl_s: unknown key; did you mean ttl?"},
 
 		// types
@@ -143,6 +145,14 @@ func told(t *testing.T, text, begins string) {
 }
 
 // The sentences about entries are policy's; the place and the key are ours.
+// TestAllMistakesAtOnce: what cannot be read hides no other mistake, but those that may follow from it.
+func TestAllMistakesAtOnce(t *testing.T) {
+	t.Parallel()
+	_, err := config.Parse("weir.yaml", []byte("log: {partitons: 2, replicas: 7}\nauth: {mode: opn}"), nil, nil)
+	require.EqualError(t, err, "weir.yaml:1: log.partitons: unknown key; did you mean partitions?\n"+
+		"weir.yaml:2: auth.mode: is none of its words; use open or tokens")
+}
+
 func TestBadPolicy(t *testing.T) {
 	t.Parallel()
 	const list = "policy:\n  allowlist:\n    - "

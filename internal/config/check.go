@@ -164,6 +164,11 @@ func (r *reader) checkPolicy(c *Config) {
 	for i, e := range c.Policy.Allowlist {
 		key := item("policy.allowlist", i)
 		r.noteProblems(key, policy.Config{Entries: []policy.Entry{e}}, nil)
+		replaced := func(old policy.Entry) bool {
+			return old.Name == e.Name && (old.Mode == policy.ModeShadow) == (e.Mode == policy.ModeShadow)
+		}
+		r.warn(slices.ContainsFunc(c.Policy.Allowlist[:i], replaced), key+".name",
+			"is the name of an earlier entry, which this one replaces; remove one, or give it another name")
 		r.checkReach(key+".url_prefix", e.URLPrefix, "every call of it will be denied with "+string(schemas.DenyAddress), e)
 		r.warn(e.Retry != nil && e.Retry.Attempts > 1 && e.Retry.Base >= c.Deadline.HTTP, key+".retry.base",
 			"is not below deadline.http, %s: no call is repeated", short(c.Deadline.HTTP))

@@ -220,6 +220,8 @@ func TestContractDefaults(t *testing.T) {
 	slow := parse(t, "policy: {allowlist: [{name: a, url_prefix: 'http://h.test/', retry: {base: 2m, cap: 1h}}]}")
 	require.Equal(t, []string{"policy.allowlist[0].retry.base: is not below deadline.http, 2m: no call is repeated"}, slow.Warnings())
 	require.Equal(t, &policy.Reconcile{Method: "GET", URL: "http://h.test/", Applied: "true", Within: 30 * time.Second}, e.Reconcile)
+	twice := parse(t, "policy: {allowlist: [{name: a, url_prefix: 'http://h/'}, {name: a, url_prefix: 'http://h/', mode: shadow}, {name: a, url_prefix: 'http://i/'}]}")
+	require.Equal(t, []string{"policy.allowlist[2].name: is the name of an earlier entry, which this one replaces; remove one, or give it another name"}, twice.Warnings())
 }
 
 func TestClusterHasItsOwnDefaults(t *testing.T) {

@@ -185,6 +185,14 @@ func setText(v reflect.Value, text string) bool {
 	}
 }
 
+// formOf is form with what the key of a rate needs.
+func formOf(path string, t reflect.Type) string {
+	if strings.HasSuffix(path, ".rate") {
+		return "write a count a second, minute or hour, such as 10/s"
+	}
+	return form(t)
+}
+
 // form is what an operator writes for a scalar of a type.
 func form(t reflect.Type) string {
 	switch {

@@ -61,15 +61,27 @@ func Parse(name string, data []byte, environ []string, flags map[string]string) 
 	c.source = name
 	r.yaml(data, &c)
 	r.overrides(variables(environ), flags, &c)
-	if len(r.problems) == 0 { // checks on half a configuration would only confuse
-		r.derive(&c)
-		r.check(&c)
-	}
+	unread := r.problems
+	r.problems = nil
+	r.derive(&c)
+	r.check(&c)
+	r.problems = append(unread, slices.DeleteFunc(r.problems, func(err error) bool { return r.follows(err, unread) })...)
 	if err := errors.Join(r.problems...); err != nil {
 		return Config{}, err
 	}
 	c.doubts = r.doubts
 	return c, nil
+}
+
+// follows reports whether a problem may only follow from those of another key: the key was not given, or its
+// section was not read whole.
+func (r *reader) follows(err error, unread []error) bool {
+	p, ok := errors.AsType[*Problem](err)
+	return ok && slices.ContainsFunc(unread, func(first error) bool {
+		f, ok := errors.AsType[*Problem](first)
+		section := f.Key[:max(strings.LastIndexAny(f.Key, ".["), 0)]
+		return ok && (f.Key == "" || !r.has(p.Key) || strings.HasPrefix(p.Key, cmp.Or(section, f.Key)))
+	})
 }
 
 // Problem is one mistake in the configuration. It holds no value of a header and no credential.
@@ -191,5 +203,9 @@ func advice(key string, names []string) string {
 	if best := nearest.Name(strings.ReplaceAll(strings.ToLower(key), "-", "_"), names); best != "" {
 		return "did you mean " + best + "?"
 	}
-	return "the keys here are " + strings.Join(slices.Sorted(slices.Values(names)), ", ")
+	here := "the keys here are " + strings.Join(slices.Sorted(slices.Values(names)), ", ")
+	if key == "rate" || key == "concurrency" {
+		here += "; rate and concurrency are keys of policy.allowlist[].limits, such as {rate: 10/s, concurrency: 4}"
+	}
+	return here
 }

@@ -270,7 +270,7 @@ func (r *reader) scalar(path string, n ast.Node, v reflect.Value) {
 		return
 	}
 	r.given[path] = o
-	if !r.refuse(!fits, path, "is a YAML %s; %s", n.Type().YAMLName(), form(t)) {
+	if !r.refuse(!fits, path, "is a YAML %s; %s", n.Type().YAMLName(), formOf(path, t)) {
 		r.refuse(!setText(v, o.text), path, "cannot be read; %s", form(t))
 	}
 }

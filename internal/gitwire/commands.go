@@ -2,6 +2,7 @@ package gitwire
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -58,42 +59,50 @@ func (c Commands) Reports() bool { return c.Has(CapReport) || c.Has(CapReportV2)
 // 64 KiB; beyond them it is ErrTooLarge. Input that git would not send is ErrMalformed. An invalid ref
 // name is not: its push must be denied with a reason.
 func ReadCommands(r io.Reader) (c Commands, err error) {
-	var text []byte
-	shallow := 0
-	for line, err := range lines(r) {
+	var raw []string
+	size, shallow := 0, 0
+	for text, err := range lines(r) {
 		switch {
 		case err != nil:
 			return c, err
-		case strings.HasPrefix(line, shallowPrefix): // of which the library takes only one
+		case strings.HasPrefix(text, shallowPrefix): // of which the library takes only one
 			shallow++
+		case !plain(strings.Replace(text, "\x00", "", 1)):
+			return c, malformed("a command is no plain text")
 		default:
-			text = appendLine(text, line)
+			raw = append(raw, text)
+			size += headSize + len(text)
 		}
-		if len(text) > maxCommandBytes || shallow > maxShallow {
+		if size > maxCommandBytes || len(raw) > maxCommands || shallow > maxShallow {
 			return c, tooLarge("the commands of a push")
 		}
 	}
-	if len(text) == 0 {
+	if len(raw) == 0 {
 		return c, nil
 	}
-	q := packp.NewReferenceUpdateRequest()
-	switch err := q.Decode(bytes.NewReader(append(text, Flush...))); {
-	case err != nil, bytes.Contains(text, []byte(otherFormat)):
-		return c, malformed("the commands are not those of a push")
-	case len(q.Commands) > maxCommands:
-		return c, tooLarge("a push has more than 32 commands")
+	var b []byte
+	for _, text := range raw {
+		b = appendLine(b, text)
 	}
-	c.Capabilities = strings.Fields(q.Capabilities.String())
-	for _, one := range q.Commands {
-		switch ref := one.Name.String(); {
+	q := packp.NewReferenceUpdateRequest()
+	err = q.Decode(bytes.NewReader(append(b, Flush...)))
+	// A command from nothing to nothing is one, which is denied with a reason.
+	if err != nil && !errors.Is(err, packp.ErrMalformedCommand) || bytes.Contains(b, []byte(otherFormat)) {
+		return c, malformed("the commands are not those of a push")
+	}
+	for i, one := range q.Commands {
+		u := Command{Old: one.Old.String(), New: one.New.String()}
+		text, _, _ := strings.Cut(raw[i], "\x00")
+		ref, ok := strings.CutPrefix(text, u.Old+" "+u.New+" ") // the library cuts a name off at a space
+		switch u.Ref = ref; {
+		case !ok:
+			return Commands{}, malformed("a command has an object id that is none")
 		case len(ref) > maxRefName:
 			return Commands{}, tooLarge("a ref's name has more than 1,024 bytes")
-		case !plain(ref):
-			return Commands{}, malformed("a ref's name is no plain text")
-		default:
-			c.List = append(c.List, Command{Old: one.Old.String(), New: one.New.String(), Ref: ref})
 		}
+		c.List = append(c.List, u)
 	}
+	c.Capabilities = strings.Fields(q.Capabilities.String())
 	return c, nil
 }
 

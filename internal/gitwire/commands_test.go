@@ -63,6 +63,15 @@ func TestReadCommands(t *testing.T) {
 			in:   p(one+" "+two+" refs/heads/../../config\x00atomic") + "0000",
 			want: gitwire.Commands{List: []gitwire.Command{{one, two, "refs/heads/../../config"}}, Capabilities: []string{"atomic"}},
 		},
+		"a space behind the ref is of its name": {in: p(line+" \x00atomic") + "0000", want: gitwire.Commands{
+			List: []gitwire.Command{{one, two, main + " "}}, Capabilities: []string{"atomic"},
+		}},
+		"from nothing to nothing": {in: p(gitwire.Zero+" "+gitwire.Zero+" "+main+"\x00atomic") + "0000", want: gitwire.Commands{
+			List: []gitwire.Command{{gitwire.Zero, gitwire.Zero, main}}, Capabilities: []string{"atomic"},
+		}},
+		"capital hex":                 {in: p(strings.Repeat("A", 40)+" "+two+" "+main+"\x00atomic") + "0000", err: gitwire.ErrMalformed},
+		"a ref with a tab":            {in: p(line+"\tx\x00atomic") + "0000", err: gitwire.ErrMalformed},
+		"a ref that is no UTF-8":      {in: p(line+"\xff\x00atomic") + "0000", err: gitwire.ErrMalformed},
 		"nothing":                     {in: "", err: gitwire.ErrMalformed},
 		"no flush":                    {in: p(line), err: gitwire.ErrMalformed},
 		"half a packet":               {in: p(line)[:40], err: gitwire.ErrMalformed},

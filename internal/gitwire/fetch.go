@@ -26,9 +26,6 @@ type Fetch struct {
 // at all, a want that is no object id, commands other than ls-refs and fetch. The rest is git's to check.
 func ParseFetch(data []byte, v2 bool) (Fetch, error) {
 	f := Fetch{Request: data, V2: v2}
-	if len(data) == 0 {
-		return Fetch{}, malformed("the request is empty")
-	}
 	for text, err := range packets(data) {
 		if err == nil && text != "" {
 			err = f.take(text)
@@ -36,6 +33,9 @@ func ParseFetch(data []byte, v2 bool) (Fetch, error) {
 		if err != nil {
 			return Fetch{}, err
 		}
+	}
+	if f.Command == "" && string(data) != Flush {
+		return Fetch{}, malformed("the request asks for nothing")
 	}
 	return f, nil
 }

@@ -118,8 +118,10 @@ var (
 		"ask the operator to add an entry for it with network: loopback")
 	deniedHostNever = newDenial(CheckHost, "no entry covers this host, and none can: Weir never calls it, whatever the policy says; "+
 		"use another host")
-	deniedPort    = newDenial(CheckPort, "the port is not the entry's; use the port of its url_prefix, where none means the scheme's own")
-	deniedPortAny = newDenial(CheckPort, "an entry for any host reaches the ports 80 and 443 only; "+
+	deniedHostLimited = newDenial(CheckHost, "the token is limited to entries, and none of them covers this host; use a token for an entry that does")
+	deniedPortLimited = newDenial(CheckPort, "the token is limited to entries, and none of them has this port; use a token for an entry that does")
+	deniedPort        = newDenial(CheckPort, "the port is not the entry's; use the port of its url_prefix, where none means the scheme's own")
+	deniedPortAny     = newDenial(CheckPort, "an entry for any host reaches the ports 80 and 443 only; "+
 		"other ports need an entry that names them")
 	deniedMethodUnknown = newDenial(CheckMethod, "the method is not one that is ever sent; "+
 		"use GET, HEAD, OPTIONS, POST, PUT, PATCH or DELETE")

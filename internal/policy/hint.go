@@ -116,7 +116,7 @@ func (m *hint) match(f denial) string {
 		return "write the host in lower case without the trailing dot: " + u.Host
 	case deniedHostNever:
 		return ""
-	case deniedHostNone, deniedHostLoopback:
+	case deniedHostNone, deniedHostLoopback, deniedHostLimited:
 		return m.grant()
 	case deniedConnectAddress:
 		return "use the name of the host, or " + m.grant()
@@ -130,7 +130,7 @@ func (m *hint) match(f denial) string {
 		return "begin the url with " + e.Scheme + "://"
 	case deniedHost:
 		return "use the host " + e.Host + ", which " + e.label() + " covers" + m.orEntry("this one")
-	case deniedPort:
+	case deniedPort, deniedPortLimited:
 		t := u.target
 		if t.Port = e.Port; m.policy.network(&t) == "" {
 			return ""

@@ -113,6 +113,11 @@ func TestOnly(t *testing.T) {
 	require.Nil(t, ask("", "GET", "https://c.test/", "a").Shadow)
 	require.Equal(t, "c", ask("", "GET", "https://c.test/", "c").Shadow.Entry)
 
+	require.Equal(t, "the token is limited to entries, and none of them covers this host; use a token for an entry that does", ask("", "GET", "https://c.test/", "a").Reason)
+	port := ask("", "GET", "https://a.test:8443/", "a")
+	require.Equal(t, schemas.DenyPort, port.Code)
+	require.Equal(t, "the token is limited to entries, and none of them has this port; use a token for an entry that does", port.Reason)
+
 	unknown, foreign := ask("nobody", "GET", "https://a.test/", "a"), ask("b", "GET", "https://a.test/", "a")
 	require.Equal(t, schemas.DenyKeyUnknown, foreign.Code)
 	require.Contains(t, foreign.Reason, "the token may not use this entry")

@@ -159,6 +159,12 @@ func (p *Policy) choose(t *table, q *question, r *Request) (*entry, denial) {
 			nearest = deniedHostLoopback
 		}
 	}
+	switch { // an entry that the caller may not use may permit it
+	case limited && nearest == deniedHostNone:
+		nearest = deniedHostLimited
+	case limited && nearest == deniedPort:
+		nearest = deniedPortLimited
+	}
 	if furthest <= CheckHost {
 		near = nil // the request belongs to no entry
 	}

@@ -34,12 +34,10 @@ type work struct {
 	size   atomic.Int64    // of what was received of it
 	unpack string          // git's result for the objects
 
-	end atomic.Pointer[packEnd] // nil: not decided yet
+	mu      sync.Mutex
+	decided bool  // whether the end of the pack goes out
+	cause   error // why it is kept back, which it then stays
 }
-
-// packEnd is whether the end of the pack goes out. Once it is kept back it stays so; another attempt
-// after one that has sent nothing asks again.
-type packEnd struct{ cause error } // why it is kept back; nil: it goes out
 
 // execute works until it is known how the push ends. An error says when to come back.
 func (w *work) execute(ctx context.Context) (settle.Outcome, error) {
@@ -147,31 +145,24 @@ func (g *checkedReader) Read(b []byte) (int, error) {
 }
 
 // release lets the end of the pack go out, or returns why not.
-func (w *work) release(ctx context.Context) error {
-	next := &packEnd{w.lives(ctx)}
-	for {
-		was := w.end.Load()
-		if was != nil && was.cause != nil {
-			return was.cause
-		}
-		if w.end.CompareAndSwap(was, next) {
-			return next.cause
-		}
-	}
-}
+func (w *work) release(ctx context.Context) error { return w.decide(w.lives(ctx), true) }
 
-// keepBack keeps the end of the pack back, and reports false if it has gone out.
-func (w *work) keepBack(cause error) bool {
-	w.end.CompareAndSwap(nil, &packEnd{cause})
-	return w.end.Load().cause != nil
+// decide keeps the end of the pack back if there is a cause, and else lets it go out. It returns what
+// was decided: the first one holds but, if the end may go out, for one that asks again.
+func (w *work) decide(cause error, again bool) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.decided || again && w.cause == nil {
+		w.decided, w.cause = true, cause
+	}
+	return w.cause
 }
 
 // ended reports whether the end of the pack has gone out, and why not.
 func (w *work) ended() (released bool, cause error) {
-	if e := w.end.Load(); e != nil {
-		return e.cause == nil, e.cause
-	}
-	return false, nil
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.decided && w.cause == nil, w.cause
 }
 
 // lives is nil while the task's holder may push, and otherwise errOver, errStopped or
@@ -208,7 +199,7 @@ func (w *work) watched(ctx context.Context) (during context.Context, stop func()
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		defer forget()
-		if w.keepBack(w.watch(during, over)) {
+		if w.decide(w.watch(during, over), false) != nil {
 			cancel()
 		}
 	})

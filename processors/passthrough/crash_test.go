@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -47,6 +48,8 @@ type target struct {
 	every  time.Duration
 	cut    bool // it breaks off after the pieces
 	asked  atomic.Int32
+	mu     sync.Mutex
+	heard  []string // what came of each request's body; guarded by mu
 }
 
 func (s *target) dial(context.Context, string, string) (net.Conn, error) {
@@ -57,8 +60,13 @@ func (s *target) dial(context.Context, string, string) (net.Conn, error) {
 		if err != nil {
 			return
 		}
-		_, _ = io.Copy(io.Discard, req.Body)
-		s.asked.Add(1)
+		body, err := io.ReadAll(req.Body)
+		s.mu.Lock()
+		s.heard = append(s.heard, fmt.Sprint(req.ContentLength, " ", string(body), " ", err))
+		s.mu.Unlock()
+		if s.asked.Add(1); err != nil {
+			return
+		}
 		fmt.Fprint(far, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nSet-Cookie: own\r\nTransfer-Encoding: chunked\r\n\r\n")
 		for _, p := range s.pieces {
 			time.Sleep(s.every)
@@ -80,6 +88,7 @@ type env struct {
 
 	policy harness.Policy
 	client *outbound.Client
+	body   func(ctx context.Context, name string) (io.ReadCloser, int64, error)
 }
 
 func newEnv(t *testing.T, s *target) *env {
@@ -89,7 +98,7 @@ func newEnv(t *testing.T, s *target) *env {
 		Name: "up", URLPrefix: "http://up.example/", Methods: []string{"GET", "POST", "PUT"}, Headers: map[string]string{"X-Key": "${secret:KEY}"},
 	})
 	names := upstream.NewNetwork(netip.AddrPort{}, map[string][][]string{"*": upstream.Answers("93.184.216.34")})
-	h.client = outbound.New(outbound.Config{Resolver: names, Dial: s.dial})
+	h.client, h.body = outbound.New(outbound.Config{Resolver: names, Dial: s.dial}), h.Log.OpenBlob
 	t.Cleanup(h.client.Close)
 	h.Employ(h.hire)
 	return h
@@ -105,7 +114,7 @@ func (h *env) hire(name string) harness.Handler {
 		Kinds: func(r *settle.Recorder) map[schemas.Kind]processors.Kind {
 			calls := executor.New(caller, r, call.Answers{Blobs: l})
 			return map[schemas.Kind]processors.Kind{schemas.KindPassthrough: {Executor: passthrough.New(calls, adapter, l, passthrough.Config{
-				Idle: 30 * time.Second, Whole: 1 << 20, Stream: 1 << 20,
+				Idle: 30 * time.Second, Whole: 1 << 20, Stream: 1 << 20, Body: func(ctx context.Context, name string) (io.ReadCloser, int64, error) { return h.body(ctx, name) },
 			})}}
 		},
 	}.Pipeline()

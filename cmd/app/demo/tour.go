@@ -1,5 +1,5 @@
 // Package demo is a tour of Weir as its users see it: over HTTP and NATS, against
-// an upstream of its own that keeps a ledger.
+// an upstream of its own that counts its requests.
 package demo
 
 import (

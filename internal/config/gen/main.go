@@ -62,6 +62,10 @@ func generate() ([]byte, error) {
 		}
 		comment := r.CommentMap[t.PkgPath()+"."+t.Name()+"."+name]
 		f, _ := t.FieldByName(name)
+		if rest, own := strings.CutPrefix(comment, name+" "); own && strings.ContainsAny(name[1:], "ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+			key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+			comment = "`" + key + "` " + rest
+		}
 		if bounds := f.Tag.Get("bounds"); bounds != "" {
 			comment += " Allowed: " + bounds + "."
 		}

@@ -6,7 +6,6 @@
 package history
 
 import (
-	"net/http"
 	"time"
 
 	"weir/schemas"
@@ -71,11 +70,6 @@ type Hit struct {
 	// it was not answered.
 	Status int
 	Digest string
-}
-
-// Safe reports whether a hit changes nothing at an upstream.
-func (h Hit) Safe() bool {
-	return h.Method == http.MethodGet || h.Method == http.MethodHead || h.Method == http.MethodOptions
 }
 
 // Watched is what one reader was given of an action's events, over all its connections.

@@ -1,4 +1,4 @@
-package session_test
+package ingress_test
 
 import (
 	"net/http"
@@ -11,7 +11,7 @@ import (
 	"weir/ingress/session"
 )
 
-func request(header ...string) *http.Request {
+func fromBrowser(header ...string) *http.Request {
 	r := httptest.NewRequest(http.MethodGet, "http://node.example:8092/v1/actions", nil)
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Add(header[i], header[i+1])
@@ -19,7 +19,7 @@ func request(header ...string) *http.Request {
 	return r
 }
 
-const public = "https://weir.example"
+const publicURL = "https://weir.example"
 
 func TestOnlyTheConsolesOwnRequestsCount(t *testing.T) {
 	t.Parallel()
@@ -34,14 +34,14 @@ func TestOnlyTheConsolesOwnRequestsCount(t *testing.T) {
 		"another port":         {[]string{"Weir-Console", "1", "Sec-Fetch-Site", "same-site"}, false},
 		"two sites":            {[]string{"Weir-Console", "1", "Sec-Fetch-Site", "same-origin", "Sec-Fetch-Site", "cross-site"}, false},
 		"old browser":          {[]string{"Weir-Console", "1", "Origin", "http://node.example:8092"}, true},
-		"old, behind a proxy":  {[]string{"Weir-Console", "1", "Origin", public}, true},
+		"old, behind a proxy":  {[]string{"Weir-Console", "1", "Origin", publicURL}, true},
 		"old, another origin":  {[]string{"Weir-Console", "1", "Origin", "http://evil.example"}, false},
 		"old, no origin known": {[]string{"Weir-Console", "1", "Origin", "null"}, false},
 		"no browser":           {[]string{"Weir-Console", "1"}, true},
 		"the site goes first":  {[]string{"Weir-Console", "1", "Sec-Fetch-Site", "cross-site", "Origin", "http://node.example:8092"}, false},
 	} {
-		require.Equal(t, tc.own, session.Own(request(tc.header...), public), name)
-		_, ok := session.Of(request(append(tc.header, "Cookie", "__Host-weir_console=v")...), public)
+		require.Equal(t, tc.own, session.Own(fromBrowser(tc.header...), publicURL), name)
+		_, ok := session.Of(fromBrowser(append(tc.header, "Cookie", "__Host-weir_console=v")...), publicURL)
 		require.Equal(t, tc.own, ok, name)
 	}
 }
@@ -49,7 +49,7 @@ func TestOnlyTheConsolesOwnRequestsCount(t *testing.T) {
 func TestTheCookieIsReadOnce(t *testing.T) {
 	t.Parallel()
 	own := []string{"Weir-Console", "1", "Sec-Fetch-Site", "same-origin"}
-	value, ok := session.Of(request(append(own, "Cookie", "a=b; __Host-weir_console=v-1; c=d")...), public)
+	value, ok := session.Of(fromBrowser(append(own, "Cookie", "a=b; __Host-weir_console=v-1; c=d")...), publicURL)
 	require.True(t, ok)
 	require.Equal(t, "v-1", value)
 	for name, header := range map[string][]string{
@@ -60,14 +60,14 @@ func TestTheCookieIsReadOnce(t *testing.T) {
 		"and a bearer": {"Cookie", "__Host-weir_console=v", "Authorization", "Bearer x"},
 		"an empty one": {"Cookie", "__Host-weir_console=v", "Authorization", ""},
 	} {
-		_, ok := session.Of(request(append(own, header...)...), public)
+		_, ok := session.Of(fromBrowser(append(own, header...)...), publicURL)
 		require.False(t, ok, name)
 	}
 }
 
 func TestTheCookieIsOutOfReach(t *testing.T) {
 	t.Parallel()
-	for url, secure := range map[string]bool{public: true, "http://127.0.0.1:8092": false} {
+	for url, secure := range map[string]bool{publicURL: true, "http://127.0.0.1:8092": false} {
 		w := httptest.NewRecorder()
 		session.Set(w, url, "v-1", time.Now().Add(time.Hour))
 		got := (&http.Response{Header: w.Header()}).Cookies()

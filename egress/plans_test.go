@@ -1,4 +1,4 @@
-package plans_test
+package egress_test
 
 import (
 	"encoding/json"
@@ -11,13 +11,13 @@ import (
 	"weir/schemas"
 )
 
-var ref = schemas.Ref{Tenant: "acme", Kind: schemas.KindPlan, ID: "p-1"}
+var aPlan = schemas.Ref{Tenant: "acme", Kind: schemas.KindPlan, ID: "p-1"}
 
 func TestAReportIsGivenAsItIsStored(t *testing.T) {
 	t.Parallel()
 	doc := `{"z":1,"artifact:execution.report":{"n":1.10000000000000000001},"a":"<&>"}`
 	for _, o := range schemas.Outcomes() {
-		body, err := plans.Render(ref, &schemas.Settled{Outcome: o}, json.RawMessage(doc))
+		body, err := plans.Render(aPlan, &schemas.Settled{Outcome: o}, json.RawMessage(doc))
 		require.NoError(t, err)
 		require.Equal(t, doc, string(body))
 	}
@@ -37,7 +37,7 @@ func TestAPlanWithoutAReportIsAProblem(t *testing.T) {
 		{schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.Poison}, 500, schemas.Poison},
 		{schemas.Settled{Outcome: schemas.OutcomeFailed}, 500, schemas.Internal},
 	} {
-		_, err := plans.Render(ref, &tc.settled, nil)
+		_, err := plans.Render(aPlan, &tc.settled, nil)
 		p := problem.Of(err)
 		require.Equal(t, tc.status, p.Status)
 		require.Equal(t, tc.code, p.Code)
