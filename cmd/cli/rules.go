@@ -48,7 +48,7 @@ reset admin.`,
 		newRuleSwitch(env, "disable ID", "Disable a rule", "  weir rules disable no-pay", schemas.OpRulesDisable, "rule %s is disabled"),
 		newRuleSwitch(env, "on", "Turn the enabled rules on", "  weir rules on", schemas.OpGlobalOn, "the rules are on"),
 		newRuleSwitch(env, "off", "Turn all rules off, at once", "  weir rules off", schemas.OpGlobalOff, "all rules are off"),
-		newRulesStatus(env), newRulesPreview(env), newRulesRecord(env), newRulesReset(env), gone("relay", "`ssh -R` to give agents elsewhere the URL of this Weir, or the agent API over NATS"),
+		newRulesStatus(env), newRulesPreview(env), newRulesRecord(env), newRulesReset(env), newRulesRelay(env),
 	)
 }
 

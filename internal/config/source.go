@@ -23,7 +23,7 @@ const (
 	envFile   = "WEIR_CONFIG"      // where the file is
 	envToken  = "WEIR_TOKEN"       // the token of the client commands
 	envURL    = "WEIR_URL"         // where they send it
-	envRelay  = "WEIR_RELAY_TOKEN" // of a command that was removed
+	envRelay  = "WEIR_RELAY_TOKEN" // the token of the relay
 	envSecret = "WEIR_SECRET_"     // a secret's value, by name
 )
 
