@@ -130,7 +130,7 @@ func (d *Handler) Serve(c *gin.Context, who ingress.Identity, target, entry stri
 		body.discard(r.Context())
 		var left func()
 		if alone {
-			left = d.cfg.Canceler.Left(c, d.server, ref)
+			left = d.cfg.Canceler.Left(c, d.server, ref) //nolint:contextcheck // c has it
 		}
 		d.cfg.Answer(w, r, ref, receipt, wait, left)
 	})
