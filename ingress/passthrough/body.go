@@ -66,7 +66,7 @@ func (d *Handler) open(w http.ResponseWriter, r *http.Request, h http.Header) (*
 }
 
 // spool reads the rest of a large body into the call that it belongs to. It is stored if keep is set and the
-// log takes new work.
+// log takes new work, also if the client leaves once it has sent all of it.
 func (b *body) spool(ctx context.Context, c *schemas.HTTPCall, keep bool) (err error) {
 	in := io.MultiReader(bytes.NewReader(b.start), b.rest)
 	large := b.rest != nil
@@ -74,7 +74,7 @@ func (b *body) spool(ctx context.Context, c *schemas.HTTPCall, keep bool) (err e
 		return nil
 	}
 	if keep && b.bodies.Accepting() == nil {
-		b.spooled, err = b.bodies.Spool(ctx, in)
+		b.spooled, err = b.bodies.Spool(context.WithoutCancel(ctx), in)
 	} else {
 		sum := sha256.New()
 		var n int64

@@ -130,3 +130,32 @@ func (k *keeping) Commit(ctx context.Context, tenant string, s schemas.Spooled) 
 	k.names = append(k.names, s.Name)
 	return k.Log.Commit(ctx, tenant, s)
 }
+
+// TestAClientThatHasSentAllMayLeave: its call is stored, as one with a small body is.
+func TestAClientThatHasSentAllMayLeave(t *testing.T) {
+	t.Parallel()
+	layout := schemas.Layout{Partitions: 1}
+	log := memlog.New(layout, time.Now, memlog.Hooks{})
+	ctx, leave := context.WithCancel(t.Context())
+	door := New(ingress.NewServer(ledger.New(log, layout, nil), ingress.Config{}), Config{
+		Policy: func(grant.Caller) executor.Policy { return allows(true) }, Bodies: leaving{log, leave},
+		Answer: func(http.ResponseWriter, *http.Request, schemas.Ref, schemas.Receipt, time.Duration, func()) {},
+	})
+	c, _ := gin.CreateTestContext(httptest.NewRecorder())
+	c.Request = httptest.NewRequest(http.MethodPost, "/via/e/x", strings.NewReader(strings.Repeat("x", schemas.InlineLimit+1))).WithContext(ctx)
+	require.NoError(t, door.Serve(c, ingress.Identity{Tenant: "a"}, "http://h.example/x", "e"))
+	require.Len(t, log.Blobs(), 1)
+}
+
+// leaving is a log whose client leaves when its body has been read.
+type leaving struct {
+	*memlog.Log
+
+	leave func()
+}
+
+func (l leaving) Spool(ctx context.Context, body io.Reader) (schemas.Spooled, error) {
+	s, err := l.Log.Spool(ctx, body)
+	l.leave()
+	return s, errors.Join(err, ctx.Err())
+}
