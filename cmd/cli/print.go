@@ -95,7 +95,8 @@ func newTable(out io.Writer) *tabwriter.Writer {
 type cellPrinter struct{ printer }
 
 func (p cellPrinter) Write(cell []byte) (int, error) {
-	if word, _, _ := strings.Cut(string(cell), ","); colourOf(word) == 0 {
+	word, _, _ := strings.Cut(string(cell), ",")
+	if strings.Contains(word, " ") || colourOf(word) == 0 { // a sentence, such as an agent's, is no outcome
 		return p.printer.Write(cell)
 	}
 	return len(cell), printTinted(p.printer, tinted{string(cell), string(cell)}, "")

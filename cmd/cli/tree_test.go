@@ -228,6 +228,10 @@ func TestColours(t *testing.T) {
 	require.NotContains(t, coloured, "a\x1b")
 
 	var b strings.Builder
+	require.NoError(t, printFacts(printer{to: &b, colour: true}, "", [][2]string{{"status", "failed"}, {"result", "succeeded as told"}}))
+	require.Equal(t, "status  \x1b[31mfailed\x1b[0m\nresult  succeeded as told\n", b.String())
+
+	b.Reset()
 	require.NoError(t, printOutcome(printer{to: &b, colour: true}, "denied: DENY\x1b_HOST\n"))
 	require.Equal(t, "\x1b[31mdenied\x1b[0m: DENY\\u001b_HOST\n", b.String())
 
