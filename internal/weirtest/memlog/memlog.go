@@ -53,6 +53,7 @@ type Log struct {
 	mu      sync.Mutex
 	streams map[string]*stream
 	blobs   map[string][]byte
+	spooled int // bodies so far, which names the next
 	wakes   map[string]pending
 
 	feed feed
@@ -311,7 +312,8 @@ func (l *Log) Spool(_ context.Context, body io.Reader) (schemas.Spooled, error) 
 	sum := sha256.Sum256(data)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := schemas.Spooled{Name: hex.EncodeToString(sum[:]), Size: len(data), Object: strconv.Itoa(len(l.blobs)), Chunks: 1}
+	s := schemas.Spooled{Name: hex.EncodeToString(sum[:]), Size: len(data), Object: strconv.Itoa(l.spooled), Chunks: 1}
+	l.spooled++
 	l.blobs[s.Object] = data
 	return s, nil
 }
