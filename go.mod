@@ -50,6 +50,8 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
+require github.com/coder/websocket v1.8.15
+
 require (
 	cel.dev/expr v0.25.2 // indirect
 	filippo.io/hpke v0.4.0 // indirect

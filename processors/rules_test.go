@@ -88,6 +88,7 @@ func TestRulesWidenNothing(t *testing.T) {
 	t.Parallel()
 	for name, rules := range map[string][]schemas.Rule{
 		"another host": {rulebook.Redirect("r", anywhere, "http://evil.example/$1")},
+		"a circle":     {rulebook.Redirect("r", a, b), rulebook.Redirect("r2", b, a)},
 		"a header":     {rulebook.SetHeader("r", anywhere, "X-Key", "mine")},
 	} {
 		s := newSite(t)

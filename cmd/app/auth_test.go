@@ -244,7 +244,10 @@ func TestTenantsDoNotMeet(t *testing.T) {
 		_, ours, _ := mine.do(t, http.MethodGet, path, "", "Accept", "application/json")
 		assert.Regexp(t, `"(mine|meets-\d+)"`, ours, path)
 	}
-	for _, path := range []string{"/v1/actions?tenant=" + meets, "/v1/actions?tenant=*", "/v1/stats?tenant=" + meets, "/v1/usage?tenant=" + meets} {
+	for _, path := range []string{
+		"/v1/actions?tenant=" + meets, "/v1/actions?tenant=*", "/v1/stats?tenant=" + meets, "/v1/usage?tenant=" + meets,
+		schemas.RouteOperations, schemas.RouteNodes, // of every tenant
+	} {
 		other.does(t, http.StatusForbidden, http.MethodGet, path, "")
 	}
 	for _, named := range []string{meets, "*"} { // the operator may name them

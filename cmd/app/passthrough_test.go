@@ -32,6 +32,7 @@ func viaNode(t *testing.T, target http.HandlerFunc, extra string) (base string, 
   allowlist:
     - {name: t, url_prefix: "%[2]s/", network: loopback, methods: [GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS]}
     - {name: below, url_prefix: "%[2]s/below/", network: loopback, methods: [GET]}
+    - {name: adds, url_prefix: "%[2]s/adds/", network: loopback, methods: [POST], body: {own: x}}
     - {name: any, url_prefix: "*"}
 `, extra, up.URL))
 	return "http://" + a.http.addr(), up
@@ -170,7 +171,7 @@ func TestPassthroughRefusals(t *testing.T) {
 		code               schemas.Code
 		says               string
 	}{
-		"no such entry":       {"GET", "/via/none/x", "", nil, 404, schemas.NotFound, "use t, below, or send the call with its whole URL to /v1/execute"},
+		"no such entry":       {"GET", "/via/none/x", "", nil, 404, schemas.NotFound, "use t, below, adds, or send the call with its whole URL to /v1/execute"},
 		"an entry of any":     {"GET", "/via/any/x", "", nil, 404, schemas.NotFound, "use t, below"},
 		"an allowed host":     {"GET", "/via/host:127.0.0.1/x", "", nil, 404, schemas.NotFound, "use t, below"},
 		"out of the prefix":   {"GET", "/via/below/", "", nil, 403, schemas.DenyPath, "use one under its url_prefix"},

@@ -112,12 +112,21 @@ func TestBadCases(t *testing.T) {
   headers: [a]
 - allow: GET https://a.example/
   entries: []
+- deny: GET https://a.example/
+  because:
+- allow: GET https://a.example/
+  by: ""
+- allow: GET https://a.example/
+  entries:
+- allow: GET https://a.example/
+  entries: [""]
 `)
 	assert.Empty(t, out)
 	for _, want := range []string{
 		":2: give one of allow and deny", ":4: write a method and a URL", `:5: it is not a case: unknown field "bcause"`,
 		`:7: because: "DENY_NO" is not the code of a denial; the codes are DENY_KEY_UNKNOWN`, ":9: because: only for deny", ":10: it is not a case", ":11: give one of allow and deny",
 		":12: it is not a case", ":14: entries: write the names",
+		":16: because: it is empty", ":18: by: it is empty", ":20: entries: it is empty", ":22: entries: write the names",
 	} {
 		assert.Contains(t, errs, want)
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"weir/internal/broker"
 	"weir/internal/broker/embedded"
 	"weir/internal/config"
+	"weir/internal/weirtest/relay"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -130,8 +132,8 @@ func demoSequence(t *testing.T, ask func(operation, args string) reply) {
 	assert.Equal(t, schemas.EtagMismatch, late.Error.Code)
 }
 
-// TestAnOpenNodeIsServedOnThisMachineAlone: without tokens, every client of the NATS server could write the rules. With
-// them, the subject names the tenant, a token of another tenant is refused, and the protocol's demo works.
+// TestAnOpenNodeIsServedOnThisMachineAlone: without tokens whoever reaches the NATS server could write the rules. With
+// them, the subject names the tenant, and a good token of another is no good there.
 func TestAnOpenNodeIsServedOnThisMachineAlone(t *testing.T) {
 	t.Parallel()
 	foreign := &App{http: &httpServer{server: &http.Server{}}, cfg: config.Config{NATS: config.NATS{URL: "nats://nats.example:4222"}}}
@@ -142,16 +144,13 @@ func TestAnOpenNodeIsServedOnThisMachineAlone(t *testing.T) {
 	assert.Empty(t, foreign.teardown.undo)
 	assert.Empty(t, foreign.natsWarnings())
 
-	send := func(a *App, tenant, id, operation, args, token string) (r reply, err error) {
-		request := fmt.Sprintf(`{"request_id":%q,"operation":%q,"args":%s%s}`, id, operation, args, token)
+	ask := func(a *App, tenant, token string) (r reply, err error) {
+		request := fmt.Sprintf(`{"request_id":"r","operation":"status","args":{}%s}`, token)
 		m, err := natsAgent(t, a).Request(schemas.AgentAPISubject(tenant), []byte(request), 20*time.Second)
 		if err == nil {
 			r = replyOf(t, m.Data)
 		}
 		return r, err
-	}
-	ask := func(a *App, tenant, token string) (reply, error) {
-		return send(a, tenant, "r", schemas.OpStatus, `{}`, token)
 	}
 	near := newApp(t, "nats: {listen: 127.0.0.1:0}\nrules: {agent_api: false}\n")
 	got, err := ask(near, schemas.Operator, "")
@@ -183,12 +182,40 @@ func TestAnOpenNodeIsServedOnThisMachineAlone(t *testing.T) {
 		assert.Equal(t, "r", got.RequestID)
 		assert.Equal(t, !c.ok, got.Error.Code == schemas.Unauthorized, c.tenant)
 	}
-	n := 0
-	demoSequence(t, func(operation, args string) reply {
-		n++
-		r, err := send(far, "default", fmt.Sprint("demo-", n), operation, args, fmt.Sprintf(`,"auth_token":%q`, admin.token))
-		require.NoError(t, err)
-		return r
+	const rule = `{"id":"%s","type":"delay","match":{"url_pattern":"http://a.example/"},"action":{"delay_ms":1}}`
+	admin.ruled(t, "create", fmt.Sprintf(rule, "one"))
+	admin.refused(t, "RULE_LIMIT_EXCEEDED", "create", fmt.Sprintf(rule, "two"))
+}
+
+// TestAgentAPIThroughARelay drives the demo sequence the whole way: an agent, a
+// relay, `weir rules relay` and a Weir that asks for tokens.
+func TestAgentAPIThroughARelay(t *testing.T) {
+	t.Parallel()
+	c := tenant(t, "relays")
+	at := relay.New(t, relay.Config{Token: "shared"})
+	ctx, stop := context.WithCancel(t.Context())
+	var relayed sync.WaitGroup
+	relayed.Go(func() {
+		Main(ctx, []string{"rules", "relay", "--url", at.URL(), "--session", "s1"}, []string{"WEIR_URL=" + c.URL(), "WEIR_RELAY_TOKEN=shared"},
+			Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard})
 	})
-	admin.refused(t, "RULE_LIMIT_EXCEEDED", "create", `{"id":"two","type":"delay","match":{"url_pattern":"http://a.example/"},"action":{"delay_ms":1}}`)
+	defer relayed.Wait()
+	defer stop()
+	at.Wait("s1", 1)
+	agent, n := at.Agent("s1"), 0
+	ask := func(operation, args, token string) reply {
+		n++
+		doc := agent.Ask(fmt.Sprintf(`{"request":{"request_id":"<ws %d>","operation":%q,"auth_token":%q,"args":%s}}`, n, operation, token, args))
+		var frame struct {
+			Response json.RawMessage `json:"response"`
+		}
+		require.NoError(t, json.Unmarshal(doc, &frame), string(doc))
+		assert.Contains(t, string(doc), fmt.Sprintf(`"namespace":"modinet-agent-relay-v1","direction":"extension-to-page","request_id":"<ws %d>"`, n))
+		return replyOf(t, frame.Response)
+	}
+	demoSequence(t, func(operation, args string) reply { return ask(operation, args, c.token) })
+	assert.Equal(t, schemas.Unauthorized, ask(schemas.OpStatus, `{}`, "wrong").Error.Code)
+	at.Cut("s1")
+	at.Wait("s1", 2)
+	assert.True(t, ask(schemas.OpPing, `{}`, c.token).OK, "it has come back")
 }

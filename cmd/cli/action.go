@@ -27,7 +27,7 @@ func (c *api) showAction(ctx context.Context, id string) error {
 	route := within(routeActions, id, "")
 	if c.asJSON {
 		raw, err := get[json.RawMessage](ctx, c, route, nil)
-		return printRaw(c.Out, raw, err)
+		return c.print(raw, err, "")
 	}
 	view, err := c.Action(ctx, id)
 	if err != nil {

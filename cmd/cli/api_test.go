@@ -26,7 +26,7 @@ func TestTokensAreListedPageByPage(t *testing.T) {
 		return schemas.Page[schemas.Token]{Items: []schemas.Token{{ID: "after-" + cursor}}, Next: next[cursor]}
 	})
 	out, _ := run(ExitOK, "token", "ls", "--tenant", "acme", "--json")
-	for _, id := range []string{`"after-"`, `"after-a"`, `"after-b\u0026"`} {
+	for _, id := range []string{`"after-"`, `"after-a"`, `"after-b&"`} {
 		assert.Contains(t, out, id)
 	}
 }
@@ -88,6 +88,25 @@ func TestTailShowsTheCall(t *testing.T) {
 	code, out, errs := command(t, "tail", "actions", "a", "--server", url)
 	require.Equal(t, ExitOK, code, errs)
 	require.Equal(t, "1        accepted  \n         call        GET h.example/x\n", out)
+}
+
+// TestTailOfAnActionWithoutItsResult goes on: the events are there.
+func TestTailOfAnActionWithoutItsResult(t *testing.T) {
+	t.Parallel()
+	url := served(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !strings.HasSuffix(r.URL.Path, "/events"):
+			w.WriteHeader(http.StatusGone)
+		case r.Header.Get("Last-Event-Id") != "":
+			w.WriteHeader(http.StatusNoContent)
+		default:
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, "id: 1\nevent: accepted\ndata: {}\n\nid: 2\nevent: settled\ndata: {}\n\n")
+		}
+	})
+	code, out, errs := command(t, "tail", "actions", "a", "--server", url)
+	require.Equal(t, ExitOK, code, errs)
+	require.Equal(t, "1        accepted  \n2        settled   \n", out)
 }
 
 // TestAnotherServerIsNoWeir: a web server that answers everything makes no command succeed.

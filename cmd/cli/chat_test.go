@@ -82,6 +82,17 @@ func TestChatSaysWhatAnAnswerCost(t *testing.T) {
 	assert.Equal(t, "1 tokens in, 2 out, $0.000125\n", errs)
 }
 
+// TestChatPrintsWhatProvidersSend: content in parts, a choice without an index, and a cost that is a string.
+func TestChatPrintsWhatProvidersSend(t *testing.T) {
+	t.Parallel()
+	const doc = `{"choices":[{"message":{"content":[{"type":"text","text":"one, "},{"type":"image"},7,{"type":"text","text":"two"}]},"finish_reason":"stop"}],` +
+		`"usage":{"prompt_tokens":1,"completion_tokens":2,"cost":"0.5"}}`
+	code, out, errs := saying(t, "", "chat", "m", "Hi", "--server="+always(t, http.StatusOK, "application/json", doc))
+	require.Equal(t, ExitOK, code, errs)
+	assert.Equal(t, "one, two\n", out)
+	assert.Equal(t, "1 tokens in, 2 out, $0.5\n", errs)
+}
+
 func TestChatAsksWhatItIsTold(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "system.md")

@@ -75,27 +75,37 @@ func (a *chatAnswer) part(raw []byte) error {
 		a.usage = usage
 	}
 	a.some = a.some || doc.Get("choices.#").Int() > 0
-	choice := doc.Get("choices.#(index==0)") // one was requested
-	a.finish = cmp.Or(choice.Get("finish_reason").Str, a.finish)
-	for _, path := range []string{"delta.content", "delta.refusal", "message.content", "message.refusal"} {
-		if err := a.text(choice.Get(path).Str); err != nil {
-			return err
+	for _, choice := range doc.Get("choices").Array() {
+		if choice.Get("index").Int() != 0 { // one was requested; some providers send no index
+			continue
+		}
+		a.finish = cmp.Or(choice.Get("finish_reason").Str, a.finish)
+		for _, path := range []string{"delta.content", "delta.refusal", "message.content", "message.refusal"} {
+			if err := a.text(choice.Get(path)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// text prints text, to a pipe or a file unescaped.
-func (a *chatAnswer) text(text string) error {
+// text prints content, which is a text or a list of parts with texts, to a pipe or a file unescaped.
+func (a *chatAnswer) text(content gjson.Result) (err error) {
+	if content.IsArray() {
+		for _, part := range content.Get("#.text").Array() {
+			err = errors.Join(err, a.text(part))
+		}
+	}
+	text := content.Str
 	if text == "" || a.asJSON {
-		return nil
+		return err
 	}
 	out := a.Out
 	if !Terminal(out) {
 		out = Unescaped(out)
 	}
 	a.broken = !strings.HasSuffix(text, "\n")
-	_, err := io.WriteString(out, text)
+	_, err = io.WriteString(out, text)
 	return err
 }
 
@@ -126,8 +136,8 @@ func (a *chatAnswer) end() error {
 	used, cost := "", ""
 	if a.usage.Exists() {
 		used = fmt.Sprintf("%d tokens in, %d out", a.usage.Get("prompt_tokens").Int(), a.usage.Get("completion_tokens").Int())
-		if c := a.usage.Get("cost"); c.Type == gjson.Number {
-			cost = "$" + strconv.FormatFloat(c.Num, 'f', -1, 64)
+		if dollars, err := strconv.ParseFloat(a.usage.Get("cost").String(), 64); err == nil {
+			cost = "$" + strconv.FormatFloat(dollars, 'f', -1, 64)
 		}
 	}
 	if said := joined(", ", labels(" ", "", "ended by", a.finish), used, cost, labels(" ", "", "action", a.action)); said != "" {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -83,10 +84,12 @@ func (f *checkFlags) run(cmd *cobra.Command, env *Env, args []string) error {
 		if report.Passed {
 			passed++
 		}
-		if n > 0 && !f.asJSON {
-			fmt.Fprintln(env.Out)
+		text := report.Text()
+		if n > 0 {
+			text = "\n" + text
 		}
-		if err := printPlain(env.Out, f.asJSON, report, report.Text); err != nil {
+		c := &api{Streams: env.Streams, asJSON: f.asJSON}
+		if err := c.print(report, nil, "%s", strings.TrimSuffix(text, "\n")); err != nil {
 			return err
 		}
 	}

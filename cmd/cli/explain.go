@@ -84,7 +84,7 @@ denied. For a CONNECT through the forward proxy, write host:port in place of the
 				return err
 			}
 			if c.asJSON {
-				err = printPlain(c.Out, true, x, nil)
+				err = PrintDocument(c.Out, x)
 			} else {
 				err = printOutcome(c.Out, explained(x))
 			}

@@ -216,6 +216,13 @@ func (c *policyCase) read(node ast.Node) error {
 		}
 		return fmt.Errorf("it is not a case: %w; see `weir policy test --help`", err)
 	}
+	var members map[string]any
+	_ = yaml.NodeToValue(node, &members) // it can: c has them
+	for _, name := range []string{"because", "by", "entries", "headers", "idempotency_key", "key"} {
+		if value, ok := members[name]; ok && (value == nil || value == "") {
+			return errors.New(name + ": it is empty, and would test nothing; leave it out")
+		}
+	}
 	parts := strings.Fields(c.Allow + c.Deny)
 	switch {
 	case (c.Allow == "") == (c.Deny == ""):
@@ -226,7 +233,7 @@ func (c *policyCase) read(node ast.Node) error {
 		return errors.New("because: only for deny; remove it")
 	case c.Because != "" && !slices.Contains(schemas.DenyCodes(), c.Because):
 		return fmt.Errorf("because: %q is not the code of a denial; the codes are %s", c.Because, strings.Join(texts(schemas.DenyCodes()...), ", "))
-	case c.Entries != nil && len(c.Entries) == 0:
+	case c.Entries != nil && (len(c.Entries) == 0 || slices.Contains(c.Entries, "")):
 		return errors.New("entries: write the names of entries, such as [orders]; leave it out for all")
 	}
 	c.call = schemas.ExplainRequest{

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -175,21 +174,9 @@ func printFacts(out io.Writer, keep string, facts [][2]string) error {
 	return table.Flush()
 }
 
-// PrintDocument prints a document as a line of JSON.
-func PrintDocument(out io.Writer, doc any) error { return json.NewEncoder(out).Encode(doc) }
-
-// printPlain prints a document as it is or, for a person, as text; JSON of it has <, > and & unescaped.
-func printPlain(out io.Writer, asJSON bool, doc any, text func() string) error {
-	if !asJSON {
-		_, err := io.WriteString(out, text())
-		return err
-	}
+// PrintDocument prints a document as a line of JSON, in which <, > and & stay as they are.
+func PrintDocument(out io.Writer, doc any) error {
 	data, err := client.Encode(doc)
-	return printRaw(out, data, err)
-}
-
-// printRaw prints a document as it came, on a line of its own, unless there is an error.
-func printRaw(out io.Writer, data json.RawMessage, err error) error {
 	if err == nil {
 		_, err = fmt.Fprintf(out, "%s\n", data)
 	}

@@ -48,7 +48,7 @@ reset admin.`,
 		newRuleSwitch(env, "disable ID", "Disable a rule", "  weir rules disable no-pay", schemas.OpRulesDisable, "rule %s is disabled"),
 		newRuleSwitch(env, "on", "Turn the enabled rules on", "  weir rules on", schemas.OpGlobalOn, "the rules are on"),
 		newRuleSwitch(env, "off", "Turn all rules off, at once", "  weir rules off", schemas.OpGlobalOff, "all rules are off"),
-		newRulesStatus(env), newRulesPreview(env), newRulesRecord(env), newRulesReset(env), gone("relay", "`ssh -R` to give agents elsewhere the URL of this Weir, or the agent API over NATS"),
+		newRulesStatus(env), newRulesPreview(env), newRulesRecord(env), newRulesReset(env), newRulesRelay(env),
 	)
 }
 
@@ -171,7 +171,7 @@ func newRulesList(env *Env) *cobra.Command {
 		}
 		all, err := c.operate(ctx, schemas.OpRulesList, args)
 		if err != nil || c.asJSON {
-			return printRaw(c.Out, all.data, err)
+			return c.print(all.data, err, "")
 		}
 		s, err := c.rulesStatus(ctx)
 		if err != nil {
@@ -197,7 +197,7 @@ func newRulesGet(env *Env) *cobra.Command {
 		func(ctx context.Context, c *api, args []string) error {
 			one, err := c.rule(ctx, args[0])
 			if err != nil || c.asJSON {
-				return printRaw(c.Out, one.data, err)
+				return c.print(one.data, err, "")
 			}
 			enc := json.NewEncoder(c.Out)
 			enc.SetEscapeHTML(false)
@@ -216,7 +216,7 @@ func newRulesStatus(env *Env) *cobra.Command {
 	}, func(ctx context.Context, c *api, _ []string) error {
 		s, err := c.rulesStatus(ctx)
 		if err != nil || c.asJSON {
-			return printRaw(c.Out, s.data, err)
+			return c.print(s.data, err, "")
 		}
 		word := "on"
 		if !s.GlobalActive {

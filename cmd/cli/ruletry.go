@@ -186,8 +186,7 @@ func membersOf(doc any, names ...string) (map[string]any, error) {
 
 func (c *api) printRecording(rec schemas.Recording) error {
 	if c.asJSON {
-		text, err := client.Encode(rec)
-		if err := printRaw(c.Out, text, err); err != nil {
+		if err := PrintDocument(c.Out, rec); err != nil {
 			return err
 		}
 	} else if err := c.printRules(rec.Rules, ""); err != nil {
@@ -252,7 +251,7 @@ scope actions:read or rules:write. Exit 3 if the policy would deny the call.`,
 			return fmt.Errorf("the server's answer cannot be read: %w", err)
 		}
 		if c.asJSON {
-			err = printRaw(c.Out, raw, nil)
+			err = PrintDocument(c.Out, raw)
 		} else {
 			err = printOutcome(c.Out, previewed(p))
 		}

@@ -142,7 +142,7 @@ type written struct {
 // say prints what was done: for a program the data, for a person a line.
 func (c *api) say(done written, line string) error {
 	if c.asJSON {
-		return printRaw(c.Out, done.data, nil)
+		return PrintDocument(c.Out, done.data)
 	}
 	_, err := fmt.Fprintf(c.Out, "%s; %s\n", line, done.RulesEtag)
 	return err

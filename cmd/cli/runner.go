@@ -222,13 +222,11 @@ type runnerLog struct {
 func (l *runnerLog) notify(n runner.Notice) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_ = printPlain(l.Out, l.asJSON, n, func() string { // a runner works on without a reader
-		lines := []string{joined("  ", time.Now().Format(time.TimeOnly), n.TaskID, said(n))}
-		for _, line := range n.Tail {
-			lines = append(lines, "  | "+line)
-		}
-		return strings.Join(lines, "\n") + "\n"
-	})
+	lines := []string{joined("  ", time.Now().Format(time.TimeOnly), n.TaskID, said(n))}
+	for _, line := range n.Tail {
+		lines = append(lines, "  | "+line)
+	}
+	_ = l.print(n, nil, "%s", strings.Join(lines, "\n")) // a runner works on without a reader
 }
 
 // said is a notice as a sentence.

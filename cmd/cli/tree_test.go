@@ -34,7 +34,6 @@ func TestMistypedWordsGetTheNearest(t *testing.T) {
 		"budgets lx":                    "did you mean ls?",
 		"dead redrive 17":               "use `weir actions redrive ID…`",
 		"top --once":                    "this command was removed; use `weir tail actions`",
-		"rules relay --url ws://h":      "this command was removed; use `ssh -R`",
 		"actions ls --statsu failed":    "unknown flag: --statsu; did you mean --status?",
 		"actions ls --frobnicate":       "unknown flag: --frobnicate; `weir actions ls --help` shows its flags",
 		"actions ls -x":                 "`weir actions ls --help` shows its flags",

@@ -118,20 +118,19 @@ func unknown(names []string) error {
 // an error nothing was written.
 func (d *Handler) Serve(c *gin.Context, who ingress.Identity, target, entry string) error {
 	defer d.server.ReserveBody(c)()
-	ctx := c.Request.Context()
 	req, body, denied, err := d.request(c, who, target, entry)
 	if body != nil {
-		defer body.discard(ctx)
+		defer body.discard(c.Request.Context())
 	}
 	if err != nil {
 		return err
 	}
 	alone := req.Class == schemas.ClassSafe && req.ID == "" // no other request can join it
 	return d.server.SubmitTo(c, req, denied, func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration) {
-		body.discard(ctx)
+		body.discard(r.Context())
 		var left func()
 		if alone {
-			left = d.cfg.Canceler.Left(c, d.server, ref)
+			left = d.cfg.Canceler.Left(c, d.server, ref) //nolint:contextcheck // c has it
 		}
 		d.cfg.Answer(w, r, ref, receipt, wait, left)
 	})

@@ -65,7 +65,8 @@ func Parse(name string, data []byte, environ []string, flags map[string]string) 
 	r.problems = nil
 	r.derive(&c)
 	r.check(&c)
-	r.problems = append(unread, slices.DeleteFunc(r.problems, func(err error) bool { return r.follows(err, unread) })...)
+	own := slices.DeleteFunc(r.problems, func(err error) bool { return r.follows(err, unread) })
+	r.problems = slices.Concat(unread, own)
 	if err := errors.Join(r.problems...); err != nil {
 		return Config{}, err
 	}

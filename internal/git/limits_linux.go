@@ -2,6 +2,7 @@ package git
 
 import (
 	"errors"
+	"os/exec"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,4 +38,12 @@ func limit(pid int, l bounds) error {
 		}
 	}
 	return nil
+}
+
+// awaitEnd waits for a child to end and leaves it to be collected: until then its
+// number, and its group's, is not given to another process.
+func awaitEnd(cmd *exec.Cmd) bool {
+	for errors.Is(unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
+	}
+	return true
 }

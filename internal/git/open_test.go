@@ -84,6 +84,16 @@ func TestClosed(t *testing.T) {
 	require.ErrorIs(t, err, ErrClosed)
 }
 
+// waitFor is for goroutines that may not end the test.
+func waitFor(t *testing.T, what func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !what() && t.Context().Err() == nil {
+		<-tick.C
+	}
+}
+
 // victimEnv makes the test's program a Weir that is killed in the middle of a push.
 const victimEnv = "WEIR_GIT_TEST_VICTIM"
 

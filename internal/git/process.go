@@ -1,6 +1,7 @@
 package git
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -20,7 +21,7 @@ type job struct {
 	dir      string
 	settings []setting
 	env      []string
-	in       *source // what git reads, without blocking; nil: nothing
+	in       *source // what git reads; nil: nothing
 	// out reads what git writes, to the end; nil: it is discarded. It may touch what it was given until run returns.
 	out func(io.Reader) error
 	// onLine receives each line of git's standard error, as lastLine has them; nil: they are dropped.
@@ -31,21 +32,16 @@ type job struct {
 	file int64
 }
 
-// source is what git reads, once it has its limits. It remembers why its reader failed, and then ends git: the end of
-// the input must not be taken for the end of what was meant.
+// source remembers why its reader failed.
 type source struct {
 	io.Reader
-	limited <-chan struct{}
-	end     context.CancelCauseFunc
-	failed  error
+	failed error
 }
 
 func (s *source) Read(b []byte) (int, error) {
-	<-s.limited
 	n, err := s.Reader.Read(b)
 	if err != nil && err != io.EOF { // a wrapped one is a failure
 		s.failed = err
-		s.end(err)
 	}
 	return n, err
 }
@@ -64,127 +60,156 @@ func (e *ExitError) Error() string { return "git " + e.Command + ": " + e.err.Er
 
 func (e *ExitError) Unwrap() error { return e.err }
 
-// run runs git to its end. It returns when no process of the job is left and nothing of it touches what out was
-// given, nor in unless its reader blocks. The error is the first of these: in's, why the turn ended, git's, out's.
+// run runs git to its end. It returns when no process of the job is left and nothing of it touches in or
+// what out was given. The error is the first of these: in's, why the turn ended, git's, out's.
 func (g *Git) run(t slot, j job) error {
 	name := "git " + j.args[0]
 	if err := context.Cause(t.ctx); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	cmd := g.command(t.ctx, j)
-	limited := make(chan struct{})
-	in := cmp.Or(j.in, text(""))
-	in.limited, in.end = limited, t.cancel
-	said := sayings{each: j.onLine}
-	r, w := io.Pipe()
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, w, &said
-	if err := g.start(cmd, j, limited); err != nil {
+	p, err := g.start(t.ctx, j)
+	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	ended := make(chan error, 1)
-	go func() {
-		err := cmd.Wait()
-		reapGroup(cmd)
-		_ = w.Close()
-		ended <- err
-	}()
-	var failed error
-	if j.out != nil {
-		if failed = j.out(r); failed != nil {
-			t.cancel(failed)
+	fed := make(chan error, 1)
+	go func() { fed <- p.feed(t, j.in) }()
+	said := make(chan string, 1)
+	go func() { said <- lastLine(p.err, j.onLine) }()
+	out := j.out
+	if out == nil {
+		out = func(r io.Reader) error {
+			_, err := io.Copy(io.Discard, r)
+			return err
 		}
 	}
-	_, _ = io.Copy(io.Discard, r)
-	err := <-ended
-	switch cause := context.Cause(t.ctx); {
-	case in.failed != nil:
-		return in.failed
-	case cmd.ProcessState.Success(): // whatever has ended meanwhile
-		return failed
-	case cause == nil, errors.Is(cause, failed) && cmd.ProcessState.Exited():
-		// A git that ended by itself says why; what out made of that is no better.
-		return &ExitError{Command: j.args[0], Text: g.scrub(said.last()), err: err}
-	default:
-		return fmt.Errorf("%s: %w", name, cause)
+	failed := out(p.out)
+	if failed != nil {
+		t.cancel(failed)
 	}
+	<-p.over
+	last := <-said
+	err = p.cmd.Wait() // ends the input as well
+	reapGroup(p.cmd)
+	if err := <-fed; err != nil {
+		return err
+	}
+	if p.cmd.ProcessState.Success() { // whatever has ended meanwhile
+		return failed
+	}
+	// A git that ended by itself says why; what out made of that is no better.
+	cause := context.Cause(t.ctx)
+	if cause == nil || errors.Is(cause, failed) && p.cmd.ProcessState.Exited() {
+		return &ExitError{Command: j.args[0], Text: g.scrub(last), err: err}
+	}
+	return fmt.Errorf("%s: %w", name, cause)
+}
+
+// process is a git that runs.
+type process struct {
+	cmd      *exec.Cmd
+	in       io.WriteCloser
+	out, err io.Reader
+	// ended: the first process of its group has ended, and the others with it. A system that cannot
+	// say so before that process is collected does not close it.
+	ended chan struct{}
+	over  chan struct{} // it may be collected
 }
 
 // smallFile is what a process may write that brings no objects.
 const smallFile = 64 << 20
 
-func (g *Git) command(ctx context.Context, j job) *exec.Cmd {
+func (g *Git) start(ctx context.Context, j job) (*process, error) {
 	cmd := exec.CommandContext(ctx, g.program, j.args...) //nolint:gosec // no argument is a caller's word
+	p := &process{cmd: cmd, ended: make(chan struct{}), over: make(chan struct{})}
 	cmd.Env = environment(g.execPath, append(g.settings(), j.settings...), j.env...)
 	cmd.Dir = cmp.Or(j.dir, "/")
 	cmd.ExtraFiles = j.hold
 	ownGroup(cmd)
 	// The group is asked to end first, so that git takes its locks and temporary files away.
 	cmd.WaitDelay = g.cfg.grace
-	cmd.Cancel = func() error { endGroup(cmd); return nil }
-	return cmd
+	cmd.Cancel = func() error {
+		select {
+		case <-p.ended: // the group's number may be another's by now
+		default:
+			endGroup(cmd)
+		}
+		return nil
+	}
+	var err [3]error
+	p.in, err[0] = cmd.StdinPipe()
+	p.out, err[1] = cmd.StdoutPipe()
+	p.err, err[2] = cmd.StderrPipe()
+	if err := errors.Join(err[:]...); err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	// Git reads before it starts a child, and nothing has been written yet: the
+	// children have the limits too.
+	if err := limit(cmd.Process.Pid, bounds{
+		memory: g.cfg.Memory, file: cmp.Or(j.file, smallFile), seconds: int64(g.cfg.Timeout/time.Second) + 1,
+	}); err != nil {
+		killGroup(cmd)
+		_ = cmd.Wait()
+		return nil, fmt.Errorf("setting its limits: %w", err)
+	}
+	go func() {
+		if awaitEnd(cmd) {
+			killGroup(cmd)
+			close(p.ended)
+		}
+		close(p.over)
+	}()
+	return p, nil
 }
 
-// start starts git with its limits. Its children have them too: git reads before it starts one.
-func (g *Git) start(cmd *exec.Cmd, j job, limited chan struct{}) error {
-	if err := cmd.Start(); err != nil {
-		return err
+// feed writes git's input, and returns why it could not be read. A git that reads no more is no error. The input
+// ends here only if it was read to its end: git must not take another end for that one.
+func (p *process) feed(t slot, in *source) error {
+	if in != nil {
+		_, _ = io.Copy(p.in, in)
+		if in.failed != nil {
+			t.cancel(in.failed)
+			return in.failed
+		}
 	}
-	err := limit(cmd.Process.Pid, bounds{
-		memory: g.cfg.Memory, file: cmp.Or(j.file, smallFile), seconds: int64(g.cfg.Timeout/time.Second) + 1,
-	})
-	if err != nil {
-		killGroup(cmd)
-		err = fmt.Errorf("setting its limits: %w", err)
+	if t.ctx.Err() == nil {
+		_ = p.in.Close()
 	}
-	close(limited)
-	if err != nil {
-		_ = cmd.Wait()
-	}
-	return err
+	return nil
 }
 
 // mostLine is the longest line of what git says. A longer one is several.
 const mostLine = 1024
 
-// sayings are the lines of what git says. A line that git writes over is one as well.
-type sayings struct {
-	each func(line string)
-	rest []byte
-	line string
-}
-
-func (s *sayings) Write(b []byte) (int, error) {
-	s.rest = append(s.rest, b...)
-	for {
-		i := bytes.IndexAny(s.rest[:min(len(s.rest), mostLine)], "\r\n")
-		switch {
-		case i >= 0:
-			s.hear(s.rest[:i])
-			s.rest = s.rest[i+1:]
-		case len(s.rest) >= mostLine:
-			s.hear(s.rest[:mostLine])
-			s.rest = s.rest[mostLine:]
-		default:
-			return len(b), nil
+// lastLine reads what git says to the end, and keeps the last line. A line that git writes
+// over is one as well.
+func lastLine(r io.Reader, each func(line string)) (last string) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 2*mostLine)
+	lines.Split(anyLine)
+	for lines.Scan() {
+		line := strings.TrimSpace(strings.ToValidUTF8(lines.Text(), ""))
+		if line == "" {
+			continue
+		}
+		if last = line; each != nil {
+			each(line)
 		}
 	}
+	return last
 }
 
-func (s *sayings) hear(b []byte) {
-	line := strings.TrimSpace(strings.ToValidUTF8(string(b), ""))
-	if line == "" {
-		return
+func anyLine(data []byte, over bool) (int, []byte, error) {
+	if i := bytes.IndexAny(data, "\r\n"); i >= 0 && i < mostLine {
+		return i + 1, data[:i], nil
 	}
-	if s.line = line; s.each != nil {
-		s.each(line)
+	if len(data) >= mostLine || over && len(data) > 0 {
+		n := min(len(data), mostLine)
+		return n, data[:n], nil
 	}
-}
-
-// last is the last line, once nothing more is said.
-func (s *sayings) last() string {
-	s.hear(s.rest)
-	s.rest = nil
-	return s.line
+	return 0, nil, nil
 }
 
 // scrub takes this machine's paths out of git's words.

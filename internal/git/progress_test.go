@@ -1,10 +1,8 @@
 package git
 
 import (
-	"io"
 	"strings"
 	"testing"
-	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
 
@@ -52,10 +50,9 @@ func TestLastLine(t *testing.T) {
 		strings.Repeat("y", mostLine) + "\n" + strings.Repeat("z", mostLine-1) + "\r": {strings.Repeat("y", mostLine), strings.Repeat("z", mostLine-1)},
 	} {
 		lines := []string{}
-		heard := sayings{each: func(line string) { lines = append(lines, line) }}
-		_, err := io.Copy(&heard, iotest.HalfReader(strings.NewReader(said)))
-		require.NoError(t, err)
-		require.Equal(t, append([]string{""}, want...)[len(want)], heard.last())
+		last := lastLine(strings.NewReader(said), func(line string) { lines = append(lines, line) })
 		require.Equal(t, want, lines)
+		require.Equal(t, append([]string{""}, want...)[len(want)], last)
+		require.Equal(t, last, lastLine(strings.NewReader(said), nil))
 	}
 }

@@ -31,7 +31,7 @@ type Push struct {
 
 // ReceivePack passes a push to git and returns git's report. An error means that there is no
 // report; only the ref itself then shows the result. If the reader of the pack fails, its error is
-// returned; git is ended, and what it has read is no whole pack.
+// returned; git is killed before it sees the end of the input.
 // If the report says that the ref was updated, the update and its objects are on the disk.
 func (g *Git) ReceivePack(ctx context.Context, id string, p Push) (gitwire.Report, error) {
 	r, err := g.repo(id)

@@ -5,6 +5,7 @@ package git
 import (
 	"bytes"
 	"context"
+	"io"
 	"testing"
 	"time"
 
@@ -32,6 +33,24 @@ func TestTurns(t *testing.T) {
 	g.cfg.Timeout = time.Minute
 	require.NoError(t, g.Advertise(t.Context(), "r1", "git-upload-pack", 2, View{All: true}, &out))
 	require.NotEmpty(t, out.Bytes())
+}
+
+func TestPushThatTakesTooLong(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{})
+	first := begin(t, g, "work")
+	g.cfg.Timeout = 5 * time.Second
+	r, w := io.Pipe()
+	defer func() { _ = w.Close() }()
+	// The client says nothing; its connection has a deadline of its own, a little later.
+	go func() {
+		waitFor(t, func() bool { return len(childrenOf(g.cfg.Dir)) > 0 })
+		waitFor(t, func() bool { return len(childrenOf(g.cfg.Dir)) == 0 })
+		_ = w.CloseWithError(errGone)
+	}()
+	_, err := g.ReceivePack(t.Context(), "r1", pushOf("work", first, first, r))
+	require.ErrorIs(t, err, errGone, "the reader's failure comes first")
+	clean(t, g, "r1")
 }
 
 // TestTurnsOfTenants: a tenant leaves a share of the turns to the next, of imports as of the others, and whoever waits

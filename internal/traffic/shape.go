@@ -48,10 +48,33 @@ func (s *Set) Shape(c Call, now time.Time) Effect {
 		e.Mock, e.Answer, e.Rules = winner.ID, winner.answer, append(e.Rules, winner.ID)
 	default:
 		e.Redirect, e.URL, e.Rules = winner.ID, winner.redirect(&at), append(e.Rules, winner.ID)
+		e.Loop = s.loops(&c, &at, e.URL, now)
 	}
 	slices.Reverse(live)
 	apply(&e, live)
 	return e
+}
+
+// longestCircle is how many redirects of a circle are found. Only the first one would be made.
+const longestCircle = 5
+
+// loops reports whether the redirects behind a first one, which led to a URL, lead the call back to where
+// it was going.
+func (s *Set) loops(c *Call, from *site, url string, now time.Time) bool {
+	for range longestCircle {
+		at, ok := readSite(url, false)
+		if !ok || at.Parts == from.Parts {
+			return ok
+		}
+		next := slices.IndexFunc(s.rules, func(r rule) bool {
+			return r.decides() && r.fits(c.Method, &at) && r.idle(&c.Facts, now) == "" && !r.stays(&at)
+		})
+		if next < 0 || s.rules[next].answer != nil {
+			return false
+		}
+		url = s.rules[next].redirect(&at)
+	}
+	return false
 }
 
 // Bypassed is the id of the first mock or redirect in force that can match a call to a host and port; empty:

@@ -74,6 +74,9 @@ type Effect struct {
 	Response []schemas.HeaderChange
 	// Rules are the ids of the rules that apply, in the order of their effects.
 	Rules []string
+	// Loop: five redirects of the set, or fewer, lead the call back to where it was going. It must be
+	// denied.
+	Loop bool
 	// Excess: the rules change headers more than MaxChanges times, and none of these
 	// changes is made. The call must be denied.
 	Excess bool
@@ -93,7 +96,7 @@ func (e Effect) Changes() bool { return e.URL != "" || e.edited }
 
 // Same reports whether two effects make the same of a call, whatever the versions.
 func (e Effect) Same(o Effect) bool {
-	return e.URL == o.URL && e.Redirect == o.Redirect && e.Mock == o.Mock && e.Delay == o.Delay && e.Excess == o.Excess &&
+	return e.URL == o.URL && e.Redirect == o.Redirect && e.Mock == o.Mock && e.Delay == o.Delay && e.Loop == o.Loop && e.Excess == o.Excess &&
 		slices.Equal(e.Headers, o.Headers) && slices.Equal(e.Response, o.Response) && slices.Equal(e.Rules, o.Rules) && e.Answer.same(o.Answer)
 }
 

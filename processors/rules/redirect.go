@@ -2,13 +2,15 @@ package rules
 
 import (
 	"cmp"
+	"strconv"
+	"strings"
 
 	"weir/internal/policy"
 	"weir/internal/traffic"
 	"weir/schemas"
 )
 
-// checkRedirect refuses a redirect that policy could never allow. It reports
+// checkRedirect refuses a redirect that policy could never allow, or that leads to itself. It reports
 // such rules early; policy still decides about each call. was is the rule before; nil for a new
 // one. A redirect that is only renamed or turned off is not checked.
 func (w *write) checkRedirect(was *schemas.Rule, r schemas.Rule) *schemas.AgentError {
@@ -20,7 +22,20 @@ func (w *write) checkRedirect(was *schemas.Rule, r schemas.Rule) *schemas.AgentE
 			return invalid(string(schemas.DenyRule), "at /action/to_url: policy permits no call there: "+reason)
 		}
 	}
+	if (was == nil || r.Enabled) && returns(r) {
+		return invalid(string(schemas.DenyRule), "at /action/to_url: it leads back to what the rule matches; no call could go there")
+	}
 	return nil
+}
+
+// returns reports whether a redirect leads each call to where it is going.
+func returns(r schemas.Rule) bool {
+	parts := strings.Split(r.Match.URLPattern, "*")
+	same := parts[0]
+	for i, part := range parts[1:] {
+		same += "$" + strconv.Itoa(i+1) + part
+	}
+	return same == r.Action.ToURL
 }
 
 // rerouted reports whether a rule leads somewhere else than before.

@@ -182,6 +182,8 @@ func TestRefusals(t *testing.T) {
 		"redirect beside, with $":    {create(redirect("n", "https://api.test/*", "https://api.test/admin/$1")), invalid, denied},
 		"patched outside":            {patch("there", `{"action":{"to_url":"https://evil.test/"}}`), invalid, denied},
 		"patched to its method":      {patch("there", `{"match":{"method":"DELETE"}}`), invalid, denied},
+		"to itself":                  {create(redirect("n", "https://api.test/v1/n", "https://api.test/v1/n")), invalid, denied},
+		"to itself by wildcards":     {create(redirect("n", "https://api.test/v1/*/*", "https://api.test/v1/$1/$2")), invalid, denied},
 	} {
 		if tt.order.IfMatch == "" {
 			tt.order.IfMatch = newest

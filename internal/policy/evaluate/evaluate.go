@@ -138,12 +138,18 @@ func Redirect(under *policy.Policy, from policy.Permit, d policy.Decision, e tra
 	return d
 }
 
-// impossible is the decision about a call of which the rules change more than they may.
+// impossible is the decision about a call of which the rules make nothing that could
+// be sent: they lead it back to where it was going, or change more of it than they may.
 func impossible(p *policy.Policy, e traffic.Effect, s Scope) (policy.Decision, bool) {
-	if !e.Excess {
+	var reason string
+	switch {
+	case e.Loop:
+		reason = "the redirects among the tenant's traffic rules lead in a circle; change or disable one of them"
+	case e.Excess:
+		reason = "the tenant's traffic rules change headers of the call more than " + strconv.Itoa(traffic.MaxChanges) + " times; disable some of them"
+	default:
 		return policy.Decision{}, false
 	}
-	reason := "the tenant's traffic rules change headers of the call more than " + strconv.Itoa(traffic.MaxChanges) + " times; disable some of them"
 	return policy.Decision{Decision: schemas.Decision{
 		Code: schemas.DenyRule, Version: p.Version(), Traffic: Mark(e, s), Reason: reason + naming(e.Rules),
 	}}, true

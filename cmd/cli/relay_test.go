@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"weir/internal/weirtest/capture"
+	"weir/internal/weirtest/relay"
+)
+
+// agentAPI is a Weir that answers every request with a status, and keeps them.
+type agentAPI struct {
+	*httptest.Server
+	mu       sync.Mutex
+	requests []string // method, path, Authorization and body
+}
+
+func newAgentAPI(t *testing.T) *agentAPI {
+	t.Helper()
+	a := &agentAPI{}
+	a.Server = newServer(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		a.mu.Lock()
+		a.requests = append(a.requests, strings.Join([]string{r.Method, r.URL.Path, r.Header.Get("Authorization"), string(body)}, "|"))
+		a.mu.Unlock()
+		w.WriteHeader(http.StatusUnauthorized) // whatever the status: the envelope counts
+		_, _ = io.WriteString(w, `{"ok":false,"request_id":"r","operation":"status","error":{"code":"UNAUTHORIZED","message":"<no>"}}`)
+	})
+	return a
+}
+
+func (a *agentAPI) seen() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return append([]string(nil), a.requests...)
+}
+
+// relaying runs `weir rules relay`; end interrupts it and returns the exit code.
+type relaying struct {
+	out, err capture.Buffer
+	end      func() int
+}
+
+func relayed(t *testing.T, environ []string, args ...string) *relaying {
+	t.Helper()
+	r := &relaying{}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan int, 1)
+	go func() {
+		done <- program(ctx, append([]string{"rules", "relay"}, args...), environ, Streams{In: strings.NewReader(""), Out: &r.out, Err: &r.err})
+	}()
+	r.end = sync.OnceValue(func() int { cancel(); return <-done })
+	t.Cleanup(func() { r.end() })
+	return r
+}
+
+func TestRelayCommand(t *testing.T) {
+	t.Parallel()
+	api := newAgentAPI(t)
+	at := relay.New(t, relay.Config{Token: "shared"})
+	r := relayed(t, []string{"WEIR_URL=" + api.URL, "WEIR_TOKEN=own-canary", "WEIR_RELAY_TOKEN=shared"}, "--url", at.URL(), "--session", "s1")
+	at.Wait("s1", 1)
+	agent := at.Agent("s1")
+	for _, token := range []string{`,"auth_token":"its-own"`, ``, `,"auth_token":null`} {
+		got := agent.Ask(`{"request":{"request_id":"r","operation":"status"` + token + `}}`)
+		assert.Contains(t, string(got), `"response":{"ok":false,"request_id":"r","operation":"status","error":{"code":"UNAUTHORIZED","message":"<no>"}}`)
+	}
+	agent.Send("garbage")
+	agent.Ask(`{"request":{"request_id":"p","operation":"bridge.ping"}}`)
+	assert.Equal(t, ExitOK, r.end())
+	assert.Equal(t, []string{
+		`POST|/v1/agent-api|Bearer its-own|{"type":"AGENT_API_REQUEST","request":{"request_id":"r","operation":"status","auth_token":"its-own"}}`,
+		`POST|/v1/agent-api||{"type":"AGENT_API_REQUEST","request":{"request_id":"r","operation":"status"}}`,
+		`POST|/v1/agent-api||{"type":"AGENT_API_REQUEST","request":{"request_id":"r","operation":"status","auth_token":null}}`,
+	}, api.seen(), "the client's own token stays where it is")
+	assert.Contains(t, r.err.String(), "serving session s1")
+	assert.Contains(t, r.err.String(), "1 messages could not be read")
+	assert.Equal(t, 3, strings.Count(r.out.String(), "UNAUTHORIZED"))
+	for _, text := range []string{r.out.String(), r.err.String()} {
+		for _, canary := range []string{"own-canary", "its-own", "shared", "garbage"} {
+			assert.NotContains(t, text, canary)
+		}
+	}
+}
+
+func TestRelayLendsItsTokenWhereItIsToldTo(t *testing.T) {
+	t.Parallel()
+	api := newAgentAPI(t)
+	at := relay.New(t, relay.Config{})
+	dir := t.TempDir()
+	own := filepath.Join(dir, "own")
+	require.NoError(t, os.WriteFile(own, []byte("own\n"), 0o600))
+	r := relayed(t, nil, "--url", at.URL(), "--server", api.URL, "--token-file", own, "--lend-token", "--json")
+	at.WaitAttempts(1)
+	session := at.Ledger()[0].Session
+	require.NotEmpty(t, session)
+	agent := at.Agent(session)
+	for _, token := range []string{`,"auth_token":"its-own"`, ``, `,"auth_token":null`, `,"auth_token":""`} {
+		agent.Ask(`{"request":{"request_id":"r","operation":"status"` + token + `}}`)
+	}
+	assert.Equal(t, ExitOK, r.end())
+	var tokens []string
+	for _, line := range api.seen() {
+		tokens = append(tokens, strings.Split(line, "|")[2])
+	}
+	assert.Equal(t, []string{"Bearer its-own", "Bearer own", "Bearer own", ""}, tokens)
+	assert.Empty(t, at.Ledger()[0].Token)
+	lines := strings.Split(strings.TrimSpace(r.out.String()), "\n")
+	require.Len(t, lines, 5, "%s", r.out.String())
+	assert.JSONEq(t, fmt.Sprintf(`{"event":"connected","session":%q}`, session), lines[0])
+	var served map[string]any
+	require.NoError(t, json.Unmarshal([]byte(lines[1]), &served))
+	assert.Equal(t, []any{"served", "status", "UNAUTHORIZED"}, []any{served["event"], served["operation"], served["result"]})
+	assert.Empty(t, r.err.String())
+}
+
+func TestRelayEndsWithAReason(t *testing.T) {
+	t.Parallel()
+	at := relay.New(t, relay.Config{Token: "right"})
+	file := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(file, []byte("canary-wrong\n"), 0o600))
+	code, _, text := command(t, "rules", "relay", "--url", at.URL(), "--relay-token-file", file)
+	assert.Equal(t, ExitFailed, code)
+	assert.Contains(t, text, "does not take the token (401): set the relay's token in $WEIR_RELAY_TOKEN")
+	assert.NotContains(t, text, "canary-wrong")
+}
