@@ -30,10 +30,9 @@ func (w *write) checkRedirect(was *schemas.Rule, r schemas.Rule) *schemas.AgentE
 
 // returns reports whether a redirect leads each call to where it is going.
 func returns(r schemas.Rule) bool {
-	parts := strings.Split(r.Match.URLPattern, "*")
-	same := parts[0]
-	for i, part := range parts[1:] {
-		same += "$" + strconv.Itoa(i+1) + part
+	same := r.Match.URLPattern
+	for i := range strings.Count(same, "*") {
+		same = strings.Replace(same, "*", "$"+strconv.Itoa(i+1), 1)
 	}
 	return same == r.Action.ToURL
 }
