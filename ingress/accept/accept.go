@@ -208,6 +208,11 @@ func (a *Acceptor) Accept(ctx context.Context, r Request) (Accepted, error) {
 	return s.Accepted, s.Err
 }
 
+// Refusal is why Accept would not store a new action of a tenant now; nil: it would.
+func (a *Acceptor) Refusal(tenant string, kind schemas.Kind) error {
+	return a.cfg.Pressure.Refusal(tenant, kind)
+}
+
 // bounded has the time limit of storing, which does not end with the client.
 func (a *Acceptor) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), a.cfg.StoreTimeout)

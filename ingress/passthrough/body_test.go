@@ -23,6 +23,8 @@ import (
 	"weir/ingress/grant"
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/limits"
+	"weir/internal/problem"
 	"weir/internal/weirtest/memlog"
 	"weir/schemas"
 )
@@ -145,6 +147,21 @@ func TestAClientThatHasSentAllMayLeave(t *testing.T) {
 	c.Request = httptest.NewRequest(http.MethodPost, "/via/e/x", strings.NewReader(strings.Repeat("x", schemas.InlineLimit+1))).WithContext(ctx)
 	require.NoError(t, door.Serve(c, ingress.Identity{Tenant: "a"}, "http://h.example/x", "e"))
 	require.Len(t, log.Blobs(), 1)
+}
+
+// TestARefusedTenantStoresNoBody: one that has used up its share of the log writes nothing more to it.
+func TestARefusedTenantStoresNoBody(t *testing.T) {
+	t.Parallel()
+	layout := schemas.Layout{Partitions: 1}
+	log := memlog.New(layout, time.Now, memlog.Hooks{})
+	door := New(ingress.NewServer(ledger.New(log, layout, nil), ingress.Config{Accept: accept.Config{Pressure: accept.NewPressure(nil, accept.PressureConfig{
+		Stored: func(string) limits.Quota { return limits.Quota{Used: 2, Limit: 1} },
+	})}}), Config{
+		Policy: func(grant.Caller) executor.Policy { return allows(true) }, Bodies: leaving{log, func() { t.Error("the body was stored") }},
+	})
+	c, _ := gin.CreateTestContext(httptest.NewRecorder())
+	c.Request = httptest.NewRequest(http.MethodPost, "/via/e/x", strings.NewReader(strings.Repeat("x", schemas.InlineLimit+1)))
+	require.Equal(t, schemas.RateLimited, problem.Of(door.Serve(c, ingress.Identity{Tenant: "a"}, "http://h.example/x", "e")).Code)
 }
 
 // leaving is a log whose client leaves when its body has been read.

@@ -160,7 +160,8 @@ func (d *Handler) request(c *gin.Context, who ingress.Identity, target, entry st
 	}
 	key = d.decide(&asked, who, key)
 	ungranted := grant.Call(asked.Call, who.Entries)
-	err = body.spool(r.Context(), &asked.Call, ungranted == nil && asked.Kept().Denied == nil)
+	keep := ungranted == nil && asked.Kept().Denied == nil && d.server.Acceptor().Refusal(who.Tenant, schemas.KindPassthrough) == nil
+	err = body.spool(r.Context(), &asked.Call, keep)
 	if err = cmp.Or(err, ungranted); err != nil {
 		return req, body, false, err
 	}

@@ -3,6 +3,8 @@ package git
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"os"
 	"path"
@@ -18,8 +20,16 @@ const ownRefs = "refs/weir"
 // claimRef says for which task a branch was made, and is at the commit where that began. It is written before
 // the branch is, so that a branch that is there tells whose it is, and stays as long as the repository.
 func claimRef(branch, taskID string) string {
-	return ownRefs + "/" + strings.ReplaceAll(branch, "/", "+") + "/" + schemas.EscapeToken(taskID) // "+" is in no task's branch
+	task := schemas.EscapeToken(taskID)
+	if len(task) > longestName {
+		sum := sha256.Sum256([]byte(taskID))
+		task = hex.EncodeToString(sum[:])
+	}
+	return ownRefs + "/" + strings.ReplaceAll(branch, "/", "+") + "/" + task // "+" is in no task's branch
 }
+
+// longestName is short of the longest name of a file: git appends to it.
+const longestName = 240
 
 // Branch makes a task's branch at the head of base and returns the object id. A repeat for the same task
 // returns the same, wherever the branch and the base are by then; ErrRefExists where another

@@ -134,3 +134,17 @@ func TestBranchAfterACrash(t *testing.T) {
 	require.Equal(t, first, oid)
 	require.Equal(t, oid, head(t, g, "r1", "next"))
 }
+
+func TestBranchOfATaskWithALongID(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{})
+	begin(t, g, "work")
+	long := strings.Repeat("a:", 64)
+	oid, err := g.Branch(t.Context(), "r1", "next", "main", long)
+	require.NoError(t, err)
+	again, err := g.Branch(t.Context(), "r1", "next", "main", long)
+	require.NoError(t, err)
+	require.Equal(t, oid, again)
+	_, err = g.Branch(t.Context(), "r1", "next", "main", strings.Repeat("a.", 64))
+	require.ErrorIs(t, err, ErrRefExists)
+}

@@ -78,7 +78,7 @@ func ReadAdvertisement(r io.Reader) (a Advertisement, err error) {
 // begins reports whether the next packet begins with a text.
 func begins(in *bufio.Reader, text string) bool {
 	head, _ := in.Peek(headSize + len(text))
-	return len(head) > headSize && string(head[headSize:]) == text
+	return string(head[min(headSize, len(head)):]) == text && string(head[:headSize]) != Flush
 }
 
 func (a *Advertisement) readV0(in io.Reader) error {
@@ -102,8 +102,11 @@ func (a *Advertisement) readV0(in io.Reader) error {
 		v.References[HEAD] = *v.Head
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.References)) { // HEAD comes first
-		if !shown(name) {
+		switch {
+		case !shown(name):
 			continue
+		case v.References[name].IsZero(): // the library makes it of what is none
+			return errRefLine()
 		}
 		r := Ref{Name: name, Oid: v.References[name].String(), Symref: symrefs[name]}
 		if tag, ok := v.Peeled[name]; ok {

@@ -36,6 +36,7 @@ func TestReadAdvertisement(t *testing.T) {
 			in:   p(one+" "+main+"\x00report-status") + p(two+" .have") + p(one+" ../config") + "0000",
 			want: gitwire.Advertisement{Capabilities: []string{"report-status"}, Refs: []gitwire.Ref{{Name: main, Oid: one}}},
 		},
+		"a version behind a flush is none": {in: "0000version 2", want: gitwire.Advertisement{Capabilities: []string{}}},
 		"version 2": {
 			in:   p("version 2\n") + p("agent=x\n") + p("fetch=shallow filter\n") + p("server-option\n") + "0000",
 			want: gitwire.Advertisement{Version: 2, Capabilities: []string{"agent=x", "fetch=shallow filter", "server-option"}},
@@ -48,6 +49,7 @@ func TestReadAdvertisement(t *testing.T) {
 		"no end":                    {in: head + p(one+" "+main), err: gitwire.ErrMalformed},
 		"no end of the service":     {in: p("# service=git-upload-pack\n") + p(one+" "+main) + "0000", err: gitwire.ErrMalformed},
 		"version 1":                 {in: p("version 1") + "0000", err: gitwire.ErrMalformed},
+		"no id later":               {in: p(one+" HEAD\x00a") + p("x "+main) + "0000", err: gitwire.ErrMalformed},
 		"no id":                     {in: p("main") + "0000", err: gitwire.ErrMalformed},
 		"peeled without its tag":    {in: p(one+" "+main) + p(one+" refs/tags/v1^{}") + "0000", err: gitwire.ErrMalformed},
 		"a delimiter":               {in: head + "0001", err: gitwire.ErrMalformed},
