@@ -41,9 +41,11 @@ const (
 	CancelRoot = "weir.cancel"
 	// StatusRoot carries the changes of tasks' states, without a store: see StatusSubject.
 	StatusRoot = "weir.status"
-	// PolicyRequestRoot carries requests to reload the configuration, PolicyReportRoot the answer of
-	// each node. Both are followed by a name of the requester; nothing is stored.
+	// PolicyRequestRoot carries requests to reload the configuration, NodesRequestRoot those to report
+	// alone, and PolicyReportRoot the answers of each node. All are followed by a name of the requester;
+	// nothing is stored.
 	PolicyRequestRoot = "weir.policy.look"
+	NodesRequestRoot  = "weir.nodes.look"
 	PolicyReportRoot  = "weir.policy.told"
 	// AgentAPIRoot carries requests of the agent API and is answered by request-reply.
 	AgentAPIRoot = "weir.rpc.agent-api"

@@ -236,7 +236,7 @@ func (a *App) Start(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := a.hearReloads(ctx); err != nil {
+	if err := a.hearNodes(ctx); err != nil {
 		return err
 	}
 	a.watchFile(ctx)

@@ -24,10 +24,7 @@ const (
 	telling = settleTimeout + 2*time.Second
 )
 
-// reportOnly is a request that makes every node report and none reload.
-const reportOnly = "report"
-
-// reporting is how long a node waits for such reports.
+// reporting is how long a node that lists the nodes waits for their reports.
 const reporting = calling / 4
 
 // policyWord is the answer of a node: first that it is running, then its result.
@@ -41,20 +38,23 @@ func (a *App) report(version string) schemas.NodeReport {
 	return schemas.NodeReport{Node: a.worker, Role: a.role.String(), Build: cli.Built().Version, Started: a.started, Version: version}
 }
 
-// hearReloads subscribes to requests to reload all nodes of the log, and reloads for each.
-func (a *App) hearReloads(ctx context.Context) error {
+// hearNodes subscribes to requests to report, and to reload all nodes of the log, and does so for each.
+func (a *App) hearNodes(ctx context.Context) error {
 	if a.cfg.Embedded() {
 		return nil // there is no other node
 	}
 	ctx = context.WithoutCancel(ctx)
 	word := policyWord{NodeReport: a.report("")}
 	var under sync.WaitGroup
-	forget, err := a.broker.Listen(schemas.PolicyRequestRoot+".*", func(subject string, request []byte) {
+	unlist, err := a.broker.Listen(schemas.NodesRequestRoot+".*", func(subject string, _ []byte) {
+		a.reportPolicy(strings.TrimPrefix(subject, schemas.NodesRequestRoot+"."), policyWord{a.report(a.policy.Load().Version()), true})
+	})
+	if err != nil {
+		return err
+	}
+	a.teardown.push(func(context.Context) error { unlist(); return nil })
+	forget, err := a.broker.Listen(schemas.PolicyRequestRoot+".*", func(subject string, _ []byte) {
 		ask := strings.TrimPrefix(subject, schemas.PolicyRequestRoot+".")
-		if string(request) == reportOnly {
-			a.reportPolicy(ask, policyWord{a.report(a.policy.Load().Version()), true})
-			return
-		}
 		a.reportPolicy(ask, word)
 		// A node that sends a request meanwhile must receive this node's first answer at once.
 		under.Go(func() { a.obey(ctx, ask, word) })
@@ -83,7 +83,7 @@ func publicText(err error) string {
 	return "the reload failed"
 }
 
-// reportPolicy sends an answer to a reload request. If it is lost, the requester does not list this
+// reportPolicy sends an answer to a request. If it is lost, the requester does not list this
 // node.
 func (a *App) reportPolicy(ask string, word policyWord) {
 	if data, err := json.Marshal(word); err == nil {
@@ -104,7 +104,7 @@ func (a *App) ReloadAll(ctx context.Context) (schemas.Reload, error) {
 	done := schemas.Reload{Node: a.worker, Version: a.policy.Load().Version()}
 	var n schemas.NodeReport
 	var err error
-	if done.Nodes, n, err = a.request(ctx, "", calling); err != nil {
+	if done.Nodes, n, err = a.request(ctx, schemas.PolicyRequestRoot, calling); err != nil {
 		return schemas.Reload{}, err
 	}
 	done.Version, done.Previous, done.Changed = cmp.Or(n.Version, done.Version), n.Previous, n.Changed
@@ -116,13 +116,13 @@ func (a *App) nodes(ctx context.Context) ([]schemas.NodeReport, error) {
 	if a.cfg.Embedded() {
 		return []schemas.NodeReport{a.report(a.policy.Load().Version())}, nil
 	}
-	all, _, err := a.request(ctx, reportOnly, reporting)
+	all, _, err := a.request(ctx, schemas.NodesRequestRoot, reporting)
 	return all, err
 }
 
 // request sends a request to every node of the log, and returns the reports of those whose first
 // answer arrives within a time, and that of this node.
-func (a *App) request(ctx context.Context, what string, first time.Duration) (all []schemas.NodeReport, own schemas.NodeReport, err error) {
+func (a *App) request(ctx context.Context, root string, first time.Duration) (all []schemas.NodeReport, own schemas.NodeReport, err error) {
 	ask, words := rand.Text(), make(chan policyWord)
 	over, end := context.WithCancel(ctx)
 	defer end()
@@ -140,7 +140,7 @@ func (a *App) request(ctx context.Context, what string, first time.Duration) (al
 		return nil, own, unasked(err)
 	}
 	defer forget()
-	if err := a.broker.Notify(schemas.PolicyRequestRoot+"."+ask, []byte(what)); err != nil {
+	if err := a.broker.Notify(root+"."+ask, nil); err != nil {
 		return nil, own, unasked(err)
 	}
 	all = gather(ctx, words, first)

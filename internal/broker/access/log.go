@@ -47,8 +47,11 @@ func write(r Role) (rules []Rule) {
 			rules = append(rules, w.Rule)
 		}
 	}
-	if r.is(Ingress, Egress) {
-		rules = append(rules, Rule{"have every node report, or read its policy again", []string{schemas.PolicyRequestRoot + ".*"}})
+	if r.is(Ingress) {
+		rules = append(rules, Rule{"have every node read its policy again", []string{schemas.PolicyRequestRoot + ".*"}})
+	}
+	if r.is(Egress) {
+		rules = append(rules, Rule{"have every node report", []string{schemas.NodesRequestRoot + ".*"}})
 	}
 	rules = append(rules, Rule{"report about this node", []string{schemas.PolicyReportRoot + ".*"}})
 	for _, b := range Buckets() {
@@ -101,7 +104,7 @@ func hear(r Role) (rules []Rule) {
 		{[]Role{Ingress, Worker, Egress}, Rule{"follow the log as it is written", []string{schemas.LiveLog + ".>"}}},
 		{[]Role{Egress}, Rule{"follow the evidence as it is left", []string{schemas.LiveRoot + ".evidence.>"}}},
 		{[]Role{Worker}, Rule{"receive the notice that an action must stop", []string{schemas.CancelRoot + ".>"}}},
-		{[]Role{Ingress, Worker, Egress}, Rule{"receive the notice to report, or to reload the policy", []string{schemas.PolicyRequestRoot + ".*"}}},
+		{[]Role{Ingress, Worker, Egress}, Rule{"receive the notice to report, or to reload the policy", []string{schemas.NodesRequestRoot + ".*", schemas.PolicyRequestRoot + ".*"}}},
 		{[]Role{Ingress, Egress}, Rule{"receive the report of each node", []string{schemas.PolicyReportRoot + ".*"}}},
 		{[]Role{Ingress}, Rule{"answer the agent API", []string{schemas.AgentAPIRoot + ".*"}}},
 	} {
