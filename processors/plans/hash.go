@@ -42,5 +42,5 @@ func canonical(v any) any {
 	return v
 }
 
-// space is white space, and the four separators of ASCII.
+// space is Python's white space: Go's, and the four separators of ASCII.
 func space(r rune) bool { return unicode.IsSpace(r) || 0x1c <= r && r <= 0x1f }

@@ -3,7 +3,10 @@ package plans
 import (
 	"bytes"
 	"encoding/json"
+	"math"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/tidwall/gjson"
 )
@@ -52,12 +55,122 @@ func falsy(raw json.RawMessage) bool {
 	}
 }
 
-// text is the content of a string, and the JSON of any other value.
+// text is a value as Python's str() has it: a string's content, True, False and
+// None, integers digit by digit, floats in their shortest form, and lists and
+// objects as literals. Controllers of this protocol expect no other spelling.
 func text(raw json.RawMessage) string {
 	if s, ok := str(raw); ok {
 		return s
 	}
-	var b bytes.Buffer
-	_ = json.Compact(&b, raw) // valid: it is part of what was read
+	var b strings.Builder
+	literal(&b, raw)
 	return b.String()
+}
+
+// literal writes a value as Python's repr() has it.
+func literal(b *strings.Builder, raw json.RawMessage) {
+	switch raw[0] {
+	case 'n':
+		b.WriteString("None")
+	case 't':
+		b.WriteString("True")
+	case 'f':
+		b.WriteString("False")
+	case '"':
+		s, _ := str(raw)
+		quote(b, s)
+	case '[':
+		var list []json.RawMessage
+		_ = json.Unmarshal(raw, &list) // valid: it is part of what was read
+		b.WriteByte('[')
+		for i, item := range list {
+			separate(b, i)
+			literal(b, item)
+		}
+		b.WriteByte(']')
+	case '{':
+		b.WriteByte('{')
+		for i, m := range members(raw) {
+			separate(b, i)
+			quote(b, m.name)
+			b.WriteString(": ")
+			literal(b, m.value)
+		}
+		b.WriteByte('}')
+	default:
+		b.WriteString(numeral(string(raw)))
+	}
+}
+
+func separate(b *strings.Builder, i int) {
+	if i > 0 {
+		b.WriteString(", ")
+	}
+}
+
+// numeral is a JSON number: an integer as it is written, anything else as the
+// shortest text of the float it is read as.
+func numeral(s string) string {
+	if !strings.ContainsAny(s, ".eE") {
+		if s == "-0" {
+			return "0"
+		}
+		return s
+	}
+	f, _ := strconv.ParseFloat(s, 64) // out of range is an infinity
+	switch {
+	case math.IsInf(f, 1):
+		return "inf"
+	case math.IsInf(f, -1):
+		return "-inf"
+	}
+	scientific := strconv.FormatFloat(f, 'e', -1, 64)
+	_, exponent, _ := strings.Cut(scientific, "e")
+	if e, _ := strconv.Atoi(exponent); e < -4 || e >= 16 {
+		return scientific
+	}
+	plain := strconv.FormatFloat(f, 'f', -1, 64)
+	if !strings.Contains(plain, ".") {
+		plain += ".0"
+	}
+	return plain
+}
+
+// quote writes a string literal: in single quotes, unless it holds some and no
+// double ones.
+func quote(b *strings.Builder, s string) {
+	mark := '\''
+	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
+		mark = '"'
+	}
+	b.WriteRune(mark)
+	for _, r := range s {
+		switch {
+		case r == mark || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\r':
+			b.WriteString(`\r`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r < 0x100:
+			hexEscape(b, `\x`, r, 2)
+		case r < 0x10000:
+			hexEscape(b, `\u`, r, 4)
+		default:
+			hexEscape(b, `\U`, r, 8)
+		}
+	}
+	b.WriteRune(mark)
+}
+
+func hexEscape(b *strings.Builder, mark string, r rune, width int) {
+	digits := strconv.FormatInt(int64(r), 16)
+	b.WriteString(mark)
+	b.WriteString(strings.Repeat("0", width-len(digits)))
+	b.WriteString(digits)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // parts are the pieces of a URL that matter here. Nothing is checked or
@@ -78,7 +79,7 @@ func Target(method, target string) string {
 	p := split(target)
 	names := make(map[string]bool)
 	for _, q := range parseQuery(p.query) {
-		names[strings.ToValidUTF8(q.Name, "\uFFFD")] = true // it is shown as JSON
+		names[q.Name] = true
 	}
 	if at := strings.LastIndexByte(p.authority, '@'); at >= 0 {
 		p.authority = p.authority[at+1:]
@@ -89,7 +90,8 @@ func Target(method, target string) string {
 	return method + " " + p.scheme + "://" + p.authority + p.path + "?" + strings.Join(slices.Sorted(maps.Keys(names)), ",")
 }
 
-// parseQuery reads a form-encoded query. Blank values stay.
+// parseQuery reads a form-encoded query as Python's parse_qsl does with blank
+// values kept.
 func parseQuery(query string) []Pair {
 	var pairs []Pair
 	for field := range strings.SplitSeq(query, "&") {
@@ -101,7 +103,7 @@ func parseQuery(query string) []Pair {
 	return pairs
 }
 
-// formEncode writes pairs as a form does.
+// formEncode writes pairs as Python's urlencode does.
 func formEncode(pairs []Pair) string {
 	var b strings.Builder
 	for i, p := range pairs {
@@ -113,11 +115,27 @@ func formEncode(pairs []Pair) string {
 	return b.String()
 }
 
-// unquote undoes form encoding. Invalid escapes stay, and so do bytes that are not UTF-8.
-func unquote(s string) string { return unescape(strings.ReplaceAll(s, "+", " ")) }
+// unquote undoes form encoding. Invalid escapes stay. Of bytes that are not UTF-8, each longest piece
+// that begins a character and cannot be one becomes U+FFFD, which is what Python writes. Go writes
+// one for each byte.
+func unquote(s string) string {
+	b := unescape(strings.ReplaceAll(s, "+", " "))
+	var out strings.Builder
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		if r == utf8.RuneError && n == 1 {
+			for n < min(len(b), utf8.UTFMax) && !utf8.FullRune(b[:n+1]) { // still the beginning of a character
+				n++
+			}
+		}
+		out.WriteRune(r)
+		b = b[n:]
+	}
+	return out.String()
+}
 
 // unescape turns each %XX into its byte.
-func unescape(s string) string {
+func unescape(s string) []byte {
 	out := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {
 		if s[i] == '%' && i+2 < len(s) {
@@ -129,5 +147,5 @@ func unescape(s string) string {
 		}
 		out = append(out, s[i])
 	}
-	return string(out)
+	return out
 }
