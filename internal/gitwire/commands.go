@@ -80,6 +80,9 @@ func ReadCommands(r io.Reader) (c Commands, err error) {
 	if len(raw) == 0 {
 		return c, nil
 	}
+	first, list, _ := strings.Cut(raw[0], "\x00")
+	raw[0] = first + "\x00" // the library refuses capabilities that it knows in another form
+	c.Capabilities = strings.Fields(list)
 	var b []byte
 	for _, text := range raw {
 		b = appendLine(b, text)
@@ -87,8 +90,8 @@ func ReadCommands(r io.Reader) (c Commands, err error) {
 	q := packp.NewReferenceUpdateRequest()
 	err = q.Decode(bytes.NewReader(append(b, Flush...)))
 	// A command from nothing to nothing is one, which is denied with a reason.
-	if err != nil && !errors.Is(err, packp.ErrMalformedCommand) || bytes.Contains(b, []byte(otherFormat)) {
-		return c, malformed("the commands are not those of a push")
+	if err != nil && !errors.Is(err, packp.ErrMalformedCommand) || strings.Contains(list, otherFormat) {
+		return Commands{}, malformed("the commands are not those of a push")
 	}
 	for i, one := range q.Commands {
 		u := Command{Old: one.Old.String(), New: one.New.String()}
@@ -102,7 +105,6 @@ func ReadCommands(r io.Reader) (c Commands, err error) {
 		}
 		c.List = append(c.List, u)
 	}
-	c.Capabilities = strings.Fields(q.Capabilities.String())
 	return c, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ type rule struct {
 	pattern pattern
 	target  template // of a redirect
 	answer  *Answer  // of a mock
+	useless bool     // a redirect that ReturnsAlways
 }
 
 // Compile makes a Set of what is stored under an etag. A rule that Read would
@@ -81,6 +83,7 @@ func prepare(r *schemas.Rule) (rule, error) {
 		if out.target, err = parseTemplate(r.Action.ToURL, &out.pattern); err != nil {
 			return rule{}, err
 		}
+		out.useless = ReturnsAlways(*r)
 	case schemas.RuleMock:
 		out.answer = answer(&r.Action)
 	}
@@ -151,9 +154,19 @@ func misses(s *schemas.RuleScope, f *Facts) string {
 	}
 }
 
-// stays reports whether a redirect leads a call to where it is going: the rule has no effect on it.
+// ReturnsAlways reports whether a redirect leads each call to where it is going. Its calls are denied.
+func ReturnsAlways(r schemas.Rule) bool {
+	same := r.Match.URLPattern
+	for i := range strings.Count(same, "*") {
+		same = strings.Replace(same, "*", "$"+strconv.Itoa(i+1), 1)
+	}
+	return same == r.Action.ToURL
+}
+
+// stays reports whether a redirect leads this call, but not each, to where it is going: the rule has no
+// effect on it.
 func (r *rule) stays(at *site) bool {
-	if r.Type != schemas.RuleRedirect {
+	if r.Type != schemas.RuleRedirect || r.useless {
 		return false
 	}
 	to, ok := readSite(r.redirect(at), false)

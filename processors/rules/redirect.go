@@ -2,8 +2,6 @@ package rules
 
 import (
 	"cmp"
-	"strconv"
-	"strings"
 
 	"weir/internal/policy"
 	"weir/internal/traffic"
@@ -22,19 +20,10 @@ func (w *write) checkRedirect(was *schemas.Rule, r schemas.Rule) *schemas.AgentE
 			return invalid(string(schemas.DenyRule), "at /action/to_url: policy permits no call there: "+reason)
 		}
 	}
-	if (was == nil || r.Enabled) && returns(r) {
+	if (was == nil || r.Enabled) && traffic.ReturnsAlways(r) {
 		return invalid(string(schemas.DenyRule), "at /action/to_url: it leads back to what the rule matches; no call could go there")
 	}
 	return nil
-}
-
-// returns reports whether a redirect leads each call to where it is going.
-func returns(r schemas.Rule) bool {
-	same := r.Match.URLPattern
-	for i := range strings.Count(same, "*") {
-		same = strings.Replace(same, "*", "$"+strconv.Itoa(i+1), 1)
-	}
-	return same == r.Action.ToURL
 }
 
 // rerouted reports whether a rule leads somewhere else than before.
