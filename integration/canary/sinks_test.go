@@ -312,8 +312,8 @@ func (w *world) open(look func(jetstream.JetStream)) {
 	look(js)
 }
 
-// forOperator are lines that begin with the program's name: they may repeat the configuration.
-var forOperator = regexp.MustCompile(`(?m)^weir: .*\n`)
+// forOperator are lines that begin with the program's name, and warnings: they may repeat the configuration.
+var forOperator = regexp.MustCompile(`(?m)^(weir: |\{"time":"[^"]+","level":"WARN","msg":"warning_raised",).*\n`)
 
 // checkLog returns the lines of the log that have a key or a value outside its closed sets.
 // A crash report ends it.
