@@ -48,11 +48,18 @@ func (s *Server) ReadUpTo(w http.ResponseWriter, r *http.Request, most int64, li
 	return body, strict.Check(body, limits)
 }
 
-// Stream is the body of a request as it arrives, whatever it is, up to MaxBody. Its own errors and those
-// of Read are public.
-func (s *Server) Stream(w http.ResponseWriter, r *http.Request) (io.Reader, error) {
-	return s.arriving(w, r, s.cfg.MaxBody, schemas.SpoolMemory, ", the limit limits.body of the configuration; send less")
+// Stream is the body of a request as it arrives, whatever it is, up to a limit in bytes, of which key is the
+// configuration key. Each piece of spoolPiece has the time of a body. Its own errors and those of Read are public.
+func (s *Server) Stream(w http.ResponseWriter, r *http.Request, limit int64, key string) (io.Reader, error) {
+	in, err := s.arriving(w, r, limit, schemas.SpoolMemory, ", the limit "+key+" of the configuration; send less")
+	if err == nil {
+		in.more = func() { within(w, s.cfg.BodyTimeout) }
+	}
+	return in, err
 }
+
+// spoolPiece is how many bytes of a streamed body must arrive in the time of a body.
+const spoolPiece = 1 << 20
 
 // Decode is Read into a document of Weir's own, whose members are all known.
 func (s *Server) Decode(c *gin.Context, into any) error {
@@ -94,7 +101,11 @@ func mediaType(h http.Header) error {
 
 // bytes reads a whole body.
 func (s *Server) bytes(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	in, err := s.arriving(w, r, limit, limit, "")
+	hint := ""
+	if limit == s.cfg.MaxBody {
+		hint = ", the limit limits.body of the configuration; send less, or through /via/"
+	}
+	in, err := s.arriving(w, r, limit, limit, hint)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +121,7 @@ func (s *Server) bytes(w http.ResponseWriter, r *http.Request, limit int64) ([]b
 
 // arriving is a body that is read to its limit and within its time. A length that is over the limit is
 // refused before a byte is read, and before a 100 is sent. memory is the most that it needs.
-func (s *Server) arriving(w http.ResponseWriter, r *http.Request, limit, memory int64, hint string) (io.Reader, error) {
+func (s *Server) arriving(w http.ResponseWriter, r *http.Request, limit, memory int64, hint string) (*arriving, error) {
 	in := &arriving{w: w, from: r.Body, limit: limit, hint: hint}
 	if r.ContentLength > limit {
 		return nil, in.tooLarge()
@@ -131,11 +142,15 @@ type arriving struct {
 	from       io.Reader
 	got, limit int64
 	hint       string // after the size of the limit
+	more       func() // allows the time for another piece; may be nil
 }
 
 // Read implements io.Reader. An error closes the connection, because the rest of the body is not read.
 func (b *arriving) Read(p []byte) (int, error) {
 	n, err := b.from.Read(p[:min(int64(len(p)), b.limit-b.got+1)])
+	if b.more != nil && (b.got+int64(n))/spoolPiece > b.got/spoolPiece {
+		b.more()
+	}
 	b.got += int64(n)
 	switch {
 	case b.got > b.limit:

@@ -163,7 +163,7 @@ func TestPassthroughStream(t *testing.T) {
 func TestPassthroughRefusals(t *testing.T) {
 	t.Parallel()
 	var hits atomic.Int32
-	base, _ := viaNode(t, func(http.ResponseWriter, *http.Request) { hits.Add(1) }, "limits: {body: 64KiB}\n")
+	base, _ := viaNode(t, func(http.ResponseWriter, *http.Request) { hits.Add(1) }, "limits: {upload: 64KiB}\n")
 	for name, tt := range map[string]struct {
 		method, path, body string
 		headers            []string
@@ -178,7 +178,7 @@ func TestPassthroughRefusals(t *testing.T) {
 		"up from the prefix":  {"GET", "/via/below/below/../x", "", nil, 403, schemas.DenyPath, "dot segment"},
 		"a method":            {"POST", "/via/below/below/x", "{}", nil, 403, schemas.DenyMethod, "use one that it lists"},
 		"a header":            {"GET", "/via/t/", "", []string{"X-HTTP-Method-Override", "PUT"}, 403, schemas.DenyHeader, "X-Http-Method-Override"},
-		"a large body":        {"POST", "/via/t/", strings.Repeat("x", 64<<10+1), nil, 413, schemas.PayloadTooLarge, "65536 bytes, the limit limits.body"},
+		"a large body":        {"POST", "/via/t/", strings.Repeat("x", 64<<10+1), nil, 413, schemas.PayloadTooLarge, "65536 bytes, the limit limits.upload"},
 		"two keys":            {"POST", "/via/t/", "", []string{"Idempotency-Key", "a", "Idempotency-Key", "b"}, 400, schemas.InvalidRequest, "send it once"},
 		"a delay that is not": {"POST", "/via/t/", "", []string{"Weir-Delay", "soon"}, 400, schemas.InvalidRequest, "must be a duration"},
 		"no entry":            {"GET", "/via/", "", nil, 404, schemas.NotFound, ""},

@@ -38,7 +38,7 @@ func TestMemoryOfAnUpload(t *testing.T) { //nolint:paralleltest // see above
 			n, _ = io.CopyN(sum, r.Body, size/8)
 		}
 		_, _ = fmt.Fprint(w, r.ContentLength, " ", hex.EncodeToString(sum.Sum(nil)))
-	}, "limits: {body: 64MiB}\n")
+	}, "limits: {body: 1KiB}\n")
 	before = live()
 	sum := sha256.New()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, base+"/via/t/x", io.TeeReader(io.LimitReader(rand.NewChaCha8([32]byte{}), size), sum))

@@ -129,7 +129,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	})
 
 	handler := inpassthrough.New(in, inpassthrough.Config{
-		Policy: a.callerPolicy, Entries: a.policy.Load, Bodies: a.broker, Answer: out.ReplyOr,
+		Policy: a.callerPolicy, Entries: a.policy.Load, Bodies: a.broker, MaxBody: int64(a.cfg.Limits.Upload), Answer: out.ReplyOr,
 		Canceler: ingress.Canceler{Stop: a.stopWork, Cancel: cancel, Draining: a.draining},
 	})
 	all.passthrough = handler

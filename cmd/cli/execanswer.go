@@ -229,11 +229,14 @@ func (f *outputFlags) failed(c *api, resp *http.Response, e *schemas.ExecuteFaul
 	}
 	switch {
 	case exit == ExitDenied:
-		hint = "`weir policy explain` with the same method and URL says what would allow it"
+		hint = "`weir policy explain` with the same call says what would allow it"
 	case exit == ExitUnknown && e.Resolution == nil:
 		hint = "check the target, and record the result: weir actions resolve " + id + " --applied, or --not-applied"
 	case e.Retryable:
 		hint = "it may succeed later: repeat the command"
+		if resp.Header.Get("Idempotency-Replayed") != "" {
+			hint = "this is the stored answer: repeat the command with another key, or `weir actions redrive " + id + "`"
+		}
 		if wait := resp.Header.Get("Retry-After"); wait != "" {
 			hint += " in " + wait + " s"
 		}

@@ -46,11 +46,11 @@ type body struct {
 // open reads the start of a request's body. Header h, which is the caller's to change, says how it is coded.
 func (d *Handler) open(w http.ResponseWriter, r *http.Request, h http.Header) (*body, error) {
 	b := &body{bodies: d.cfg.Bodies}
-	in, err := d.server.Stream(w, r)
+	in, err := d.server.Stream(w, r, d.cfg.MaxBody, "limits.upload")
 	if err != nil {
 		return b, err
 	}
-	if in, err = decoded(w, h, in, d.server.MaxBody()); err != nil {
+	if in, err = decoded(w, h, in, d.cfg.MaxBody); err != nil {
 		return b, err
 	}
 	var start bytes.Buffer
@@ -173,7 +173,7 @@ func (u *unzipped) Read(p []byte) (n int, err error) {
 	n, err = u.zip.Read(p)
 	switch u.left -= int64(n); {
 	case u.left < 0:
-		return 0, u.broken(fault.New(schemas.PayloadTooLarge, "the decompressed body is larger than "+strconv.FormatInt(u.most, 10)+" bytes, the limit limits.body of the configuration; send less"))
+		return 0, u.broken(fault.New(schemas.PayloadTooLarge, "the decompressed body is larger than "+strconv.FormatInt(u.most, 10)+" bytes, the limit limits.upload of the configuration; send less"))
 	case err == nil, err == io.EOF: //nolint:errorlint // an error that wraps it is no end
 		return n, err
 	default:

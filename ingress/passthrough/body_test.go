@@ -43,8 +43,8 @@ func TestLargeBodies(t *testing.T) {
 	permits, bodies := allows(true), Bodies(log)
 	var got schemas.Receipt
 	serve := func(who ingress.Identity, key string, body io.Reader) error {
-		door := New(ingress.NewServer(led, ingress.Config{}), Config{
-			Policy: func(grant.Caller) executor.Policy { return permits }, Bodies: bodies,
+		handler := New(ingress.NewServer(led, ingress.Config{}), Config{
+			Policy: func(grant.Caller) executor.Policy { return permits }, Bodies: bodies, MaxBody: 1 << 20,
 			Answer: func(_ http.ResponseWriter, _ *http.Request, _ schemas.Ref, receipt schemas.Receipt, _ time.Duration, _ func()) {
 				got = receipt
 			},
@@ -54,7 +54,7 @@ func TestLargeBodies(t *testing.T) {
 		if c.Request.ContentLength = -1; key != "" {
 			c.Request.Header.Set("Idempotency-Key", key)
 		}
-		return door.Serve(c, who, "http://h.example/x", "e")
+		return handler.Serve(c, who, "http://h.example/x", "e")
 	}
 	refused := func(err error, want schemas.Code) {
 		t.Helper()
@@ -110,12 +110,12 @@ func TestRedriveOfALargeBody(t *testing.T) {
 	name, err := log.PutBlob(t.Context(), "a", []byte("body"))
 	require.NoError(t, err)
 	kept := &keeping{Log: log}
-	door := New(ingress.NewServer(ledger.New(log, layout, nil), ingress.Config{}), Config{
+	handler := New(ingress.NewServer(ledger.New(log, layout, nil), ingress.Config{}), Config{
 		Policy: func(grant.Caller) executor.Policy { return allows(true) }, Bodies: kept,
 	})
 	for body, want := range map[string]error{name: nil, "gone": fault.New(schemas.StreamGone, "the body of the old action has been dropped; send a new request")} {
 		req := accept.Request{Tenant: "a", Kind: schemas.KindPassthrough, Payload: json.RawMessage(`{"method":"POST","url":"http://h.example/x","body_blob":"` + body + `"}`)}
-		require.NoError(t, door.redrive(&req, grant.Caller{Tenant: "a"}))
+		require.NoError(t, handler.redrive(&req, grant.Caller{Tenant: "a"}))
 		require.Equal(t, want, req.Commit(t.Context()))
 	}
 	require.Equal(t, []string{name}, kept.names)
@@ -139,13 +139,13 @@ func TestAClientThatHasSentAllMayLeave(t *testing.T) {
 	layout := schemas.Layout{Partitions: 1}
 	log := memlog.New(layout, time.Now, memlog.Hooks{})
 	ctx, leave := context.WithCancel(t.Context())
-	door := New(ingress.NewServer(ledger.New(log, layout, nil), ingress.Config{}), Config{
+	handler := New(ingress.NewServer(ledger.New(log, layout, nil), ingress.Config{}), Config{
 		Policy: func(grant.Caller) executor.Policy { return allows(true) }, Bodies: leaving{log, leave},
 		Answer: func(http.ResponseWriter, *http.Request, schemas.Ref, schemas.Receipt, time.Duration, func()) {},
 	})
 	c, _ := gin.CreateTestContext(httptest.NewRecorder())
 	c.Request = httptest.NewRequest(http.MethodPost, "/via/e/x", strings.NewReader(strings.Repeat("x", schemas.InlineLimit+1))).WithContext(ctx)
-	require.NoError(t, door.Serve(c, ingress.Identity{Tenant: "a"}, "http://h.example/x", "e"))
+	require.NoError(t, handler.Serve(c, ingress.Identity{Tenant: "a"}, "http://h.example/x", "e"))
 	require.Len(t, log.Blobs(), 1)
 }
 
@@ -154,14 +154,14 @@ func TestARefusedTenantStoresNoBody(t *testing.T) {
 	t.Parallel()
 	layout := schemas.Layout{Partitions: 1}
 	log := memlog.New(layout, time.Now, memlog.Hooks{})
-	door := New(ingress.NewServer(ledger.New(log, layout, nil), ingress.Config{Accept: accept.Config{Pressure: accept.NewPressure(nil, accept.PressureConfig{
+	handler := New(ingress.NewServer(ledger.New(log, layout, nil), ingress.Config{Accept: accept.Config{Pressure: accept.NewPressure(nil, accept.PressureConfig{
 		Stored: func(string) limits.Quota { return limits.Quota{Used: 2, Limit: 1} },
 	})}}), Config{
 		Policy: func(grant.Caller) executor.Policy { return allows(true) }, Bodies: leaving{log, func() { t.Error("the body was stored") }},
 	})
 	c, _ := gin.CreateTestContext(httptest.NewRecorder())
 	c.Request = httptest.NewRequest(http.MethodPost, "/via/e/x", strings.NewReader(strings.Repeat("x", schemas.InlineLimit+1)))
-	require.Equal(t, schemas.RateLimited, problem.Of(door.Serve(c, ingress.Identity{Tenant: "a"}, "http://h.example/x", "e")).Code)
+	require.Equal(t, schemas.RateLimited, problem.Of(handler.Serve(c, ingress.Identity{Tenant: "a"}, "http://h.example/x", "e")).Code)
 }
 
 // leaving is a log whose client leaves when its body has been read.

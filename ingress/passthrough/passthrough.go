@@ -29,6 +29,8 @@ type Config struct {
 	Entries func() *policy.Policy
 	// Bodies stores the large bodies of calls.
 	Bodies Bodies
+	// MaxBody is the largest body in bytes; default 64 MiB.
+	MaxBody int64
 	// Canceler stops an action whose caller has left.
 	Canceler ingress.Canceler
 	// Answer is ingress.Config.Reply. left is called at most once, when the caller has gone before the
@@ -43,7 +45,10 @@ type Handler struct {
 }
 
 // New returns a Handler of a server.
-func New(s *ingress.Server, cfg Config) *Handler { return &Handler{s, cfg} }
+func New(s *ingress.Server, cfg Config) *Handler {
+	cfg.MaxBody = cmp.Or(cfg.MaxBody, 64<<20)
+	return &Handler{s, cfg}
+}
 
 // Surface is ANY /via/{entry}/{path}.
 func (d *Handler) Surface() ingress.Surface {
@@ -173,6 +178,9 @@ func (d *Handler) request(c *gin.Context, who ingress.Identity, target, entry st
 	req.Joins, req.TraceParent = true, r.Header.Get(schemas.HeaderTraceParent)
 	if asked.Kept().Denied == nil {
 		req.Commit = body.commit(who.Tenant)
+	}
+	if err == nil {
+		req.Whole, err = recognised(asked.Call)
 	}
 	return req, body, o.Denied, err
 }

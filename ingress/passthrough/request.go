@@ -2,6 +2,7 @@ package passthrough
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"weir/ingress/session"
+	"weir/internal/ledger"
 	"weir/internal/task"
 	"weir/internal/token"
 	"weir/internal/wire"
@@ -57,6 +59,28 @@ func headers(h http.Header) []schemas.Header {
 	}
 	slices.SortFunc(list, func(a, b schemas.Header) int { return strings.Compare(a.Name, b.Name) })
 	return list
+}
+
+// recognised is what a repeat of a call with the same key must have in common with it. Clients change some
+// fields when they try again.
+func recognised(c schemas.HTTPCall) (json.RawMessage, error) {
+	c.Headers = slices.DeleteFunc(slices.Clone(c.Headers), func(h schemas.Header) bool {
+		name := strings.ToLower(h.Name)
+		return slices.Contains(perTry(), name) || slices.ContainsFunc(perTryPrefixes(), func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+	})
+	return ledger.Encode(c)
+}
+
+// perTry are the fields that name a program, a trace or a try, and do not change what a call does.
+func perTry() []string {
+	return []string{
+		"b3", "baggage", "date", "priority", "sentry-trace", "user-agent", "x-amzn-trace-id", "x-client-request-id", "x-cloud-trace-context",
+		"x-correlation-id", "x-goog-api-client", "x-ms-client-request-id", "x-request-id",
+	}
+}
+
+func perTryPrefixes() []string {
+	return []string{"amz-sdk-", "x-b3-", "x-datadog-", "x-retry-", "x-stainless-"}
 }
 
 // own reports whether a field, in canonical case, is of the connection, of Weir, or of a load

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -284,5 +285,34 @@ func TestStored(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, bool(permits), strings.Contains(string(st.Action.Payload), "secret-body"))
 		require.Equal(t, bool(permits), strings.Contains(string(st.Action.Payload), "secret-header"))
+	}
+}
+
+// TestRepeatsAreRecognised by all but what clients change when they try again.
+func TestRepeatsAreRecognised(t *testing.T) {
+	t.Parallel()
+	first := schemas.HTTPCall{Method: "POST", URL: "https://a.example/", Headers: []schemas.Header{{Name: "Accept", Value: "*/*"}, {Name: "Stripe-Account", Value: "a"}}}
+	want, err := recognised(first)
+	require.NoError(t, err)
+	for _, name := range []string{"User-Agent", "X-Request-Id", "X-Stainless-Retry-Count", "amz-sdk-request", "Baggage"} {
+		again := first
+		again.Headers = append(slices.Clone(first.Headers), schemas.Header{Name: name, Value: "2"})
+		got, err := recognised(again)
+		require.NoError(t, err)
+		require.JSONEq(t, string(want), string(got), name)
+		require.Len(t, again.Headers, 3, "the call keeps it")
+	}
+	for name, change := range map[string]func(*schemas.HTTPCall){
+		"account": func(c *schemas.HTTPCall) {
+			c.Headers = []schemas.Header{c.Headers[0], {Name: "Stripe-Account", Value: "b"}}
+		},
+		"body":   func(c *schemas.HTTPCall) { c.BodyBlob, c.BodyBytes = "ab", 1 },
+		"method": func(c *schemas.HTTPCall) { c.Method = "PUT" },
+	} {
+		other := first
+		change(&other)
+		got, err := recognised(other)
+		require.NoError(t, err)
+		require.NotEqual(t, string(want), string(got), name)
 	}
 }

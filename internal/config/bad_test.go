@@ -42,7 +42,7 @@ func TestBadFiles(t *testing.T) {
 		{entry + "method: GET", "weir.yaml:5: policy.allowlist[0].method: unknown key; did you mean methods?"},
 		{entry + "limits: {burst: 1}", "weir.yaml:5: policy.allowlist[0].limits.burst: unknown key; the keys here are concurrency, rate"},
 		{entry + "limits: {rate: 10}", "weir.yaml:5: policy.allowlist[0].limits.rate: is a YAML int; write a count a second, minute or hour, such as 10/s"},
-		{"limits: {rate: 10/s}", "weir.yaml:1: limits.rate: unknown key; the keys here are answers, body, chat, connections, connections_per_peer, headers, queued, queued_per_tenant, response, response_headers, stream, tenant_share; rate and concurrency are keys of policy.allowlist[].limits, such as {rate: 10/s, concurrency: 4}"},
+		{"limits: {rate: 10/s}", "weir.yaml:1: limits.rate: unknown key; the keys here are answers, body, chat, connections, connections_per_peer, headers, queued, queued_per_tenant, response, response_headers, stream, tenant_share, upload; rate and concurrency are keys of policy.allowlist[].limits, such as {rate: 10/s, concurrency: 4}"},
 		{entry + "upstream_idempotency: {ttl_s: 1}", "weir.yaml:5: policy.allowlist[0].upstream_idempotency.ttl_s: unknown key; did you mean ttl?"},
 
 		// types

@@ -133,6 +133,7 @@ type Workers struct {
 // Limits are sizes beyond which a message is refused, never cut.
 type Limits struct {
 	Body            Size `yaml:"body" default:"1MiB" bounds:"1KiB to 64MiB"`             // Body of one request to Weir.
+	Upload          Size `yaml:"upload" default:"64MiB" bounds:"1KiB to 16GiB"`          // Body of one request through passthrough or the proxy.
 	Chat            Size `yaml:"chat" default:"16MiB" bounds:"64KiB to 64MiB"`           // Body of one request for a completion.
 	Headers         Size `yaml:"headers" default:"32KiB" bounds:"4KiB to 1MiB"`          // Headers of one request to Weir.
 	Response        Size `yaml:"response" default:"8MiB" bounds:"1KiB to 64MiB"`         // Decoded body of one answer from a target.

@@ -53,7 +53,7 @@ func TestDefaults(t *testing.T) {
 		},
 		Workers: config.Workers{Slots: 256, Chats: 1024},
 		Limits: config.Limits{
-			Body: 1 << 20, Chat: 16 << 20, Headers: 32 << 10, Response: 8 << 20, ResponseHeaders: 64 << 10,
+			Body: 1 << 20, Upload: 64 << 20, Chat: 16 << 20, Headers: 32 << 10, Response: 8 << 20, ResponseHeaders: 64 << 10,
 			Stream: 256 << 20, Queued: 10_000_000, QueuedPerTenant: 5_000_000, TenantShare: 25, Answers: 64 << 20, Connections: 16384, ConnectionsPerPeer: 12288,
 		},
 		Auth: config.Auth{Mode: config.AuthOpen, Rate: "500/s", Streams: 1000},
@@ -102,7 +102,7 @@ func TestEveryKey(t *testing.T) {
 		NATS:    config.NATS{Listen: "127.0.0.1:4222"},
 		Workers: config.Workers{Slots: 64, Chats: 65, Drain: 20 * time.Minute},
 		Limits: config.Limits{
-			Body: 256 << 10, Chat: 1 << 20, Headers: 8 << 10, Response: 2 << 20, ResponseHeaders: 16 << 10,
+			Body: 256 << 10, Upload: 512 << 10, Chat: 1 << 20, Headers: 8 << 10, Response: 2 << 20, ResponseHeaders: 16 << 10,
 			Stream: 1 << 20, Queued: 7, TenantShare: 30, Answers: 32 << 20, Connections: 100, ConnectionsPerPeer: 20,
 		},
 		Auth: config.Auth{Mode: config.AuthTokens, AdminTokenFile: "/run/admin.token", Rate: "100/m", Streams: 5},

@@ -89,7 +89,7 @@ func (c Config) Compile(own []netip.Addr, extra ...uint16) (*policy.Policy, erro
 	}
 	return policy.Compile(policy.Config{
 		Entries:      slices.Concat(c.Policy.Allowlist, c.entries()),
-		AllowedHosts: c.Policy.AllowedHosts, SelfPorts: ports, SelfAddrs: own, MaxBody: int(c.Limits.Body),
+		AllowedHosts: c.Policy.AllowedHosts, SelfPorts: ports, SelfAddrs: own, MaxBody: int(c.Limits.Body), MaxUpload: int(c.Limits.Upload),
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 // names every entry and key that is wrong.
 func Compile(c Config) (*Policy, error) {
 	p := &Policy{ranges: newRanges(), maxBody: cmp.Or(c.MaxBody, defaultMaxBody)}
+	p.maxUpload = cmp.Or(c.MaxUpload, p.maxBody)
 	named, err := compileEntries(c.Entries)
 	hosts, hostErr := p.compileHosts(c.AllowedHosts)
 	if err = errors.Join(err, hostErr, p.setSelf(c)); err != nil {

@@ -68,12 +68,19 @@ func (d Decision) compare(rehearsed Decision) *schemas.Shadow {
 }
 
 func (p *Policy) checkBody(method methods, r *Request) denial {
+	limit := p.maxBody
+	switch {
+	case r.Agent:
+		limit = maxOwnBody
+	case r.Upload:
+		limit = p.maxUpload
+	}
 	switch {
 	case !r.HasBody:
 		return nil
 	case method&(methodGET|methodHEAD) != 0:
 		return deniedBodyMethod
-	case r.BodySize > p.maxBody && !r.Agent, r.BodySize > maxOwnBody:
+	case r.BodySize > limit:
 		return deniedBodySize
 	case r.BodyDepth > maxDepth:
 		return deniedBodyDepth

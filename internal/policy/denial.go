@@ -176,7 +176,7 @@ var (
 	deniedIdempotencyKey = newDenial(CheckHeader, "the idempotency key cannot be sent as a header; "+
 		"use 1 to 255 printable ASCII characters")
 	deniedKeyRequired = newDenial(CheckHeader, "the entry requires an idempotency key with POST and PATCH; set idempotency_key")
-	deniedBodySize    = newDenial(CheckBody, "the body as it is sent is larger than limits.body; "+
+	deniedBodySize    = newDenial(CheckBody, "the body as it is sent is larger than limits.body, or limits.upload; "+
 		"send less at once, or have the operator raise the limit")
 	deniedBodyDepth   = newDenial(CheckBody, "the body is nested more than 64 levels deep; flatten it")
 	deniedBodyMethod  = newDenial(CheckBody, "GET and HEAD carry no body; use the url's query, or another method")

@@ -59,6 +59,8 @@ type Config struct {
 	// MaxBody is the largest body in bytes that a call may send, calls to agents and models aside;
 	// default 1 MiB. It is the limit of the requests that Weir takes.
 	MaxBody int
+	// MaxUpload is the same of a call that is passed through; default MaxBody.
+	MaxUpload int
 }
 
 // Entry grants one target.
@@ -157,7 +159,7 @@ type Policy struct {
 	ranges ranges
 	self   self
 
-	maxBody int
+	maxBody, maxUpload int
 }
 
 // Version is the hash of the canonical policy: the entries, including those of agents, and the
@@ -204,8 +206,9 @@ type Request struct {
 	// IdempotencyKey is the declared key, which goes out as a header.
 	IdempotencyKey string
 	HasBody        bool
-	BodySize       int // bytes that are sent
-	BodyDepth      int // nesting of a JSON body; 0 where ingress has bounded it
+	Upload         bool // the call is passed through: MaxUpload bounds its body
+	BodySize       int  // bytes that are sent
+	BodyDepth      int  // nesting of a JSON body; 0 where ingress has bounded it
 	// Body is the JSON value that is sent; nil where there is none or it is not
 	// known. Only an entry that adds members looks into it, and refuses a body
 	// that it does not know.

@@ -42,7 +42,7 @@ func Request(call schemas.HTTPCall, s Scope) policy.Request {
 		Method: call.Method, URL: call.URL, Headers: call.Headers, IdempotencyKey: call.IdempotencyKey,
 		// A plan's URL keeps its fragment for the report; it never goes out.
 		DropFragment: s.KeyRequired,
-		HasBody:      call.Body != nil || call.BodyBlob != "", BodySize: call.SentSize(), Body: call.Body,
+		HasBody:      call.Body != nil || call.BodyBlob != "", Upload: s.Facts.Kind == schemas.KindPassthrough, BodySize: call.SentSize(), Body: call.Body,
 		TextBody: call.TextBody || call.Base64Body || call.BodyBlob != "",
 	}
 }
