@@ -211,16 +211,17 @@ serve\ *)
 		while kill -0 "$(cat "$DOCS_DIR/weir.pid")" 2>/dev/null; do read -rt 0.05 <> <(:) || :; done
 	fi
 	"$REAL_WEIR" "$@" >"$DOCS_DIR/serve.log" 2>&1 &
-	echo $! >"$DOCS_DIR/weir.pid"
+	pid=$! # <(:) sets it anew
+	echo $pid >"$DOCS_DIR/weir.pid"
 	for ((i = 0; i < 300; i++)); do
 		"$REAL_WEIR" health >/dev/null 2>&1 && exit 0
-		kill -0 $! 2>/dev/null || break
+		kill -0 $pid 2>/dev/null || break
 		read -rt 0.1 <> <(:) || :
 	done
 	cat "$DOCS_DIR/serve.log"
 	exit 1
 	;;
-tail\ *|top\ *) timeout 3 "$REAL_WEIR" "$@"; [ $? -eq 124 ] ;;
+tail\ *) timeout 3 "$REAL_WEIR" "$@"; [ $? -eq 124 ] ;;
 *) exec "$REAL_WEIR" "$@" ;;
 esac
 `
