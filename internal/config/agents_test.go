@@ -52,10 +52,10 @@ func TestBadAgents(t *testing.T) {
 		{"agents:\n  T:\n    url: 'http://h//'", at + "url: the path has an empty segment"},
 		{"agents:\n  T:\n    url: 'http://h/a/../b'", at + "url: the path has"},
 
-		{"agents:\n  T: {url: http://h,\n    mode: poll}", at + "mode: is none of its words; use auto, stream or sync"},
+		{"agents:\n  T: {url: http://h,\n    mode: poll}", at + "mode: has no such value; use auto, stream or sync"},
 		{"agents:\n  T: {url: http://h,\n    timeout: 99ms}", at + "timeout: is 99ms; use 0 or 100ms to 24h"},
 		{"agents:\n  T: {url: http://h,\n    concurrency: 0}", at + "concurrency: is 0; use 1 to 10000"},
-		{"agents:\n  T: {url: http://h,\n    network: lan}", at + `network: is none of its words; use public, loopback or private`},
+		{"agents:\n  T: {url: http://h,\n    network: lan}", at + `network: has no such value; use public, loopback or private`},
 		{"agents:\n  T: {url: http://h,\n    network: private}", "weir.yaml:2: agents.T.cidrs: missing; a private entry reaches the ranges it names"},
 		{"agents:\n  T: {url: http://h,\n    cidrs: [10.0.0.0/8]}", at + "cidrs: only a private entry has them; set network to private"},
 		{"agents:\n  T: {url: http://h, network: private,\n    cidrs: [10.0.0.1/8]}", at + `cidrs: "10.0.0.1/8" is not a range; write its first address and a length, such as 10.0.0.0/8`},

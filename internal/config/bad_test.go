@@ -72,7 +72,7 @@ func TestBadFiles(t *testing.T) {
 		{"data: ''", "weir.yaml:1: data: is empty; name the directory of the log"},
 		{"log: {partitions: 0}", "weir.yaml:1: log.partitions: is 0; use 1 to 64"},
 		{"log: {partitions: 65}", "weir.yaml:1: log.partitions: is 65; use 1 to 64"},
-		{"log: {durability: paper}", "weir.yaml:1: log.durability: is none of its words; use disk, process or replicated"},
+		{"log: {durability: paper}", "weir.yaml:1: log.durability: has no such value; use disk, process or replicated"},
 		{"log: {durability: replicated}", "weir.yaml:1: log.durability: replicated needs an external cluster; set nats.url, or use disk or process"},
 		{"nats: {url: 'nats://h'}\nlog: {durability: disk}", "weir.yaml:2: log.durability: disk is what the embedded server can promise; with nats.url use replicated or process"},
 		{"log: {replicas: 3}", "weir.yaml:1: log.replicas: is 3, and the embedded server keeps one copy; set nats.url, or use 1"},
@@ -106,7 +106,7 @@ func TestBadFiles(t *testing.T) {
 		{"workers: {drain: 999ms}", "weir.yaml:1: workers.drain: is 999ms; use 0 or 1s to 1h"},
 		{"workers: {drain: 61m}", "weir.yaml:1: workers.drain: is 61m; use 0 or 1s to 1h"},
 		{"limits: {body: 65MiB}", "weir.yaml:1: limits.body: is 65MiB; use 1KiB to 64MiB"},
-		{"auth: {mode: none}", "weir.yaml:1: auth.mode: is none of its words; use open or tokens"},
+		{"auth: {mode: none}", "weir.yaml:1: auth.mode: has no such value; use open or tokens"},
 		{"auth: {rate: fast}", "weir.yaml:1: auth.rate: is not a count a second, minute or hour, such as 500/s"},
 		{"secrets: {age_file: /x}", "weir.yaml:1: secrets.age_identity: is missing; name the file with the identity that decrypts secrets.age_file"},
 		{"secrets: {age_identity: /x}", "weir.yaml:1: secrets.age_file: is missing; name the encrypted file, or remove secrets.age_identity"},
@@ -120,7 +120,7 @@ func TestBadFiles(t *testing.T) {
 		{"rules: {agent_api: 1}", "weir.yaml:1: rules.agent_api: cannot be read; write true or false"},
 		{"policy: {timeout: -1s}", "weir.yaml:1: policy.timeout: is -1s; use 100ms to 10m"},
 		{"redact_headers: ['a b']", "weir.yaml:1: redact_headers[0]: is not the name of a header; write letters, digits and hyphens"},
-		{"telemetry: {log_level: trace}", "weir.yaml:1: telemetry.log_level: is none of its words; use debug, info, warn or error"},
+		{"telemetry: {log_level: trace}", "weir.yaml:1: telemetry.log_level: has no such value; use debug, info, warn or error"},
 		{"telemetry: {otlp: {endpoint: 'http://u:p@h'}}", "weir.yaml:1: telemetry.otlp.endpoint: holds a user name or a password; give the collector's credential in OTEL_EXPORTER_OTLP_HEADERS"},
 		{"telemetry: {otlp: {endpoint: 'http://h/v1/traces/'}}", "weir.yaml:1: telemetry.otlp.endpoint: ends in a route that is added to it; leave out /v1/traces"},
 	}
@@ -150,7 +150,7 @@ func TestAllMistakesAtOnce(t *testing.T) {
 	t.Parallel()
 	_, err := config.Parse("weir.yaml", []byte("log: {partitons: 2, replicas: 7}\nauth: {mode: opn}"), nil, nil)
 	require.EqualError(t, err, "weir.yaml:1: log.partitons: unknown key; did you mean partitions?\n"+
-		"weir.yaml:2: auth.mode: is none of its words; use open or tokens")
+		"weir.yaml:2: auth.mode: has no such value; use open or tokens")
 }
 
 func TestBadPolicy(t *testing.T) {
@@ -215,7 +215,7 @@ func TestBadVariablesAndFlags(t *testing.T) {
 		{[]string{"WEIR_LOG_HISTORY=7d"}, nil, "WEIR_LOG_HISTORY: log.history: cannot be read; write a duration in ms, s, m or h, such as 30s or 168h"},
 		{[]string{"WEIR_LIMITS_BODY=big"}, nil, "WEIR_LIMITS_BODY: limits.body: cannot be read; write a whole number of bytes, or one with KiB, MiB, GiB or TiB, such as 256KiB"},
 		{[]string{"WEIR_WORKERS_SLOTS=0"}, nil, "WEIR_WORKERS_SLOTS: workers.slots: is 0; use 1 to 10000"},
-		{[]string{"WEIR_LOG_DURABILITY=canary"}, nil, "WEIR_LOG_DURABILITY: log.durability: is none of its words; use disk, process or replicated"},
+		{[]string{"WEIR_LOG_DURABILITY=canary"}, nil, "WEIR_LOG_DURABILITY: log.durability: has no such value; use disk, process or replicated"},
 		{[]string{"WEIR_NATS_URL=nats://u:canary@h"}, nil, "WEIR_NATS_URL: nats.url: holds a user name or a token; put credentials in a file and name it in nats.creds"},
 		{nil, map[string]string{"workers.slots": "x"}, "command line: workers.slots: cannot be read; write a whole number of at most 18 digits, without quotes"},
 		{nil, map[string]string{"worker.slots": "1"}, `command line: "worker.slots": unknown key; did you mean workers.slots?`},

@@ -57,7 +57,7 @@ func (r *reader) checkField(f field) {
 	if words := f.words(); len(words) > 0 && r.has(f.path) {
 		most := len(words) - 1
 		check := func(path, word string) {
-			r.refuse(!slices.Contains(words, word), path, "is none of its words; use %s or %s",
+			r.refuse(!slices.Contains(words, word), path, "has no such value; use %s or %s",
 				strings.Join(words[:most], ", "), words[most])
 		}
 		if f.value.Kind() == reflect.String {

@@ -629,7 +629,7 @@ func TestBadBudgets(t *testing.T) {
 		{"budgets:\n  \"\": {usd: 1}", `weir.yaml:2: budgets."": ` + name},
 
 		{head + "per: token}", at + `per: is a YAML string; write a list: [a, b], or one "- " a line`},
-		{head + "per: [user]}", at + "per[0]: is none of its words; use tenant, token, task or model"},
+		{head + "per: [user]}", at + "per[0]: has no such value; use tenant, token, task or model"},
 		{head + "per: [token, model, token]}", at + "per[2]: appears twice; remove one"},
 		{head + "models: ['open*ai']}", at + "models[0]: is neither the name of a model nor a pattern, such as openai/* or *"},
 		{head + "tenants: [a/b]}", at + "tenants[0]: is not the name of a tenant; write at most 128 letters, digits, dots, underscores, colons and hyphens"},

@@ -195,7 +195,7 @@ func (e *entry) setMethods(list []string) error {
 	for _, s := range list {
 		_, bit := parseMethod(s)
 		if bit == 0 && !refusedMethod(s) {
-			return fmt.Errorf("methods: %q is not a method that is ever sent", s)
+			return fmt.Errorf("methods: %q is no method that is sent; use some of %s", s, strings.Join(schemas.Methods(), ", "))
 		}
 		e.methods |= bit
 	}
