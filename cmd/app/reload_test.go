@@ -341,42 +341,42 @@ func TestOwnAddresses(t *testing.T) {
 	require.NoError(t, a.Stop(context.WithoutCancel(t.Context())))
 }
 
-func wordOf(node string, done bool, version string) policyWord {
-	return policyWord{schemas.NodeReport{Node: node, Role: "worker", Version: version}, done}
+func answerOf(node string, done bool, version string) nodeAnswer {
+	return nodeAnswer{schemas.NodeReport{Node: node, Role: "worker", Version: version}, done}
 }
 
 // TestGather waits for whoever has said to be there, and for nobody longer than it takes.
 func TestGather(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
-		say  func(words chan<- policyWord)
+		say  func(answers chan<- nodeAnswer)
 		want []string
 		took time.Duration
 	}
 	table.Run(t, map[string]testCase{
-		"nobody": {func(chan<- policyWord) {}, []string{}, calling},
-		"all are quick": {func(words chan<- policyWord) {
+		"nobody": {func(chan<- nodeAnswer) {}, []string{}, calling},
+		"all are quick": {func(answers chan<- nodeAnswer) {
 			for _, node := range []string{"b", "a"} {
-				words <- wordOf(node, false, "")
-				words <- wordOf(node, true, "v1")
+				answers <- answerOf(node, false, "")
+				answers <- answerOf(node, true, "v1")
 			}
 		}, []string{"a v1 ", "b v1 "}, calling},
-		"one is slow": {func(words chan<- policyWord) {
-			words <- wordOf("a", false, "")
+		"one is slow": {func(answers chan<- nodeAnswer) {
+			answers <- answerOf("a", false, "")
 			time.Sleep(7 * time.Second)
-			words <- wordOf("a", true, "v2")
+			answers <- answerOf("a", true, "v2")
 		}, []string{"a v2 "}, 7 * time.Second},
-		"one dies": {func(words chan<- policyWord) {
-			words <- wordOf("a", false, "")
-			words <- wordOf("b", true, "v2") // its first word was lost, or comes late
-			words <- wordOf("b", false, "")
+		"one dies": {func(answers chan<- nodeAnswer) {
+			answers <- answerOf("a", false, "")
+			answers <- answerOf("b", true, "v2") // its first word was lost, or comes late
+			answers <- answerOf("b", false, "")
 		}, []string{"a  it has not reported its result in time", "b v2 "}, telling},
 	}, func(t *testing.T, tt testCase) {
 		synctest.Test(t, func(t *testing.T) {
-			words, start := make(chan policyWord), time.Now()
-			go tt.say(words)
+			answers, start := make(chan nodeAnswer), time.Now()
+			go tt.say(answers)
 			got := []string{}
-			for _, n := range gather(t.Context(), words, calling) {
+			for _, n := range gather(t.Context(), answers, calling) {
 				got = append(got, n.Node+" "+n.Version+" "+n.Error)
 			}
 			assert.Equal(t, tt.want, got)
@@ -387,7 +387,7 @@ func TestGather(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
-		require.Empty(t, gather(ctx, make(chan policyWord), calling))
+		require.Empty(t, gather(ctx, make(chan nodeAnswer), calling))
 		require.Equal(t, time.Second, time.Since(start))
 	})
 }

@@ -71,42 +71,29 @@ func TestNoTokens(t *testing.T) {
 	assert.Contains(t, said, "the tenant acme has no tokens")
 }
 
-// TestTailShowsTheCall of an action beside its first event.
+// TestTailShowsTheCall of an action beside its first event, and goes on where its result is gone.
 func TestTailShowsTheCall(t *testing.T) {
 	t.Parallel()
-	url := served(t, func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case !strings.HasSuffix(r.URL.Path, "/events"):
-			assert.NoError(t, json.NewEncoder(w).Encode(schemas.ActionView{Kind: "http", Called: schemas.Called{Method: "GET", Host: "h.example", Path: "/x"}}))
-		case r.Header.Get("Last-Event-Id") != "":
-			w.WriteHeader(http.StatusNoContent)
-		default:
-			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = io.WriteString(w, "id: 1\nevent: accepted\ndata: {}\n\n")
-		}
-	})
-	code, out, errs := command(t, "tail", "actions", "a", "--server", url)
-	require.Equal(t, ExitOK, code, errs)
-	require.Equal(t, "1        accepted  \n         call        GET h.example/x\n", out)
-}
-
-// TestTailOfAnActionWithoutItsResult goes on: the events are there.
-func TestTailOfAnActionWithoutItsResult(t *testing.T) {
-	t.Parallel()
-	url := served(t, func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case !strings.HasSuffix(r.URL.Path, "/events"):
-			w.WriteHeader(http.StatusGone)
-		case r.Header.Get("Last-Event-Id") != "":
-			w.WriteHeader(http.StatusNoContent)
-		default:
-			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = io.WriteString(w, "id: 1\nevent: accepted\ndata: {}\n\nid: 2\nevent: settled\ndata: {}\n\n")
-		}
-	})
-	code, out, errs := command(t, "tail", "actions", "a", "--server", url)
-	require.Equal(t, ExitOK, code, errs)
-	require.Equal(t, "1        accepted  \n2        settled   \n", out)
+	for shown, status := range map[string]int{
+		"1        accepted  \n         call        GET h.example/x\n2        settled   \n": http.StatusOK,
+		"1        accepted  \n2        settled   \n":                                       http.StatusGone,
+	} {
+		url := served(t, func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case !strings.HasSuffix(r.URL.Path, "/events"):
+				w.WriteHeader(status)
+				assert.NoError(t, json.NewEncoder(w).Encode(schemas.ActionView{Kind: "http", Called: schemas.Called{Method: "GET", Host: "h.example", Path: "/x"}}))
+			case r.Header.Get("Last-Event-Id") != "":
+				w.WriteHeader(http.StatusNoContent)
+			default:
+				w.Header().Set("Content-Type", "text/event-stream")
+				_, _ = io.WriteString(w, "id: 1\nevent: accepted\ndata: {}\n\nid: 2\nevent: settled\ndata: {}\n\n")
+			}
+		})
+		code, out, errs := command(t, "tail", "actions", "a", "--server", url)
+		require.Equal(t, ExitOK, code, errs)
+		require.Equal(t, shown, out)
+	}
 }
 
 // TestAnotherServerIsNoWeir: a web server that answers everything makes no command succeed.

@@ -28,8 +28,8 @@ type Bodies interface {
 	Commit(ctx context.Context, tenant string, s schemas.Spooled) error
 	// Discard drops a body that has no name.
 	Discard(ctx context.Context, s schemas.Spooled)
-	// OpenBlob reads a body that has a name.
-	OpenBlob(ctx context.Context, name string) (body io.ReadCloser, size int64, err error)
+	// Keep makes a body that has a name live as long as a new action; fault.ErrNotFound if it is gone.
+	Keep(ctx context.Context, tenant, name string) error
 	// Accepting returns fault.ErrFull while nothing new is stored.
 	Accepting() error
 }
@@ -107,8 +107,8 @@ func (b *body) discard(ctx context.Context) {
 	}
 }
 
-// redrive completes a request that repeats a stored call. A body that is stored apart is stored anew: it must
-// live as long as the new action.
+// redrive completes a request that repeats a stored call. A body that is stored apart must live as long as
+// the new action.
 func (d *Handler) redrive(req *accept.Request, by grant.Caller) error {
 	if err := executor.Redrive(d.cfg.Policy)(req, by); err != nil {
 		return err
@@ -119,19 +119,11 @@ func (d *Handler) redrive(req *accept.Request, by grant.Caller) error {
 	}
 	tenant := req.Tenant
 	req.Commit = func(ctx context.Context) error {
-		in, _, err := d.cfg.Bodies.OpenBlob(ctx, call.BodyBlob)
+		err := d.cfg.Bodies.Keep(ctx, tenant, call.BodyBlob)
 		if errors.Is(err, fault.ErrNotFound) {
 			return fault.New(schemas.StreamGone, "the body of the old action has been dropped; send a new request")
 		}
-		if err != nil {
-			return err
-		}
-		defer in.Close()
-		s, err := d.cfg.Bodies.Spool(ctx, in)
-		if err != nil {
-			return err
-		}
-		return d.cfg.Bodies.Commit(ctx, tenant, s)
+		return err
 	}
 	return nil
 }

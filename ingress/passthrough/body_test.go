@@ -121,16 +121,19 @@ func TestRedriveOfALargeBody(t *testing.T) {
 	require.Equal(t, []string{name}, kept.names)
 }
 
-// keeping notes the bodies that get a name.
+// keeping notes the bodies that live on.
 type keeping struct {
 	*memlog.Log
 
 	names []string
 }
 
-func (k *keeping) Commit(ctx context.Context, tenant string, s schemas.Spooled) error {
-	k.names = append(k.names, s.Name)
-	return k.Log.Commit(ctx, tenant, s)
+func (k *keeping) Keep(ctx context.Context, tenant, name string) error {
+	err := k.Log.Keep(ctx, tenant, name)
+	if err == nil {
+		k.names = append(k.names, name)
+	}
+	return err
 }
 
 // TestAClientThatHasSentAllMayLeave: its call is stored, as one with a small body is.

@@ -67,6 +67,24 @@ func (b *Broker) Commit(ctx context.Context, tenant string, s schemas.Spooled) e
 	return b.describe(ctx, tenant, s)
 }
 
+// Keep makes a body live as long as a record of now; fault.ErrNotFound if it is gone. It counts for the
+// tenant if it must be stored anew.
+func (b *Broker) Keep(ctx context.Context, tenant, name string) error {
+	if young, err := b.young(ctx, name); young || err != nil {
+		return err
+	}
+	body, _, err := b.OpenBlob(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	s, err := b.Spool(ctx, body)
+	if err == nil {
+		err = b.describe(ctx, tenant, s)
+	}
+	return err
+}
+
 // describe writes the record by which a spooled body is found.
 func (b *Broker) describe(ctx context.Context, tenant string, s schemas.Spooled) error {
 	sum, err := hex.DecodeString(s.Name)
@@ -81,14 +99,14 @@ func (b *Broker) describe(ctx context.Context, tenant string, s schemas.Spooled)
 	if err != nil {
 		return err
 	}
-	if _, err = b.store(ctx, alone(blobSubject(s.Name), doc)); err == nil {
+	if _, err = b.store(ctx, rollup(blobSubject(s.Name), doc)); err == nil {
 		b.usage.add(tenant, int64(s.Size), ageBlob)
 	}
 	return err
 }
 
-// alone is a message that replaces all on its subject.
-func alone(subject string, data []byte) *nats.Msg {
+// rollup is a message that replaces all on its subject.
+func rollup(subject string, data []byte) *nats.Msg {
 	return &nats.Msg{Subject: subject, Data: data, Header: nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}}}
 }
 

@@ -19,9 +19,9 @@ const blobWindow = 4
 // is kept; an error of body is returned as it is.
 func (b *Broker) Spool(ctx context.Context, body io.Reader) (schemas.Spooled, error) {
 	s := schemas.Spooled{Object: rand.Text()}
-	f := &flights{b: b}
-	if err := f.take(ctx, &s, body); err != nil {
-		f.forget()
+	w := &chunkWriter{b: b}
+	if err := w.write(ctx, &s, body); err != nil {
+		w.abandon()
 		b.Discard(ctx, s)
 		return schemas.Spooled{}, err
 	}
@@ -32,23 +32,23 @@ func (b *Broker) Spool(ctx context.Context, body io.Reader) (schemas.Spooled, er
 // answer, it expires unused. One empty message is left until then: a purge needs a right of its own.
 func (b *Broker) Discard(ctx context.Context, s schemas.Spooled) {
 	if s.Chunks > 0 {
-		_, _ = b.store(context.WithoutCancel(ctx), alone(blobChunks+s.Object, nil))
+		_, _ = b.store(context.WithoutCancel(ctx), rollup(blobChunks+s.Object, nil))
 	}
 }
 
-// flights are the chunks of one body on their way into the log.
-type flights struct {
-	b     *Broker
-	next  int
-	rooms [blobWindow][]byte
-	calls [blobWindow]*call
+// chunkWriter stores the chunks of one body, several at a time.
+type chunkWriter struct {
+	b       *Broker
+	next    int
+	buffers [blobWindow][]byte
+	pending [blobWindow]*call // the acknowledgement that a buffer waits for
 }
 
-// take stores all of a body. Only io.EOF itself is its end: an error that wraps it is none.
-func (f *flights) take(ctx context.Context, s *schemas.Spooled, body io.Reader) error {
+// write stores all of a body. Only io.EOF itself is its end: an error that wraps it is none.
+func (w *chunkWriter) write(ctx context.Context, s *schemas.Spooled, body io.Reader) error {
 	sum := sha256.New()
 	for end := false; !end; {
-		chunk, err := f.room(ctx)
+		chunk, err := w.buffer(ctx)
 		n := 0
 		for n < len(chunk) && err == nil {
 			var more int
@@ -63,46 +63,52 @@ func (f *flights) take(ctx context.Context, s *schemas.Spooled, body io.Reader) 
 		}
 		sum.Write(chunk[:n])
 		s.Size, s.Chunks = s.Size+n, s.Chunks+1
-		if err := f.send(&nats.Msg{Subject: blobChunks + s.Object, Data: chunk[:n]}); err != nil {
+		if err := w.send(&nats.Msg{Subject: blobChunks + s.Object, Data: chunk[:n]}); err != nil {
 			return err
 		}
 	}
 	s.Name = hex.EncodeToString(sum.Sum(nil))
-	for range f.calls {
-		if _, err := f.room(ctx); err != nil {
+	for i := range w.pending {
+		if err := w.wait(ctx, i); err != nil {
 			return err
 		}
-		f.next++
 	}
 	return nil
 }
 
-// room is a buffer whose last content is stored.
-func (f *flights) room(ctx context.Context) ([]byte, error) {
-	i := f.next % blobWindow
-	if c := f.calls[i]; c != nil {
-		f.calls[i] = nil
-		if err := f.b.acks.wait(ctx, c, f.b.cfg.AttemptTimeout); err != nil {
-			return nil, err
-		}
-	} else if f.rooms[i] == nil {
-		f.rooms[i] = make([]byte, blobChunk)
+// buffer is the next buffer, whose last content is stored.
+func (w *chunkWriter) buffer(ctx context.Context) ([]byte, error) {
+	i := w.next % blobWindow
+	if err := w.wait(ctx, i); err != nil {
+		return nil, err
 	}
-	return f.rooms[i], nil
+	if w.buffers[i] == nil {
+		w.buffers[i] = make([]byte, blobChunk)
+	}
+	return w.buffers[i], nil
 }
 
-// send sends what is in the last room.
-func (f *flights) send(m *nats.Msg) (err error) {
-	f.calls[f.next%blobWindow], err = f.b.acks.send(m, nil)
-	f.next++
+// wait returns once the content of a buffer is stored.
+func (w *chunkWriter) wait(ctx context.Context, i int) error {
+	c := w.pending[i]
+	if w.pending[i] = nil; c == nil {
+		return nil
+	}
+	return w.b.acks.wait(ctx, c, w.b.cfg.AttemptTimeout)
+}
+
+// send sends what is in that buffer.
+func (w *chunkWriter) send(m *nats.Msg) (err error) {
+	w.pending[w.next%blobWindow], err = w.b.acks.send(m, nil)
+	w.next++
 	return err
 }
 
-// forget waits for nothing any more.
-func (f *flights) forget() {
-	for _, c := range f.calls {
+// abandon waits for nothing any more.
+func (w *chunkWriter) abandon() {
+	for _, c := range w.pending {
 		if c != nil {
-			f.b.acks.drop(c)
+			w.b.acks.drop(c)
 		}
 	}
 }

@@ -62,6 +62,21 @@ func TestSpool(t *testing.T) {
 	}
 }
 
+// TestKeep: a body is stored anew only if it would expire before a record of now.
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	name := must(n.PutBlob(t.Context(), "t", []byte("body")))(t)
+	require.NoError(t, n.Keep(t.Context(), "t", name))
+	require.Equal(t, 2, n.stores(t))
+	require.ErrorIs(t, n.Keep(t.Context(), "t", strings.Repeat("0", 64)), fault.ErrNotFound)
+
+	n.cfg.History = 0 // every record is too old
+	require.NoError(t, n.Keep(t.Context(), "t", name))
+	require.Equal(t, 3, n.stores(t), "another chunk, and its description in place of the first")
+	require.Equal(t, "body", string(must(n.GetBlob(t.Context(), name))(t)))
+}
+
 // TestDamagedBodies never come to their end: their last chunks are held back.
 func TestDamagedBodies(t *testing.T) {
 	t.Parallel()
@@ -69,7 +84,7 @@ func TestDamagedBodies(t *testing.T) {
 	data := make([]byte, 10*blobChunk)
 	for what, change := range map[string]func(chunks string){
 		"another chunk": func(chunks string) { must(n.store(t.Context(), &nats.Msg{Subject: chunks, Data: []byte("x")}))(t) },
-		"no chunks":     func(chunks string) { must(n.store(t.Context(), alone(chunks, []byte("x"))))(t) },
+		"no chunks":     func(chunks string) { must(n.store(t.Context(), rollup(chunks, []byte("x"))))(t) },
 	} {
 		data[0]++
 		s := must(n.Spool(t.Context(), bytes.NewReader(data)))(t)

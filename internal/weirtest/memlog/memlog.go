@@ -341,6 +341,12 @@ func (l *Log) Blobs() []string {
 	return slices.Sorted(maps.Keys(l.blobs))
 }
 
+// Keep reports whether a body is there.
+func (l *Log) Keep(ctx context.Context, _, name string) error {
+	_, err := l.GetBlob(ctx, name)
+	return err
+}
+
 // OpenBlob is GetBlob of a body that is read as a stream.
 func (l *Log) OpenBlob(ctx context.Context, name string) (io.ReadCloser, int64, error) {
 	data, err := l.GetBlob(ctx, name)

@@ -27,8 +27,8 @@ const (
 // reporting is how long a node that lists the nodes waits for their reports.
 const reporting = calling / 4
 
-// policyWord is the answer of a node: first that it is running, then its result.
-type policyWord struct {
+// nodeAnswer is the answer of a node: first that it is running, then its result.
+type nodeAnswer struct {
 	schemas.NodeReport
 	Done bool `json:"done"`
 }
@@ -44,10 +44,10 @@ func (a *App) hearNodes(ctx context.Context) error {
 		return nil // there is no other node
 	}
 	ctx = context.WithoutCancel(ctx)
-	word := policyWord{NodeReport: a.report("")}
+	answer := nodeAnswer{NodeReport: a.report("")}
 	var under sync.WaitGroup
 	unlist, err := a.broker.Listen(schemas.NodesRequestRoot+".*", func(subject string, _ []byte) {
-		a.reportPolicy(strings.TrimPrefix(subject, schemas.NodesRequestRoot+"."), policyWord{a.report(a.policy.Load().Version()), true})
+		a.sendReport(strings.TrimPrefix(subject, schemas.NodesRequestRoot+"."), nodeAnswer{a.report(a.policy.Load().Version()), true})
 	})
 	if err != nil {
 		return err
@@ -55,9 +55,9 @@ func (a *App) hearNodes(ctx context.Context) error {
 	a.teardown.push(func(context.Context) error { unlist(); return nil })
 	forget, err := a.broker.Listen(schemas.PolicyRequestRoot+".*", func(subject string, _ []byte) {
 		ask := strings.TrimPrefix(subject, schemas.PolicyRequestRoot+".")
-		a.reportPolicy(ask, word)
+		a.sendReport(ask, answer)
 		// A node that sends a request meanwhile must receive this node's first answer at once.
-		under.Go(func() { a.obey(ctx, ask, word) })
+		under.Go(func() { a.reloadFor(ctx, ask, answer) })
 	})
 	if err != nil {
 		return err
@@ -66,14 +66,14 @@ func (a *App) hearNodes(ctx context.Context) error {
 	return nil
 }
 
-// obey reloads, and answers the request for it.
-func (a *App) obey(ctx context.Context, ask string, word policyWord) {
+// reloadFor reloads, and answers the request for it.
+func (a *App) reloadFor(ctx context.Context, ask string, answer nodeAnswer) {
 	done, err := a.Reload(ctx)
-	word.Done, word.Version, word.Previous, word.Changed = true, done.Version, done.Previous, done.Changed
+	answer.Done, answer.Version, answer.Previous, answer.Changed = true, done.Version, done.Previous, done.Changed
 	if err != nil {
-		word.Version, word.Error = a.policy.Load().Version(), publicText(err)
+		answer.Version, answer.Error = a.policy.Load().Version(), publicText(err)
 	}
-	a.reportPolicy(ask, word)
+	a.sendReport(ask, answer)
 }
 
 func publicText(err error) string {
@@ -83,10 +83,10 @@ func publicText(err error) string {
 	return "the reload failed"
 }
 
-// reportPolicy sends an answer to a request. If it is lost, the requester does not list this
+// sendReport sends an answer to a request. If it is lost, the requester does not list this
 // node.
-func (a *App) reportPolicy(ask string, word policyWord) {
-	if data, err := json.Marshal(word); err == nil {
+func (a *App) sendReport(ask string, answer nodeAnswer) {
+	if data, err := json.Marshal(answer); err == nil {
 		_ = a.broker.Notify(schemas.PolicyReportRoot+"."+ask, data)
 	}
 }
@@ -123,50 +123,50 @@ func (a *App) nodes(ctx context.Context) ([]schemas.NodeReport, error) {
 // request sends a request to every node of the log, and returns the reports of those whose first
 // answer arrives within a time, and that of this node.
 func (a *App) request(ctx context.Context, root string, first time.Duration) (all []schemas.NodeReport, own schemas.NodeReport, err error) {
-	ask, words := rand.Text(), make(chan policyWord)
+	ask, answers := rand.Text(), make(chan nodeAnswer)
 	over, end := context.WithCancel(ctx)
 	defer end()
 	forget, err := a.broker.Listen(schemas.PolicyReportRoot+"."+ask, func(_ string, data []byte) {
-		var w policyWord
+		var w nodeAnswer
 		if json.Unmarshal(data, &w) != nil {
 			return
 		}
 		select {
-		case words <- w:
+		case answers <- w:
 		case <-over.Done():
 		}
 	})
 	if err != nil {
-		return nil, own, unasked(err)
+		return nil, own, unreachable(err)
 	}
 	defer forget()
 	if err := a.broker.Notify(root+"."+ask, nil); err != nil {
-		return nil, own, unasked(err)
+		return nil, own, unreachable(err)
 	}
-	all = gather(ctx, words, first)
+	all = gather(ctx, answers, first)
 	i := slices.IndexFunc(all, func(n schemas.NodeReport) bool { return n.Node == a.worker })
 	if i < 0 { // not even this node has received it, so nothing was sent
-		return nil, own, unasked(errors.New("this node sent no answer to its own request"))
+		return nil, own, unreachable(errors.New("this node sent no answer to its own request"))
 	}
 	return all, all[i], nil
 }
 
-func unasked(err error) error {
+func unreachable(err error) error {
 	return &fault.Error{Code: schemas.Unavailable, Message: "the other nodes could not be reached; try again", Cause: err}
 }
 
 // gather collects the first answers, and waits for the result of each node.
-func gather(ctx context.Context, words <-chan policyWord, first time.Duration) []schemas.NodeReport {
-	found := map[string]policyWord{}
+func gather(ctx context.Context, answers <-chan nodeAnswer, first time.Duration) []schemas.NodeReport {
+	found := map[string]nodeAnswer{}
 	called, told := time.NewTimer(first), time.NewTimer(telling)
 	defer called.Stop()
 	defer told.Stop()
 	undone := func() bool {
-		return slices.ContainsFunc(slices.Collect(maps.Values(found)), func(w policyWord) bool { return !w.Done })
+		return slices.ContainsFunc(slices.Collect(maps.Values(found)), func(w nodeAnswer) bool { return !w.Done })
 	}
 	for listening, waiting := true, true; waiting && (listening || undone()); {
 		select {
-		case w := <-words:
+		case w := <-answers:
 			if !found[w.Node].Done {
 				found[w.Node] = w
 			}
