@@ -3,6 +3,7 @@
 package git
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -68,17 +69,18 @@ func TestBranch(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
 	ctx := t.Context()
-	s, commits := filled(t, g)
+	commits := filled(t, g)
 	main := head(t, g, "r1", "main")
 
 	oid, err := g.Branch(ctx, "r1", "tasks/one", "work", "t1")
 	require.NoError(t, err)
 	require.Equal(t, commits[2], oid)
 	// The branch and its base move on; the repeat says what was.
-	dir := clone(t, s, "r1", "-b", "tasks/one")
-	gitkit.Write(t, dir, "d", "d")
-	gitkit.Git(t, dir, "push", "-q", "origin", "tasks/one")
-	gitkit.Git(t, dir, "push", "-q", "origin", "HEAD:work")
+	pack, next := gitkit.GoodCommit("d", oid)
+	for _, branch := range []string{"tasks/one", "work"} {
+		_, err := g.ReceivePack(ctx, "r1", pushOf(branch, oid, next, bytes.NewReader(pack)))
+		require.NoError(t, err)
+	}
 	again, err := g.Branch(ctx, "r1", "tasks/one", "main", "t1")
 	require.NoError(t, err)
 	require.Equal(t, oid, again)

@@ -9,47 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/gitkit"
-	"weir/schemas"
 )
-
-func TestImport(t *testing.T) {
-	t.Parallel()
-	from := open(t, Config{})
-	s, commits := filled(t, from)
-	r, err := from.repo("r1")
-	require.NoError(t, err)
-	gitkit.Git(t, string(r), "tag", "v1", commits[0])
-
-	g := open(t, Config{})
-	var told []schemas.RepoProgress
-	branch, err := g.Import(t.Context(), "acme", "copy", s.URL+"/r1", named("work"), func(p schemas.RepoProgress) { told = append(told, p) })
-	require.NoError(t, err)
-	require.Equal(t, "work", branch)
-	require.NotEmpty(t, told)
-	received := false
-	for _, p := range told {
-		received = received || p.Phase == schemas.RepoReceiving && p.Done == p.Total && p.Total > 0
-	}
-	require.True(t, received, "%v", told)
-	require.Equal(t, commits[2], head(t, g, "copy", "work"))
-	require.Equal(t, head(t, from, "r1", "main"), head(t, g, "copy", "main"))
-	copied, err := g.repo("copy")
-	require.NoError(t, err)
-	require.Equal(t, commits[0], gitkit.Git(t, string(copied), "rev-parse", "refs/tags/v1"))
-	clean(t, g, "copy")
-	// Its own from then on, and not made twice.
-	_, err = g.Branch(t.Context(), "copy", "mine", "work", "t1")
-	require.NoError(t, err)
-	s.Close()
-	branch, err = g.Import(t.Context(), "acme", "copy", s.URL+"/r1", nil, nil)
-	require.NoError(t, err)
-	require.Equal(t, "work", branch)
-	own := serve(t, g)
-	dir := clone(t, own, "copy", "-b", "mine")
-	oid := gitkit.Write(t, dir, "d", "d")
-	gitkit.Git(t, dir, "push", "-q", "origin", "mine")
-	require.Equal(t, oid, head(t, g, "copy", "mine"))
-}
 
 // named is a default branch that is known.
 func named(branch string) func(context.Context) (string, error) {
@@ -60,7 +20,7 @@ func named(branch string) func(context.Context) (string, error) {
 func TestImportThatFails(t *testing.T) {
 	t.Parallel()
 	from := open(t, Config{})
-	s, commits := filled(t, from)
+	commits, s := filled(t, from), serve(t, from, View{All: true})
 	r, err := from.repo("r1")
 	require.NoError(t, err)
 	g := open(t, Config{})
@@ -78,26 +38,26 @@ func TestImportThatFails(t *testing.T) {
 		require.ErrorContains(t, fails(g, bad, ""), "own addresses", bad)
 	}
 	var failed *ExitError
-	require.ErrorAs(t, fails(g, s.URL+"/nobody", "main"), &failed)
+	require.ErrorAs(t, fails(g, s+"/nobody", "main"), &failed)
 	require.NotEmpty(t, failed.Text)
 	for _, bad := range []string{"", "gone", "a..b", "-x", "work/x"} {
-		require.ErrorIs(t, fails(g, s.URL+"/r1", bad), ErrNoRef, bad)
+		require.ErrorIs(t, fails(g, s+"/r1", bad), ErrNoRef, bad)
 	}
-	branch, err := g.Import(t.Context(), "acme", "copy", s.URL+"/r1", named("work"), nil)
+	branch, err := g.Import(t.Context(), "acme", "copy", s+"/r1", named("work"), nil)
 	require.NoError(t, err)
 	require.Equal(t, "work", branch, "HEAD is what was asked for")
 	require.Equal(t, commits[2], head(t, g, "copy", "work"))
-	require.Equal(t, "work", gitkit.Git(t, clone(t, serve(t, g), "copy"), "branch", "--show-current"))
+	require.Equal(t, "work", gitkit.Git(t, clone(t, serve(t, g, View{All: true}), "copy"), "branch", "--show-current"))
 	// Past git's own checks, as a hostile upstream would have it.
 	pack, evil := gitkit.BadTree(".git", commits[2])
 	gitkit.GitIn(t, string(r), pack, "unpack-objects", "-q")
 	gitkit.Git(t, string(r), "update-ref", "refs/heads/bad", evil)
-	require.ErrorAs(t, fails(g, s.URL+"/r1", "main"), &failed)
+	require.ErrorAs(t, fails(g, s+"/r1", "main"), &failed)
 	gitkit.Git(t, string(r), "update-ref", "-d", "refs/heads/bad")
 	// Too large, and then nothing in it.
 	push(t, from, noise(3<<20))
-	require.ErrorIs(t, fails(open(t, Config{MaxRepo: 1 << 20}), s.URL+"/r1", "main"), ErrFull)
+	require.ErrorIs(t, fails(open(t, Config{MaxRepo: 1 << 20}), s+"/r1", "main"), ErrFull)
 	gitkit.Git(t, string(r), "update-ref", "-d", "refs/heads/work")
 	gitkit.Git(t, string(r), "update-ref", "-d", "refs/heads/main")
-	require.ErrorIs(t, fails(g, s.URL+"/r1", "main"), ErrNoRef)
+	require.ErrorIs(t, fails(g, s+"/r1", "main"), ErrNoRef)
 }

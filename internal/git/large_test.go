@@ -12,29 +12,29 @@ import (
 	"weir/internal/weirtest/gitkit"
 )
 
-func TestRepositoryAtItsLimit(t *testing.T) {
+// TestLimits: a push may go up to the limit of its repository, and beyond that there is none. No pack is larger than
+// its own limit, and no file of a push than the repository's.
+func TestLimits(t *testing.T) {
 	t.Parallel()
-	g := open(t, Config{MaxRepo: 1 << 20})
-	begin(t, g, "work")
-	s := serve(t, g)
+	g := open(t, Config{MaxRepo: 1 << 20, MaxPack: 2 << 20})
+	first := begin(t, g, "work")
+	_, err := g.Create(t.Context(), "r2", "main")
+	require.NoError(t, err)
+	_, err = g.Branch(t.Context(), "r2", "work", "main", "t")
+	require.NoError(t, err)
+	for _, size := range []int{1 << 20, 3 << 20} {
+		pack, oid := gitkit.GoodCommit(noise(size), first)
+		rep, err := g.ReceivePack(t.Context(), "r2", pushOf("work", head(t, g, "r2", "work"), oid, bytes.NewReader(pack)))
+		require.NoError(t, err)
+		require.NotEqual(t, gitwire.UnpackOK, rep.Unpack)
+		clean(t, g, "r2")
+	}
 	push(t, g, noise(900<<10))
-	full := push(t, g, "x"+noise(900<<10)) // up to the limit it goes
-	dir := clone(t, s, "r1", "-b", "work")
-	gitkit.Write(t, dir, "more", "more")
-	_, err := client(t, dir, "push", "-q", "origin", "work")
-	require.Error(t, err)
-	require.ErrorIs(t, <-s.fails, ErrFull)
+	full := push(t, g, "x"+noise(900<<10))
+	pack, oid := gitkit.GoodCommit("more", full)
+	_, err = g.ReceivePack(t.Context(), "r1", pushOf("work", full, oid, bytes.NewReader(pack)))
+	require.ErrorIs(t, err, ErrFull)
 	require.Equal(t, full, head(t, g, "r1", "work"))
-	// And no file of a push may be larger.
-	_, err = g.Create(t.Context(), "r2", "main")
-	require.NoError(t, err)
-	begun, err := g.Branch(t.Context(), "r2", "work", "main", "t")
-	require.NoError(t, err)
-	pack, oid := gitkit.GoodCommit(noise(3<<20), begun)
-	rep, err := g.ReceivePack(t.Context(), "r2", pushOf("work", begun, oid, bytes.NewReader(pack)))
-	require.NoError(t, err)
-	require.NotEqual(t, gitwire.UnpackOK, rep.Unpack)
-	clean(t, g, "r2")
 }
 
 func TestDeltaBombIsBoundedByMemory(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -67,85 +68,43 @@ func childrenOf(dir string) []string {
 	return list
 }
 
-// server is a repository behind smart HTTP, as the door will have it.
-type server struct {
-	*httptest.Server
-	git   *Git
-	view  View
-	force bool
-	fails chan error // of git, where it has room
-}
-
-func serve(t *testing.T, g *Git, with ...func(*server)) *server {
+// serve has the real git fetch from a Git over HTTP, and returns the URL of its repositories.
+func serve(t *testing.T, g *Git, v View) string {
 	t.Helper()
-	s := &server{git: g, view: View{All: true}, fails: make(chan error, 64)}
-	for _, f := range with {
-		f(s)
-	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{repo}/info/refs", s.refs)
-	mux.HandleFunc("POST /{repo}/git-upload-pack", s.fetch)
-	mux.HandleFunc("POST /{repo}/git-receive-pack", s.push)
-	s.Server = httptest.NewServer(mux)
-	t.Cleanup(s.Close)
-	return s
-}
-
-func showing(refs ...string) func(*server) {
-	return func(s *server) { s.view = View{Refs: refs} }
-}
-
-func protocolOf(r *http.Request) int {
-	if r.Header.Get("Git-Protocol") == "version=2" {
-		return 2
-	}
-	return 0
-}
-
-// plainBody is a request's body as the client meant it.
-func plainBody(r *http.Request) (io.Reader, error) {
-	if r.Header.Get("Content-Encoding") == "gzip" {
-		return gzip.NewReader(r.Body)
-	}
-	return r.Body, nil
-}
-
-func (s *server) end(w http.ResponseWriter, err error) {
-	if err != nil {
-		select {
-		case s.fails <- err:
-		default:
+	answer := func(do func(r *http.Request, protocol int, w io.Writer) error) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			protocol := 0
+			if r.Header.Get("Git-Protocol") == "version=2" {
+				protocol = 2
+			}
+			service := path.Base(r.URL.Path)
+			if service == "refs" {
+				w.Header().Set("Content-Type", gitwire.AdvertisementType(r.URL.Query().Get("service")))
+			} else {
+				w.Header().Set("Content-Type", gitwire.ResultType(service))
+			}
+			if err := do(r, protocol, w); err != nil { // it follows what git has said
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+			}
 		}
-		if w, ok := w.(*noting); ok && w.wrote {
-			return // git has told the client
-		}
-		http.Error(w, err.Error(), http.StatusInternalServerError)
 	}
-}
-
-// noting notes whether something was written.
-type noting struct {
-	http.ResponseWriter
-	wrote bool
-}
-
-func (n *noting) Write(b []byte) (int, error) { n.wrote = true; return n.ResponseWriter.Write(b) }
-
-func (s *server) refs(w http.ResponseWriter, r *http.Request) {
-	name := r.URL.Query().Get("service")
-	w.Header().Set("Content-Type", "application/x-"+name+"-advertisement")
-	s.end(w, s.git.Advertise(r.Context(), r.PathValue("repo"), name, protocolOf(r), s.view, w))
-}
-
-func (s *server) fetch(w http.ResponseWriter, r *http.Request) {
-	w = &noting{ResponseWriter: w}
-	body, err := plainBody(r)
-	if err == nil {
-		w.Header().Set("Content-Type", "application/x-git-upload-pack-result")
+	mux.HandleFunc("GET /{repo}/info/refs", answer(func(r *http.Request, protocol int, w io.Writer) error {
+		return g.Advertise(r.Context(), r.PathValue("repo"), r.URL.Query().Get("service"), protocol, v, w)
+	}))
+	mux.HandleFunc("POST /{repo}/git-upload-pack", answer(func(r *http.Request, protocol int, w io.Writer) (err error) {
+		body := io.Reader(r.Body)
+		if r.Header.Get("Content-Encoding") == "gzip" {
+			if body, err = gzip.NewReader(r.Body); err != nil {
+				return err
+			}
+		}
 		in, _ := io.ReadAll(body)
-		err = upload(r.Context(), s.git, r.PathValue("repo"), protocolOf(r), s.view, in, w)
-	}
-	s.end(w, err)
+		return upload(r.Context(), g, r.PathValue("repo"), protocol, v, in, w)
+	}))
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s.URL
 }
 
 // upload has git answer a fetch.
@@ -157,45 +116,10 @@ func upload(ctx context.Context, g *Git, id string, protocol int, v View, in []b
 	return g.UploadPack(ctx, id, f, v, w)
 }
 
-func (s *server) push(w http.ResponseWriter, r *http.Request) {
-	body, err := plainBody(r)
-	if err != nil {
-		s.end(w, err)
-		return
-	}
-	commands, err := gitwire.ReadCommands(body)
-	if err != nil || len(commands.List) == 0 {
-		s.end(w, err)
-		return
-	}
-	pack, err := io.ReadAll(body)
-	if err != nil {
-		s.end(w, err)
-		return
-	}
-	var progress []byte
-	rep, err := s.git.ReceivePack(r.Context(), r.PathValue("repo"), Push{
-		Command: commands.List[0], Capabilities: commands.Capabilities, Pack: bytes.NewReader(pack), Force: s.force,
-		Progress: func(b []byte) { progress = gitwire.AppendProgress(progress, b) },
-	})
-	if err != nil {
-		s.end(w, err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/x-git-receive-pack-result")
-	_, _ = w.Write(progress)
-	_, _ = w.Write(gitwire.AppendReport(nil, rep, commands.Has(gitwire.CapSideBand)))
-}
-
 // client runs the real git as a person would, and returns all that it says.
 func client(t *testing.T, dir string, args ...string) (string, error) {
 	t.Helper()
-	return clientEnv(t, dir, nil, args...)
-}
-
-func clientEnv(t *testing.T, dir string, env []string, args ...string) (string, error) {
-	t.Helper()
-	r := gitkit.Run(t.Context(), dir, gitkit.Env(env...), nil, args...)
+	r := gitkit.Run(t.Context(), dir, gitkit.Env(), nil, args...)
 	said := strings.TrimSpace(r.Out + r.Err)
 	if r.Code != 0 {
 		return said, errors.New(said)
@@ -233,11 +157,21 @@ func begin(t *testing.T, g *Git, branch string) string {
 	return oid
 }
 
+// filled is a repository with three commits of one file on its task's branch.
+func filled(t *testing.T, g *Git) (commits []string) {
+	t.Helper()
+	begin(t, g, "work")
+	for _, text := range []string{"a", "b", "c"} {
+		commits = append(commits, push(t, g, strings.Repeat(text, 5000)+"\n"))
+	}
+	return commits
+}
+
 // clone clones a repository of a server into a directory of the test's own.
-func clone(t *testing.T, s *server, id string, args ...string) string {
+func clone(t *testing.T, url, id string, args ...string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "c")
-	gitkit.Git(t, "/", append(append([]string{"clone", "-q"}, args...), s.URL+"/"+id, dir)...)
+	gitkit.Git(t, "/", append(append([]string{"clone", "-q"}, args...), url+"/"+id, dir)...)
 	return dir
 }
 
@@ -261,10 +195,10 @@ func clean(t *testing.T, g *Git, id string) {
 	r, err := g.repo(id)
 	require.NoError(t, err)
 	var left []string
-	require.NoError(t, filepath.WalkDir(string(r), func(path string, _ os.DirEntry, err error) error {
-		name := filepath.Base(path)
+	require.NoError(t, filepath.WalkDir(string(r), func(file string, _ os.DirEntry, err error) error {
+		name := filepath.Base(file)
 		if strings.HasSuffix(name, ".lock") || strings.Contains(name, "tmp") || strings.Contains(name, "incoming") {
-			left = append(left, path)
+			left = append(left, file)
 		}
 		return err
 	}))

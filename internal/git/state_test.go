@@ -12,44 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/weirtest/gitkit"
 	"weir/schemas"
 )
-
-func TestFate(t *testing.T) {
-	t.Parallel()
-	g := open(t, Config{})
-	s, commits := filled(t, g)
-	ctx := t.Context()
-	first := head(t, g, "r1", "main")
-	for name, row := range map[string]struct {
-		branch, oid string
-		want        PushState
-	}{
-		"it is there":             {"work", commits[2], PushState{commits[2], true}},
-		"another was built on it": {"work", commits[0], PushState{commits[2], true}},
-		"it is elsewhere":         {"main", commits[0], PushState{first, false}},
-		"nowhere":                 {"work", oidOf('1'), PushState{commits[2], false}},
-		"deleted":                 {"work", zero, PushState{commits[2], false}},
-	} {
-		f, err := g.PushState(ctx, "r1", row.branch, row.oid)
-		require.NoError(t, err, name)
-		require.Equal(t, row.want, f, name)
-	}
-	dir := clone(t, s, "r1", "-b", "work")
-	tree := gitkit.Git(t, dir, "rev-parse", "HEAD^{tree}")
-	f, err := g.PushState(ctx, "r1", "work", tree)
-	require.NoError(t, err)
-	require.False(t, f.Has, "what is no commit")
-	_, err = g.PushState(ctx, "r1", "gone", commits[0])
-	require.ErrorIs(t, err, ErrNoRef)
-	_, err = g.PushState(ctx, "r1", "a..b", commits[0])
-	require.ErrorIs(t, err, ErrNoRef)
-	_, err = g.PushState(ctx, "nobody", "work", commits[0])
-	require.ErrorIs(t, err, ErrNoRepo)
-	_, err = g.PushState(ctx, "r1", "work", "--all")
-	require.Error(t, err)
-}
 
 // unsyncable makes a repository one of which a part cannot be brought to the disk, although git can read it.
 func unsyncable(t *testing.T, r repository) {
@@ -139,7 +103,7 @@ func TestStragglersKeepTheirLock(t *testing.T) {
 func TestRemove(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
-	s, _ := filled(t, g)
+	begin(t, g, "work")
 	r, err := g.repo("r1")
 	require.NoError(t, err)
 	w, err := r.write(t.Context(), "")
@@ -153,8 +117,6 @@ func TestRemove(t *testing.T) {
 	require.NoError(t, g.Remove(t.Context(), "../x"), "what cannot be there")
 	_, err = g.Head(t.Context(), "r1", "work")
 	require.ErrorIs(t, err, ErrNoRepo)
-	out, err := client(t, "/", "ls-remote", s.URL+"/r1")
-	require.Error(t, err, out)
 	first, err := g.Create(t.Context(), "r1", "main")
 	require.NoError(t, err)
 	_, err = g.Branch(t.Context(), "r1", "work", "main", "t2")

@@ -18,25 +18,25 @@ import (
 func TestViewHidesTheRest(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
-	s, commits := filled(t, g)
+	commits, s := filled(t, g), serve(t, g, View{All: true})
 	_, err := g.Branch(t.Context(), "r1", "mine", "main", "task-mine")
 	require.NoError(t, err)
 	main := head(t, g, "r1", "main")
-	narrow := serve(t, g, showing("refs/heads/mine", "refs/heads/main"))
-	none := serve(t, g, showing())
-	headless := serve(t, g, showing("refs/heads/mine", "HEAD", "!refs/heads/work", "refs/heads/../x"))
+	narrow := serve(t, g, View{Refs: []string{"refs/heads/mine", "refs/heads/main"}})
+	none := serve(t, g, View{})
+	headless := serve(t, g, View{Refs: []string{"refs/heads/mine", "HEAD", "!refs/heads/work", "refs/heads/../x"}})
 
 	for _, version := range []string{"0", "2"} {
 		t.Run("version "+version, func(t *testing.T) {
 			t.Parallel()
 			conf := "protocol.version=" + version
-			all := gitkit.Git(t, "/", "-c", conf, "ls-remote", s.URL+"/r1")
+			all := gitkit.Git(t, "/", "-c", conf, "ls-remote", s+"/r1")
 			require.Contains(t, all, "refs/heads/work")
 			require.NotContains(t, all, ownRefs)
 			require.Equal(t, strings.Join([]string{main + "\tHEAD", main + "\trefs/heads/main", main + "\trefs/heads/mine"}, "\n"),
-				gitkit.Git(t, "/", "-c", conf, "ls-remote", narrow.URL+"/r1"))
-			require.Empty(t, gitkit.Git(t, "/", "-c", conf, "ls-remote", none.URL+"/r1"))
-			require.Equal(t, main+"\trefs/heads/mine", gitkit.Git(t, "/", "-c", conf, "ls-remote", headless.URL+"/r1"))
+				gitkit.Git(t, "/", "-c", conf, "ls-remote", narrow+"/r1"))
+			require.Empty(t, gitkit.Git(t, "/", "-c", conf, "ls-remote", none+"/r1"))
+			require.Equal(t, main+"\trefs/heads/mine", gitkit.Git(t, "/", "-c", conf, "ls-remote", headless+"/r1"))
 
 			dir := clone(t, narrow, "r1", "-c", conf)
 			for _, oid := range commits {
@@ -46,7 +46,7 @@ func TestViewHidesTheRest(t *testing.T) {
 					require.Contains(t, out, "not our ref")
 				}
 			}
-			work := serve(t, g, showing("refs/heads/work"))
+			work := serve(t, g, View{Refs: []string{"refs/heads/work"}})
 			lead := clone(t, work, "r1", "-c", conf, "-b", "work", "--depth=1", "--filter=blob:none", "--no-checkout")
 			if version == "2" { // what a shown ref leads to
 				gitkit.Git(t, lead, "fetch", "-q", "origin", commits[0])
@@ -74,13 +74,15 @@ func TestViewHidesTheRest(t *testing.T) {
 func TestViewHidesNames(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
-	_, commits := filled(t, g)
+	commits := filled(t, g)
 	_, err := g.Branch(t.Context(), "r1", "secret", "main", "t9")
 	require.NoError(t, err)
 	v := View{Refs: []string{"refs/heads/work"}}
-	for _, service := range []string{schemas.GitUploadPack, schemas.GitReceivePack} {
+	for service, protocol := range map[string]int{schemas.GitUploadPack: 0, schemas.GitReceivePack: 2} { // which a push has none of
 		var out bytes.Buffer
-		require.NoError(t, g.Advertise(t.Context(), "r1", service, 0, v, &out))
+		require.NoError(t, g.Advertise(t.Context(), "r1", service, protocol, v, &out))
+		require.True(t, strings.HasPrefix(out.String(), gitkit.Pkt("# service="+service+"\n")+"0000"), out.String())
+		require.NotContains(t, out.String(), "push-options")
 		require.Contains(t, out.String(), "refs/heads/work\x00")
 		require.NotContains(t, out.String(), "main")
 	}
@@ -126,10 +128,11 @@ func shallow(t *testing.T, g *Git, version int, v View, want, not string) (strin
 func TestShallowCloneWithoutARef(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
-	s, commits := filled(t, g)
-	wide := clone(t, s, "r1", "-b", "work")
-	gitkit.Git(t, wide, "push", "-q", "origin", commits[0]+":refs/heads/main")
-	narrow := serve(t, g, showing("refs/heads/work", "refs/heads/main"))
+	commits := filled(t, g)
+	r, err := g.repo("r1")
+	require.NoError(t, err)
+	gitkit.Git(t, string(r), "update-ref", "refs/heads/main", commits[0])
+	narrow := serve(t, g, View{Refs: []string{"refs/heads/work", "refs/heads/main"}})
 	for _, version := range []int{0, 2} {
 		dir := clone(t, narrow, "r1", "-c", "protocol.version="+strconv.Itoa(version), "-b", "work", "--shallow-exclude=main")
 		require.Equal(t, "2", gitkit.Git(t, dir, "rev-list", "--count", "HEAD"))

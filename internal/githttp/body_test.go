@@ -116,29 +116,6 @@ func TestReadFetch(t *testing.T) {
 	}
 }
 
-func FuzzBody(f *testing.F) {
-	f.Add([]byte("abc"), false, 3)
-	f.Add([]byte("\x1f\x8b\b\x00\x00\x00\x00\x00\x00\xffJLJ\x06\x04\x00\x00\xff\xff\xc2A$5\x03\x00\x00\x00"), true, 100)
-	f.Fuzz(func(t *testing.T, raw []byte, coded bool, limit int) {
-		limit = max(0, min(limit, 1<<16))
-		r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(raw))
-		if coded {
-			r.Header.Set("Content-Encoding", "gzip")
-		}
-		body, err := githttp.NewBody(httptest.NewRecorder(), r, githttp.Limits{Bytes: int64(limit), Total: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := io.ReadAll(body)
-		if len(got) > limit {
-			t.Fatalf("%d bytes of %d", len(got), limit)
-		}
-		if !coded && err == nil && !bytes.Equal(got, raw) {
-			t.Fatal("another body")
-		}
-	})
-}
-
 // pipes is a listener of connections without a socket, which a bubble can wait for.
 type pipes chan net.Conn
 

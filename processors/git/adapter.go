@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -138,7 +139,7 @@ func (t PushCall) request(pass guard.Pass) (outbound.Request, error) {
 // read reads the answer of a push.
 func (t PushCall) read(status int, headers []schemas.Header, r io.Reader, scrub *redact.Scrubber, _ bool) (call.Reply, error) {
 	answer := schemas.Answer{Status: status, Headers: []schemas.Header{}}
-	if status != statusOK {
+	if status != http.StatusOK {
 		return call.Reply{Answer: answer}, nil
 	}
 	err := errNoGit
@@ -187,7 +188,7 @@ func readReport(ctx context.Context, from call.Answers, last *ledger.Attempt) (w
 	if err != nil || a == nil {
 		return w, 0, err
 	}
-	if a.Status == statusOK {
+	if a.Status == http.StatusOK {
 		if err := json.Unmarshal(a.Body, &w); err != nil {
 			return w, 0, &fault.Terminal{Code: schemas.Poison, Reason: "the stored answer to a push cannot be read", Cause: err}
 		}

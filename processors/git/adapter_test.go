@@ -14,16 +14,12 @@ import (
 	"weir/internal/fault"
 	"weir/internal/gitwire"
 	"weir/internal/outbound"
-	"weir/internal/policy"
 	"weir/internal/policy/evaluate"
-	"weir/internal/secrets"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/table"
 	"weir/internal/weirtest/upstream"
-	"weir/processors/call"
 	"weir/processors/git"
-	"weir/processors/guard"
 	"weir/schemas"
 )
 
@@ -38,30 +34,15 @@ func talk() git.PushCall {
 	}
 }
 
-// open asks guard about a push to a server, and opens it.
-func open(t *testing.T, s *upstream.Server, tk git.PushCall, rules ...schemas.Rule) (call.Exchange, error) {
-	t.Helper()
-	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{{
-		Name: "up", URLPrefix: s.URL(), Methods: []string{"POST"}, Network: policy.NetworkLoopback,
-		Headers: map[string]string{"Authorization": "Bearer ${secret:GIT}"},
-	}}})
-	require.NoError(t, err)
-	book := &rulebook.Book{}
-	book.Put(t, rules...)
-	g := guard.New(func() *policy.Policy { return p }, book)
-	pass, d := g.Check(
-		schemas.HTTPCall{Method: "POST", URL: s.URL() + "/app.git/git-receive-pack"}, evaluate.Scope{Tenant: "default"},
-	)
-	require.True(t, d.Allowed, d.Reason)
-	client := outbound.New(outbound.Config{})
-	t.Cleanup(client.Close)
-	store := secrets.New(secrets.Config{LookupEnv: func(string) (string, bool) { return password, true }})
-	return git.NewForward(g, client, nil, git.ForwardConfig{Secrets: store}).Push(tk).Open(t.Context(), pass)
-}
-
+// do makes a push to a server.
 func do(t *testing.T, s *upstream.Server, tk git.PushCall, rules ...schemas.Rule) (git.Word, int, error) {
 	t.Helper()
-	e, err := open(t, s, tk, rules...)
+	r := newEnv(t, options{})
+	r.allow(s.URL())
+	r.book.Put(t, rules...)
+	pass, d := r.guard.Check(schemas.HTTPCall{Method: "POST", URL: s.URL() + "/app.git/git-receive-pack"}, evaluate.Scope{Tenant: tenant})
+	require.True(t, d.Allowed, d.Reason)
+	e, err := r.forward.Push(tk).Open(t.Context(), pass)
 	require.NoError(t, err)
 	defer e.Close()
 	reply, err := e.Do(t.Context())
@@ -93,7 +74,7 @@ func TestWordOfAServer(t *testing.T) {
 			want:   git.Word{Unpack: "ok", Updated: true}, status: 200,
 		},
 		"refused, with a reason": {
-			answer: result(report(gitwire.Report{Unpack: "ok", Refs: []gitwire.RefReport{{Ref: ref, Reason: "hook declined " + password}}})),
+			answer: result(report(gitwire.Report{Unpack: "ok", Refs: []gitwire.RefReport{{Ref: ref, Reason: "hook declined " + basic}}})),
 			want:   git.Word{Unpack: "ok", Reason: "hook declined [REDACTED]"}, status: 200,
 		},
 		"not unpacked": {
@@ -101,7 +82,7 @@ func TestWordOfAServer(t *testing.T) {
 			want:   git.Word{Unpack: "index-pack failed", Reason: "index-pack failed"}, status: 200,
 		},
 		"broken off by the server": {
-			answer: result(string(gitwire.AppendFatal(nil, "no "+password))),
+			answer: result(string(gitwire.AppendFatal(nil, "no "+basic))),
 			want:   git.Word{Refused: refused("error: no [REDACTED]")}, status: 200,
 		},
 		"nothing of the ref": {answer: result(report(gitwire.Report{Unpack: "ok"})), code: schemas.UpstreamProtocol},
@@ -116,7 +97,7 @@ func TestWordOfAServer(t *testing.T) {
 		s.WaitIdle()
 		require.Equal(t, 1, s.Hits())
 		received := s.Ledger()[0]
-		assert.Equal(t, "Bearer "+password, received.Header("Authorization"))
+		assert.Equal(t, "Basic "+basic, received.Header("Authorization"))
 		assert.Equal(t, gitwire.RequestType(schemas.GitReceivePack), received.Header("Content-Type"))
 		assert.NotEmpty(t, received.Header("Content-Length"))
 		if c.code != "" {
@@ -172,7 +153,7 @@ func TestNothingIsSent(t *testing.T) {
 
 func TestProgressIsScrubbed(t *testing.T) {
 	t.Parallel()
-	s := upstream.New(t, result(string(gitwire.AppendProgress(nil, []byte("hello "+password+"\n")))+
+	s := upstream.New(t, result(string(gitwire.AppendProgress(nil, []byte("hello "+basic+"\n")))+
 		report(gitwire.Report{Unpack: "ok", Refs: []gitwire.RefReport{{Ref: ref}}})))
 	var heard strings.Builder
 	tk := talk()
@@ -180,7 +161,7 @@ func TestProgressIsScrubbed(t *testing.T) {
 	_, _, err := do(t, s, tk)
 	require.NoError(t, err)
 	assert.Contains(t, heard.String(), "hello ")
-	assert.NotContains(t, heard.String(), password)
+	assert.NotContains(t, heard.String(), basic)
 }
 
 // TestLargePack is streamed as it is read.

@@ -72,8 +72,6 @@ func TestCloneFromUpstream(t *testing.T) {
 		assert.Contains(t, refs, "refs/heads/"+branch)
 		assert.Contains(t, refs, "refs/heads/main")
 		assert.NotContains(t, refs, "secret")
-		shallow := gitkit.Run(t.Context(), dir, gitkit.Env(), nil, "-c", "protocol.version="+version, "clone", "-q", "--depth=1", url, "shallow")
-		assert.Zero(t, shallow.Code, shallow.Err)
 		partial := gitkit.Run(t.Context(), dir, gitkit.Env(), nil, "-c", "protocol.version="+version, "clone", "--filter=blob:none", url, "partial")
 		assert.Zero(t, partial.Code, partial.Err)
 		assert.Contains(t, partial.Err, "filtering not recognized by server")

@@ -57,6 +57,7 @@ type env struct {
 	book    *rulebook.Book
 	stop    *harness.Stop
 
+	guard    *guard.Guard
 	forward  *git.Forward
 	upstream git.Upstream
 	pushes   *git.Pushes
@@ -102,8 +103,8 @@ func newEnv(t *testing.T, o options) *env {
 	t.Cleanup(client.Close)
 	store := secrets.New(secrets.Config{LookupEnv: func(name string) (string, bool) { return basic, name == "WEIR_SECRET_GIT" }})
 	recorder := harness.Recorder(r.log)
-	g2 := guard.New(r.policy.InForce, r.book)
-	r.forward = git.NewForward(g2, client, recorder, git.ForwardConfig{Secrets: store, Worker: "w1", Now: o.now})
+	r.guard = guard.New(r.policy.InForce, r.book)
+	r.forward = git.NewForward(r.guard, client, recorder, git.ForwardConfig{Secrets: store, Worker: "w1", Now: o.now})
 	o.pause = max(o.pause, time.Millisecond)
 	if o.adapter == nil {
 		o.adapter = func(p push) push { return p }
@@ -116,7 +117,7 @@ func newEnv(t *testing.T, o options) *env {
 	}
 	r.upstream = git.Upstream{
 		Forward: r.forward, Adapter: o.adapter(r.forward.Push), Answers: call.Answers{Blobs: r.ledger},
-		Caller: call.New(r.ledger, g2, r.forward.Push(git.PushCall{}), call.Config{
+		Caller: call.New(r.ledger, r.guard, r.forward.Push(git.PushCall{}), call.Config{
 			Worker: "w1", Barrier: r.log.Barrier, Timeout: time.Minute, Now: o.now,
 			Schedule: retry.Schedule{Attempts: 3, Base: o.pause, Cap: o.pause},
 		}),

@@ -171,15 +171,8 @@ func (slipping) Read([]byte) (int, error) { panic("a slip") }
 // TestASlipEndsOnePush, and not the program.
 func TestASlipEndsOnePush(t *testing.T) {
 	t.Parallel()
-	table.Run(t, map[string]bool{"hosted": false, "elsewhere": true}, func(t *testing.T, proxied bool) {
-		r := newEnv(t, options{})
-		repo := r.host()
-		if proxied {
-			repo = r.proxy().Repo
-		}
-		_, base := r.file(repo, false)
-		p := r.push("push-1", order(repo, base, gitkit.BlobOf("x").ID()), slipping{})
-		assert.Equal(t, schemas.GitIncomplete, p.Code, p.Message)
-		assert.Contains(t, p.result.Reason, "cannot be read here")
-	})
+	r, repo, base := hosting(t, options{})
+	p := r.push("push-1", order(repo, base, gitkit.BlobOf("x").ID()), slipping{})
+	assert.Equal(t, schemas.GitIncomplete, p.Code, p.Message)
+	assert.Contains(t, p.result.Reason, "cannot be read here")
 }

@@ -4,12 +4,9 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -176,108 +173,6 @@ func TestUpstreamRefuses(t *testing.T) {
 	})
 }
 
-// streaming is a git server that takes chunks, as net/http/cgi does not: the real git's
-// receive-pack and upload-pack, with what each request is done with in a test's hands.
-type streaming struct {
-	dir string
-	// answer takes the request of a push; nil: it is git's.
-	answer func(w http.ResponseWriter, r *http.Request, git func(io.Writer))
-}
-
-func (s *streaming) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	service := r.URL.Query().Get("service")
-	advert := service != ""
-	if !advert {
-		service = r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
-	}
-	args := []string{strings.TrimPrefix(service, "git-"), "--stateless-rpc"}
-	if advert {
-		args = append(args, "--advertise-refs")
-		w.Header().Set("Content-Type", "application/x-"+service+"-advertisement")
-		_, _ = io.WriteString(w, gitkit.Pkt("# service="+service+"\n")+"0000")
-	} else {
-		w.Header().Set("Content-Type", "application/x-"+service+"-result")
-	}
-	git := func(out io.Writer) {
-		// Git ends with the body, and its children with it: none is killed.
-		cmd := exec.CommandContext(context.WithoutCancel(r.Context()), "git", append(args, s.dir)...)
-		cmd.Env = gitkit.Env("GIT_PROTOCOL=" + r.Header.Get("Git-Protocol"))
-		cmd.Stdin, cmd.Stdout = r.Body, out
-		_ = cmd.Run()
-	}
-	if s.answer != nil && service == schemas.GitReceivePack && !advert {
-		s.answer(w, r, git)
-		return
-	}
-	git(w)
-}
-
-// streamed is a repository on such a server.
-func (r *env) streamed(s *streaming) upstreamDouble {
-	r.t.Helper()
-	from, main := gitkit.NewRepo(r.t)
-	s.dir = r.t.TempDir() + "/app.git"
-	gitkit.Git(r.t, from, "clone", "-q", "--bare", from, s.dir)
-	server := httptest.NewServer(s)
-	r.t.Cleanup(server.Close)
-	r.allow(server.URL)
-	repo := schemas.Repo{ID: "p", Name: "app", Tenant: tenant, Mode: schemas.RepoProxy, DefaultBranch: "main", UpstreamURL: server.URL + "/app.git"}
-	r.catalog.put(repo)
-	return upstreamDouble{Repo: repo, dir: s.dir, main: main}
-}
-
-// large is a pack of more than is read at first, which does not get smaller. Parents are
-// the same everywhere, so one is enough.
-func large(parent string) (pack []byte, head string) {
-	largest.Do(func() {
-		noise := make([]byte, 2<<20)
-		source := rand.NewChaCha8([32]byte{1})
-		_, _ = source.Read(noise)
-		largest.parent = parent
-		largest.pack, largest.head = commit(string(noise), parent)
-	})
-	if largest.parent != parent {
-		panic("another parent")
-	}
-	return bytes.Clone(largest.pack), largest.head
-}
-
-var largest struct {
-	sync.Once
-	parent, head string
-	pack         []byte
-}
-
-// TestLargePush: what breaks off in the middle is known not to have come to
-// anything, though much of it was sent.
-func TestLargePush(t *testing.T) {
-	t.Parallel()
-	type testCase struct {
-		meanwhile func(*env, *stuttering)
-		code      schemas.Code // none: it succeeds
-	}
-	table.Run(t, map[string]testCase{
-		"it goes on":        {func(_ *env, s *stuttering) { s.goOn() }, ""},
-		"the client leaves": {func(_ *env, s *stuttering) { s.broken = io.ErrUnexpectedEOF; s.goOn() }, schemas.GitIncomplete},
-		"the task ends":     {func(r *env, s *stuttering) { r.complete(); s.goOn() }, schemas.Canceled},
-		"the board says so": {func(r *env, _ *stuttering) { r.complete(); close(r.over) }, schemas.Canceled},
-		"it is canceled":    {func(r *env, _ *stuttering) { r.stop.Pull() }, schemas.Canceled},
-	}, func(t *testing.T, c testCase) {
-		r := newEnv(t, options{})
-		repo := r.streamed(&streaming{})
-		_, base := r.file(repo.Repo, false)
-		pack, head := large(base)
-		p := r.interrupted(order(repo.Repo, base, head), pack, 3<<19, func(s *stuttering) { c.meanwhile(r, s) })
-		assert.Equal(t, c.code, p.Code, p.Message)
-		if c.code != "" {
-			repo.is(t, base)
-			return
-		}
-		assert.Equal(t, int64(len(pack)), p.result.Bytes)
-		repo.is(t, head)
-	})
-}
-
 // TestAnswerIsLost: the upstream's branch tells what became of a push whose answer did
 // not come, and where it does not, nobody knows.
 func TestAnswerIsLost(t *testing.T) {
@@ -288,33 +183,31 @@ func TestAnswerIsLost(t *testing.T) {
 			_ = conn.Close()
 		}
 	}
+	taken := func(r *http.Request, git http.Handler) { git.ServeHTTP(httptest.NewRecorder(), r) }
 	type testCase struct {
-		answer  func(w http.ResponseWriter, r *http.Request, git func(io.Writer))
+		answer  func(w http.ResponseWriter, r *http.Request, git http.Handler)
 		outcome schemas.Outcome
 	}
 	table.Run(t, map[string]testCase{
-		"and it was taken": {func(w http.ResponseWriter, _ *http.Request, git func(io.Writer)) {
-			git(io.Discard)
+		"and it was taken": {func(w http.ResponseWriter, r *http.Request, git http.Handler) {
+			taken(r, git)
 			cut(w)
 		}, schemas.OutcomeSucceeded},
-		"behind a proxy, and it was taken": {func(w http.ResponseWriter, _ *http.Request, git func(io.Writer)) {
-			git(io.Discard)
+		"behind a proxy, and it was taken": {func(w http.ResponseWriter, r *http.Request, git http.Handler) {
+			taken(r, git)
 			w.WriteHeader(http.StatusGatewayTimeout)
 		}, schemas.OutcomeSucceeded},
-		"and it was not taken": {func(w http.ResponseWriter, r *http.Request, _ func(io.Writer)) {
+		"and it was not taken": {func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			cut(w)
 		}, schemas.OutcomeUnknown},
-		"for nonsense": {func(w http.ResponseWriter, r *http.Request, _ func(io.Writer)) {
+		"for nonsense": {func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			_, _ = io.WriteString(w, "0006ab")
 		}, schemas.OutcomeUnknown},
 	}, func(t *testing.T, c testCase) {
-		r := newEnv(t, options{})
-		s := &streaming{}
-		repo := r.streamed(s)
-		_, base := r.file(repo.Repo, false)
-		s.answer = c.answer
+		r, repo, base := proxying(t, options{})
+		repo.Answer(c.answer)
 		pack, head := commit("one", base)
 		p := r.push("push-1", order(repo.Repo, base, head), bytes.NewReader(pack))
 		assert.Equal(t, c.outcome, p.Outcome, p.Message)
@@ -398,10 +291,11 @@ func TestBranchElsewhere(t *testing.T) {
 	t.Run("the answer is lost", func(t *testing.T) {
 		t.Parallel()
 		r := newEnv(t, options{})
-		repo := r.streamed(&streaming{answer: func(w http.ResponseWriter, _ *http.Request, git func(io.Writer)) {
-			git(io.Discard)
+		repo := r.proxy()
+		repo.Answer(func(w http.ResponseWriter, r *http.Request, git http.Handler) {
+			git.ServeHTTP(httptest.NewRecorder(), r)
 			w.WriteHeader(http.StatusBadGateway)
-		}})
+		})
 		_, base := r.file(repo.Repo, false)
 		assert.Equal(t, repo.main, base)
 		repo.is(t, base)

@@ -2,7 +2,6 @@ package git_test
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -97,24 +96,6 @@ func TestImport(t *testing.T) {
 	assert.NotEmpty(t, r.evidence(schemas.EvidenceAttempt))
 	other := r.made("repo-2", schemas.RepoOrder{Name: "copy-2", ImportURL: up.UpstreamURL, DefaultBranch: "secret"})
 	assert.Equal(t, "secret", other.DefaultBranch)
-}
-
-// TestImportSaysHowFarItIs: once a second at most, and nothing in its first second.
-func TestImportSaysHowFarItIs(t *testing.T) {
-	t.Parallel()
-	for step, told := range map[time.Duration]bool{time.Millisecond: false, 2 * time.Second: true} {
-		var ticks atomic.Int64
-		begun := time.Now()
-		r := newEnv(t, options{now: func() time.Time { return begun.Add(time.Duration(ticks.Add(1)) * step) }})
-		up := r.proxy()
-		st := r.accept(schemas.KindRepo, "repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL})
-		harness.Start(r.t, r.ledger, st)
-		v, err := r.repos.Execute(t.Context(), st, r.stop)
-		require.NoError(t, err)
-		require.Equal(t, schemas.OutcomeSucceeded, v.Outcome, v.Message)
-		st = r.again(st)
-		require.Equal(t, told, st.Progress > 0, "of %d", st.Progress)
-	}
 }
 
 // TestImportWithoutALog: a log that takes nothing for a while, or whose answers are lost, costs no
@@ -301,22 +282,6 @@ func TestRepositoryThatIsNotMade(t *testing.T) {
 		a := harness.Decode[schemas.RepoAudit](t, r.evidence(schemas.EvidenceRepo)[0].Payload)
 		assert.Equal(t, string(c.code), a.Result)
 	})
-}
-
-// TestImportIsTakenUpAgain: a worker that dies over an import leaves nothing that
-// keeps the next one from it.
-func TestImportIsTakenUpAgain(t *testing.T) {
-	t.Parallel()
-	r := newEnv(t, options{})
-	up := r.proxy()
-	st := r.accept(schemas.KindRepo, "repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := r.repos.Execute(ctx, st, r.stop)
-	require.Error(t, err)
-	v, err := r.repos.Execute(t.Context(), r.again(st), r.stop)
-	require.NoError(t, err)
-	assert.Equal(t, schemas.OutcomeSucceeded, v.Outcome, v.Message)
 }
 
 // TestDefaultOfAnImport: a HEAD that names no branch stands for one that is where it is.

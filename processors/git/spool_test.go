@@ -25,9 +25,9 @@ import (
 	"weir/schemas"
 )
 
-// filed is a pack that is too large for the memory of a spool.
-func filed(parent string) (pack []byte, head string) {
-	noise := make([]byte, 256<<10)
+// noisy is a pack of more than a size, which does not get smaller. Of 256 KiB it is too large for the memory of a spool.
+func noisy(size int, parent string) (pack []byte, head string) {
+	noise := make([]byte, size)
 	_, _ = rand.NewChaCha8([32]byte{2}).Read(noise)
 	return commit(string(noise), parent)
 }
@@ -50,7 +50,7 @@ func TestAPackArrivesBeforeItsTurn(t *testing.T) {
 	r := newEnv(t, options{program: func(g *hosted.Git) git.Hosted { return &asked{g, func() { turn <- struct{}{} }} }})
 	repo := r.host()
 	_, base := r.file(repo, false)
-	pack, head := filed(base)
+	pack, head := noisy(256<<10, base)
 	body := stutter(pack, len(pack)-1)
 	st := r.accept(schemas.KindPush, "push-1", order(repo, base, head))
 	upload := &githttp.Upload{Body: body}
@@ -94,7 +94,7 @@ func TestATaskThatEndsWhileItsPushWaits(t *testing.T) {
 func TestAPackWithoutRoom(t *testing.T) {
 	t.Parallel()
 	r, repo, base := hosting(t, options{spools: hosted.NewSpools(t.TempDir(), 1<<10, 100)})
-	pack, head := filed(base)
+	pack, head := noisy(256<<10, base)
 	p := r.push("push-1", order(repo, base, head), bytes.NewReader(pack))
 	assert.Equal(t, schemas.GitRejected, p.Code)
 	for _, part := range []string{"git.max_pack", "limits.tenant_share", "push again in a moment"} {

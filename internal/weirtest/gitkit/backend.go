@@ -24,6 +24,7 @@ type Backend struct {
 	mu       sync.Mutex
 	password string
 	requests []string
+	push     func(w http.ResponseWriter, r *http.Request, git http.Handler)
 }
 
 // NewBackend starts a server that ends with its test. Anybody may fetch and push.
@@ -41,7 +42,7 @@ func NewBackend(tb testing.TB) *Backend {
 		Env: append(Env(), "GIT_PROJECT_ROOT="+b.Root, "GIT_HTTP_EXPORT_ALL=1"),
 	}
 	b.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		password := b.note(r)
+		password, push := b.note(r)
 		if _, got, _ := r.BasicAuth(); password != "" && got != password {
 			w.Header().Set("WWW-Authenticate", `Basic realm="upstream"`)
 			w.WriteHeader(http.StatusUnauthorized)
@@ -53,6 +54,10 @@ func NewBackend(tb testing.TB) *Backend {
 				return
 			}
 			defer r.Body.Close()
+		}
+		if push != nil && strings.HasSuffix(r.URL.Path, "/git-receive-pack") {
+			push(w, r, h)
+			return
 		}
 		h.ServeHTTP(w, r)
 	}))
@@ -77,11 +82,18 @@ func spool(r *http.Request, dir string) error {
 	return nil
 }
 
-func (b *Backend) note(r *http.Request) (password string) {
+func (b *Backend) note(r *http.Request) (password string, push func(http.ResponseWriter, *http.Request, http.Handler)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.requests = append(b.requests, r.Method+" "+r.URL.RequestURI())
-	return b.password
+	return b.password, b.push
+}
+
+// Answer has pushes answered in git's place, which is given along.
+func (b *Backend) Answer(push func(w http.ResponseWriter, r *http.Request, git http.Handler)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.push = push
 }
 
 // Require has the server ask for a password, of any user.
