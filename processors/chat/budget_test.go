@@ -101,18 +101,6 @@ func TestTheBucketIsAway(t *testing.T) {
 	})
 }
 
-// TestOneRequest is one, however many upstreams were asked.
-func TestOneRequest(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newEnv(t, modelOf("small", "a", "b"))
-		h.budgets = []schemas.Budget{{Name: "all", Requests: 10}}
-		h.acts["a"] = []act{{status: 503}}
-		h.run(order("small"))
-		assert.InDelta(t, 1, h.account("all").Requests.Used, 0)
-	})
-}
-
 // TestEachModelBearsItsOwn: where several models were asked, the account of each is charged
 // what its own calls have used.
 func TestEachModelBearsItsOwn(t *testing.T) {
@@ -187,20 +175,5 @@ func TestAHoldOutlastsItsDeadline(t *testing.T) {
 		require.Equal(t, 1, h.account("all").Open, "a minute behind its deadline, all but two seconds")
 		time.Sleep(4 * time.Second)
 		require.Zero(t, h.account("all").Open)
-	})
-}
-
-// TestARefusalWritesNoAccount: a budget that is spent costs one look for each refusal.
-func TestARefusalWritesNoAccount(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newEnv(t, modelOf("small", "a"))
-		h.budgets = []schemas.Budget{{Name: "all", Tokens: 300}, {Name: "more", Tokens: 100_000}}
-		reads := 0
-		h.shelf.Reads = func() error { reads++; return nil }
-		e := h.run(order("small"))
-		require.Equal(t, schemas.BudgetExhausted, e.Code)
-		require.Equal(t, 1, reads)
-		require.Zero(t, h.shelf.Written())
 	})
 }

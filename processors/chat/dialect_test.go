@@ -3,7 +3,6 @@ package chat_test
 import (
 	"encoding/json"
 	"maps"
-	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -12,7 +11,6 @@ import (
 
 	"weir/internal/completion"
 	"weir/internal/ledger"
-	"weir/internal/policy"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
@@ -88,50 +86,31 @@ func TestADialectHasItsUpstreams(t *testing.T) {
 	})
 }
 
-// TestAnotherProtocol: the error names the protocol and the key of the configuration.
-func TestAnotherProtocol(t *testing.T) {
+// TestADialectThatIsNotSpoken: the error names the protocol, and the key of the configuration. An upstream that does not
+// serve the route of a dialect answers with 404, as it does for a model that it does not have.
+func TestADialectThatIsNotSpoken(t *testing.T) {
 	t.Parallel()
-	for d, want := range map[schemas.Dialect]string{
-		schemas.DialectChat:       "the protocol of chat completions",
-		schemas.DialectResponses:  "the protocol of Responses; if the upstream does not speak Responses, leave responses out of the upstream's dialects",
-		schemas.DialectCount:      "the protocol of Messages; if the upstream does not speak Messages, leave messages out of the upstream's dialects",
-		schemas.DialectEmbeddings: "the protocol of embeddings; if the upstream does not speak embeddings, leave embeddings out of the upstream's dialects",
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			h := newEnv(t, modelOf("small", "a"))
-			h.acts["a"] = []act{broke(schemas.UpstreamProtocol, 200)}
-			e := h.run(in(d, whole()))
-			assert.Equal(t, schemas.UpstreamProtocol, e.Code)
-			assert.True(t, strings.HasSuffix(e.result.Error.Message, want), e.result.Error.Message)
-		})
+	const other, none = "the model's provider did not answer in the protocol of ", "the model's provider answered with status 404"
+	hint := func(name, key string) string {
+		return "; if the upstream does not speak " + name + ", leave " + key + " out of the upstream's dialects"
 	}
-}
-
-// TestAMissingRoute: an upstream that does not serve the route of a dialect answers with 404, as it
-// does for a model that it does not have.
-func TestAMissingRoute(t *testing.T) {
-	t.Parallel()
 	type testCase struct {
 		dialect schemas.Dialect
-		fault   *completion.Fault
+		act     act
 		want    string
 	}
 	table.Bubble(t, map[string]testCase{
-		"no words": {
-			schemas.DialectResponses, nil,
-			"the model's provider answered with status 404; if the upstream does not speak Responses, leave responses out of the upstream's dialects",
-		},
-		"no code": {
-			schemas.DialectEmbeddings, &completion.Fault{Message: "Not Found"},
-			"Not Found; if the upstream does not speak embeddings, leave embeddings out of the upstream's dialects",
-		},
-		"no such model": {schemas.DialectResponses, &completion.Fault{Message: "no such model", Code: "model_not_found"}, "no such model"},
-		"chat":          {schemas.DialectChat, nil, "the model's provider answered with status 404"},
+		"chat, another":      {schemas.DialectChat, broke(schemas.UpstreamProtocol, 200), other + "chat completions"},
+		"responses, another": {schemas.DialectResponses, broke(schemas.UpstreamProtocol, 200), other + "Responses" + hint("Responses", "responses")},
+		"count, another":     {schemas.DialectCount, broke(schemas.UpstreamProtocol, 200), other + "Messages" + hint("Messages", "messages")},
+		"no words":           {schemas.DialectResponses, act{status: 404}, none + hint("Responses", "responses")},
+		"no code":            {schemas.DialectEmbeddings, act{status: 404, fault: &completion.Fault{Message: "Not Found"}}, "Not Found" + hint("embeddings", "embeddings")},
+		"no such model":      {schemas.DialectResponses, act{status: 404, fault: &completion.Fault{Message: "no such model", Code: "model_not_found"}}, "no such model"},
+		"chat, no words":     {schemas.DialectChat, act{status: 404}, none},
 	}, func(t *testing.T, tt testCase) {
 		h := newEnv(t, modelOf("small", "a"))
-		h.acts["a"] = []act{{status: 404, fault: tt.fault}}
-		e := h.run(in(tt.dialect, whole()))
-		assert.Equal(t, []any{404, tt.want}, []any{e.result.Error.Status, e.result.Error.Message})
+		h.acts["a"] = []act{tt.act}
+		assert.Equal(t, tt.want, h.run(in(tt.dialect, whole())).result.Error.Message)
 	})
 }
 
@@ -149,52 +128,6 @@ func TestACountCostsNothing(t *testing.T) {
 		assert.Equal(t, "count_tokens", e.audits[0].GenAI["gen_ai.operation.name"])
 		assert.Empty(t, h.account("all").Budget, "it has no account")
 	})
-}
-
-// TestEmbeddingsHaveAPromptAlone, where the provider reports it and where it is estimated.
-func TestEmbeddingsHaveAPromptAlone(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		act  act
-		want schemas.ChatUsage
-	}{
-		"reported":  {act{usage: &schemas.ChatUsage{Prompt: 10, Total: 10}}, schemas.ChatUsage{Prompt: 10, Total: 10, Nanos: 10_007, Priced: true}},
-		"estimated": {act{silent: true}, schemas.ChatUsage{Prompt: 100, Total: 100, Estimated: true, Nanos: 100_007, Priced: true}},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			h := newEnv(t, modelOf("small", "a"))
-			h.budgets = []schemas.Budget{{Name: "all", Tokens: 401}} // the prompt's 400 bytes, and one token
-			h.acts["a"] = []act{tt.act}
-			e := h.run(in(schemas.DialectEmbeddings, whole()))
-			require.Equal(t, schemas.OutcomeSucceeded, e.Outcome, name)
-			assert.Equal(t, &tt.want, e.result.Usage)
-			assert.InDelta(t, float64(tt.want.Total), h.account("all").Tokens.Used, 0)
-			assert.Equal(t, "embeddings", e.audits[0].GenAI["gen_ai.operation.name"])
-		})
-	}
-}
-
-// TestCacheWrites are charged at their own price, and a budget holds the prompt at that price.
-func TestCacheWrites(t *testing.T) {
-	t.Parallel()
-	for limit, outcome := range map[int64]schemas.Outcome{2_800_007: schemas.OutcomeSucceeded, 2_800_006: schemas.OutcomeDenied} {
-		synctest.Test(t, func(t *testing.T) {
-			m := modelOf("small", "a")
-			m.Price.CacheWrite, m.Price.Cached = 2_000_000, 100_000 // 2000 and 100 for each token
-			h := newEnv(t, m)
-			h.budgets = []schemas.Budget{{Name: "all", Nanos: limit}}
-			h.acts["a"] = []act{{texts: []string{"Hel", "lo"}, usage: &schemas.ChatUsage{Prompt: 300, Cached: 100, CacheWrites: 150, Completion: 10, Total: 310}}}
-			o := in(schemas.DialectMessages, order("small"))
-			o.Output = 1000
-			e := h.run(o)
-			require.Equal(t, outcome, e.Outcome)
-			if outcome == schemas.OutcomeSucceeded {
-				assert.EqualValues(t, 50*1000+100*100+150*2000+10*2000+7, e.result.Usage.Nanos)
-				assert.EqualValues(t, 150, e.audits[0].GenAI["gen_ai.usage.cache_creation.input_tokens"])
-				assert.EqualValues(t, 100, e.audits[0].GenAI["gen_ai.usage.cache_read.input_tokens"])
-			}
-		})
-	}
 }
 
 // answered is an action c-0 that has ended, which another can continue.
@@ -279,18 +212,5 @@ func TestPreviousResponse(t *testing.T) {
 		}
 		assert.Contains(t, h.calls[0].body, `"previous_response_id":"resp_of_b"`)
 		assert.Equal(t, "c-0", h.calls[0].talk.Previous)
-	})
-}
-
-// TestARouteOfADialect: policy permits the routes of an upstream's dialects alone.
-func TestARouteOfADialect(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newEnv(t, modelOf("small", "a"))
-		h.entries = func(e *policy.Entry) { e.Routes = []string{"POST /chat/completions", "GET /models"} }
-		h.configure(modelOf("small", "a"))
-		e := h.run(in(schemas.DialectMessages, order("small")))
-		assert.Equal(t, []any{schemas.OutcomeDenied, schemas.DenyPath}, []any{e.Outcome, e.Code})
-		assert.Empty(t, h.asked())
 	})
 }

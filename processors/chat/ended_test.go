@@ -37,40 +37,38 @@ func (h *env) settled(s schemas.Settled) {
 func TestWhatWasPutAside(t *testing.T) {
 	t.Parallel()
 	poison := schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.Poison}
-	for name, order := range map[string]func() schemas.ChatOrder{
-		"small": func() schemas.ChatOrder { return order("small") }, "large": large,
-	} {
-		for by, aside := range map[string]func(h *env, rec schemas.Record) error{
-			"by this worker": func(h *env, rec schemas.Record) error {
-				return h.node("n2").DeadLetter(h.T.Context(), rec, &fault.Terminal{Code: schemas.Poison})
-			},
-			"by one that died then": func(h *env, rec schemas.Record) error {
-				h.settled(poison)
-				return h.node("n2").Handle(h.T.Context(), rec, false)
-			},
-		} {
-			for sent, texts := range map[string][]string{"nothing came": nil, "something came": {"Hello there"}} {
-				t.Run(name+", "+by+", "+sent, func(t *testing.T) {
-					t.Parallel()
-					synctest.Test(t, func(t *testing.T) {
-						h := newEnv(t, modelOf("small", "a"))
-						h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
-						h.acts["a"] = []act{{texts: texts, hang: true}}
-						rec := h.message(order())
-						h.dieIn(rec, time.Minute)
-						require.Equal(t, 1, h.account("all").Open)
-						require.NoError(t, aside(h, rec))
-						v := h.account("all")
-						assert.Zero(t, v.Open)
-						assert.GreaterOrEqual(t, v.Tokens.Used, 100.0)
-						assert.Equal(t, texts != nil, v.Tokens.Used > 100)
-						require.NoError(t, h.node("n3").Handle(t.Context(), rec, false))
-						assert.InDelta(t, v.Tokens.Used, h.account("all").Tokens.Used, 0, "a repeat changes nothing")
-					})
-				})
-			}
-		}
+	byWorker := func(h *env, rec schemas.Record) error {
+		return h.node("n2").DeadLetter(h.T.Context(), rec, &fault.Terminal{Code: schemas.Poison})
 	}
+	byTheDead := func(h *env, rec schemas.Record) error {
+		h.settled(poison)
+		return h.node("n2").Handle(h.T.Context(), rec, false)
+	}
+	type testCase struct {
+		order schemas.ChatOrder
+		texts []string
+		aside func(h *env, rec schemas.Record) error
+	}
+	table.Bubble(t, map[string]testCase{
+		"by this worker":               {order("small"), nil, byWorker},
+		"by this worker, something":    {large(), []string{"Hello there"}, byWorker},
+		"by one that died":             {large(), nil, byTheDead},
+		"by one that died, something ": {order("small"), []string{"Hello there"}, byTheDead},
+	}, func(t *testing.T, tt testCase) {
+		h := newEnv(t, modelOf("small", "a"))
+		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
+		h.acts["a"] = []act{{texts: tt.texts, hang: true}}
+		rec := h.message(tt.order)
+		h.dieIn(rec, time.Minute)
+		require.Equal(t, 1, h.account("all").Open)
+		require.NoError(t, tt.aside(h, rec))
+		v := h.account("all")
+		assert.Zero(t, v.Open)
+		assert.GreaterOrEqual(t, v.Tokens.Used, 100.0)
+		assert.Equal(t, tt.texts != nil, v.Tokens.Used > 100)
+		require.NoError(t, h.node("n3").Handle(t.Context(), rec, false))
+		assert.InDelta(t, v.Tokens.Used, h.account("all").Tokens.Used, 0, "a repeat changes nothing")
+	})
 }
 
 // dieIn has a worker take a message up and die after a while.
@@ -79,24 +77,6 @@ func (h *env) dieIn(rec schemas.Record, d time.Duration) {
 	end := h.Begin(h.node("n1"), rec)
 	time.Sleep(d)
 	end()
-}
-
-// TestPutAsideBehindAFailure: an attempt that has ended is charged, though nobody knows
-// what became of the one behind it.
-func TestPutAsideBehindAFailure(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newEnv(t, modelOf("small", "a", "b"))
-		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
-		h.acts["a"] = []act{broke(schemas.UpstreamTimeout, 0)}
-		h.acts["b"] = []act{{hang: true}}
-		rec := h.message(order("small"))
-		h.dieIn(rec, time.Minute)
-		require.NoError(t, h.node("n2").DeadLetter(t.Context(), rec, &fault.Terminal{Code: schemas.Poison}))
-		v := h.account("all")
-		assert.Zero(t, v.Open)
-		assert.InDelta(t, 200, v.Tokens.Used, 0, "each of the two was sent")
-	})
 }
 
 // TestAnAnswerThatCannotBeRead has its completion put aside, and is charged by an estimate.
@@ -288,22 +268,6 @@ func TestFurtherStepsAreHeld(t *testing.T) {
 		assert.Equal(t, []string{"a", "b"}, h.asked())
 		assert.Equal(t, []any{schemas.OutcomeFailed, schemas.BudgetExhausted, 402}, []any{e.Outcome, e.Code, e.result.Error.Status})
 		assert.EqualValues(t, 200, e.result.Usage.Total)
-		h.accounts(e, "")
-	})
-	synctest.Test(t, func(t *testing.T) { // what can be cut off is shorter, and what cost nothing is not held
-		h := newEnv(t, modelOf("small", "a", "b", "c"))
-		h.budgets = []schemas.Budget{{Name: "all", Tokens: 510}}
-		var held []float64
-		look := func() { held = append(held, h.account("all").Tokens.Held) }
-		slow := broke(schemas.UpstreamTimeout, 0)
-		slow.first = look
-		h.acts["a"] = []act{slow}
-		h.acts["b"] = []act{{status: 503, first: look}}
-		h.acts["c"] = []act{{texts: manyTexts(30, "word "), silent: true, first: look}}
-		e := h.run(order("small"))
-		assert.Equal(t, []float64{510, 510, 510}, held)
-		assert.Equal(t, []any{schemas.OutcomeFailed, schemas.BudgetExhausted}, []any{e.Outcome, e.Code}, "ten were left")
-		assert.JSONEq(t, `{"limit_source":"all","limit_what":"tokens"}`, string(e.result.Error.Metadata))
 		h.accounts(e, "")
 	})
 }
