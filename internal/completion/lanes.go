@@ -38,23 +38,7 @@ func (t *Texts) endGroup(group int) { t.found.Ended = append(t.found.Ended, t.gr
 
 // group is the number of an item or a block: by its id where it has no index.
 func (t *Texts) group(index int, id string) int {
-	of := groupKey{index, id}
-	n, ok := t.order[of]
-	if !ok {
-		t.names += len(id)
-		if n = len(t.order) + 1; n > maxPaths || t.names > maxNames {
-			t.over = true
-			return n
-		}
-		t.order[groupKey{index, strings.Clone(id)}] = n
-	}
-	return n
-}
-
-// groupKey identifies an item or a block.
-type groupKey struct {
-	index int
-	id    string
+	return t.number(path{element: true, index: index, name: id})
 }
 
 // item is the number of the item of an event of DialectResponses: by its index, or by its id.

@@ -233,34 +233,3 @@ func TestAllocations(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkEvent is what one event of a stream costs from its data to the delta that is written.
-func BenchmarkEvent(b *testing.B) {
-	call := strings.Replace(streamed, `"content":" token"`, `"tool_calls":[{"index":0,"function":{"arguments":"{\"city\": \"P"}}]`, 1)
-	for name, tt := range map[string]struct {
-		dialect schemas.Dialect
-		raw     string
-	}{
-		"responses": {schemas.DialectResponses, responseDelta}, "messages": {schemas.DialectMessages, blockText}, "chat": {schemas.DialectChat, streamed},
-		"call": {schemas.DialectChat, call}, "large": {schemas.DialectChat, strings.Replace(streamed, " token", strings.Repeat("some words ", 10_000), 1)},
-	} {
-		b.Run(name, func(b *testing.B) {
-			data, p := []byte(tt.raw), completion.For(tt.dialect)
-			var texts *completion.Texts
-			var whole completion.Answer
-			var found completion.Found
-			b.ReportAllocs()
-			for n := 0; b.Loop(); n++ {
-				if n%1000 == 0 {
-					texts, whole = p.Texts(), p.Answer(completion.Options{ID: "act"})
-				}
-				c, err := p.Read("", data)
-				if err != nil || !texts.Read(c.Raw, &found) {
-					b.Fatal(err)
-				}
-				whole.Add(c)
-				whole.Give(c)
-			}
-		})
-	}
-}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -303,21 +302,4 @@ func TestMembers(t *testing.T) {
 	for _, name := range []string{"", "*", "a b", "a/b", "--", "é", strings.Repeat("a", completion.MaxMember+1)} {
 		assert.False(t, completion.ValidMember(name), name)
 	}
-}
-
-// BenchmarkRequest is what a request of 256 messages costs.
-func BenchmarkRequest(b *testing.B) {
-	message := `{"role":"user","content":"` + strings.Repeat("some words ", 100) + `\n"},`
-	body := []byte(`{"model":"a","messages":[` + strings.TrimSuffix(strings.Repeat(message, 256), ",") + `],"n":` + strconv.Itoa(1) + `}`)
-	b.Run("prompt", func(b *testing.B) {
-		for b.Loop() {
-			completion.Prompt(schemas.DialectChat, body)
-		}
-	})
-	b.Run("change", func(b *testing.B) {
-		for b.Loop() {
-			_, err := completion.Request(body, completion.Change{Model: "b", Usage: true})
-			require.NoError(b, err)
-		}
-	})
 }

@@ -12,30 +12,22 @@ import (
 type items []*item
 
 // item is one of them. A finished item is the provider's own object. Any other item is its first
-// object with the texts so far.
+// object with the texts so far, of its own and of the elements of its lists.
 type item struct {
-	index int
+	block
+
 	id    string
-	raw   []byte
 	done  bool
-	text  int64 // bytes of its deltas
-	parts []*part
+	text  int64               // bytes of its deltas
+	lists map[string][]*block // by the elements' indexes
 }
 
-// part is a text of an item: a member of the item, or of an element of its lists.
+// part is a text of an item: a member of the item itself, or of an element of one of its lists.
 type part struct {
-	partKey
-
-	kind string // the type of the element
-	name string // of the text's member
-	raw  []byte // the element; nil: only deltas have arrived
-	text []byte // between its quotes
-}
-
-// partKey identifies a part. Without a list the part is a member of the item itself.
-type partKey struct {
 	list  string
 	index int
+	kind  string // the type of the element
+	name  string // of the text's member
 }
 
 // apply adds an event, and returns how many bytes of text it adds.
@@ -46,10 +38,10 @@ func (l *items) apply(kind string, event gjson.Result) int64 {
 	case "output_item.added", "output_item.done":
 		return l.item(i, event, name == "output_item.done")
 	case "content_part.added", "content_part.done":
-		i.add(partKey{"content", int(event.Get("content_index").Int())}, object(event.Get("part")))
+		i.set(part{list: "content", index: int(event.Get("content_index").Int())}, object(event.Get("part")))
 		return 0
 	case "reasoning_summary_part.added", "reasoning_summary_part.done":
-		i.add(partKey{"summary", int(event.Get("summary_index").Int())}, object(event.Get("part")))
+		i.set(part{list: "summary", index: int(event.Get("summary_index").Int())}, object(event.Get("part")))
 		return 0
 	}
 	delta := event.Get("delta")
@@ -60,8 +52,8 @@ func (l *items) apply(kind string, event gjson.Result) int64 {
 	size := length(inner(delta))
 	if i != nil && !i.done {
 		i.text += size
-		if p := i.find(partOf(base, event)); p != nil {
-			p.text = append(p.text, inner(delta)...)
+		if p := partOf(base, event); p.name != "" {
+			i.at(p).grow(p.name, delta)
 		}
 	}
 	return size
@@ -81,10 +73,10 @@ func partOf(base string, event gjson.Result) part {
 
 // textEvents are the parts by the types of the events that add text to them.
 var textEvents = map[string]part{ //nolint:gochecknoglobals // a constant
-	"output_text":                {partKey: partKey{list: "content"}, kind: "output_text", name: "text"},
-	"reasoning_text":             {partKey: partKey{list: "content"}, kind: "reasoning_text", name: "text"},
-	"refusal":                    {partKey: partKey{list: "content"}, kind: "refusal", name: "refusal"},
-	"reasoning_summary_text":     {partKey: partKey{list: "summary"}, kind: "summary_text", name: "text"},
+	"output_text":                {list: "content", kind: "output_text", name: "text"},
+	"reasoning_text":             {list: "content", kind: "reasoning_text", name: "text"},
+	"refusal":                    {list: "content", kind: "refusal", name: "refusal"},
+	"reasoning_summary_text":     {list: "summary", kind: "summary_text", name: "text"},
 	"function_call_arguments":    {name: "arguments"},
 	"mcp_call_arguments":         {name: "arguments"},
 	"custom_tool_call_input":     {name: "input"},
@@ -120,18 +112,19 @@ func (l *items) item(i *item, event gjson.Result, done bool) int64 {
 		if n < 0 || n >= maxChoices {
 			return itemText(v)
 		}
-		i = &item{index: n}
+		i = &item{block: block{index: n}}
 		at, _ := slices.BinarySearchFunc(*l, n, func(i *item, n int) int { return i.index - n })
 		*l = slices.Insert(*l, at, i)
 	}
-	i.raw, i.done, i.id, i.parts = []byte(v.Raw), done, text(v.Get("id")), nil
+	i.begin(v)
+	i.done, i.id, i.lists = done, text(v.Get("id")), map[string][]*block{}
 	switch {
 	case done && i.text == 0:
 		return itemText(v)
 	case !done:
 		for _, list := range []string{"content", "summary"} {
 			for place, e := range array(v.Get(list)).All() {
-				i.add(partKey{list, int(place.Num)}, e)
+				i.set(part{list: list, index: int(place.Num)}, e)
 			}
 		}
 	}
@@ -153,52 +146,41 @@ func (l *items) of(event gjson.Result) *item {
 	return nil
 }
 
-// add replaces an element of a list.
-func (i *item) add(key partKey, v gjson.Result) {
-	if i == nil || i.done || !v.Exists() {
-		return
-	}
-	name := "text"
-	if v.Get("type").Str == "refusal" {
-		name = "refusal"
-	}
-	if p := i.find(part{partKey: key, name: name}); p != nil {
-		p.name, p.raw, p.text = name, []byte(v.Raw), p.text[:0]
-		if t := v.Get(name); t.Type == gjson.String {
-			p.text = append(p.text, inner(t)...)
-		}
+// set begins an element of a list anew.
+func (i *item) set(p part, v gjson.Result) {
+	if i != nil && !i.done && v.Exists() {
+		i.at(p).begin(v)
 	}
 }
 
-// find returns the part with the same key, and adds other if there is none. nil: there are too
+// at is the object that a part belongs to, made where there is none; one that counts for nothing where there are too
 // many.
-func (i *item) find(other part) *part {
-	if other.name == "" {
-		return nil
+func (i *item) at(p part) *block {
+	if p.list == "" {
+		return &i.block
 	}
-	for _, p := range slices.Backward(i.parts) {
-		if p.partKey == other.partKey {
-			return p
-		}
+	list := i.lists[p.list]
+	at, found := slices.BinarySearchFunc(list, p.index, func(b *block, n int) int { return b.index - n })
+	if found {
+		return list[at]
 	}
-	if other.index < 0 || other.index >= maxCalls || len(i.parts) >= maxCalls {
-		return nil
+	b := &block{index: p.index, raw: appendMember([]byte{'{'}, "type", string(quote(p.kind)))}
+	if p.kind == "output_text" {
+		b.raw = appendMember(appendMember(b.raw, p.name, emptyText), "annotations", emptyList)
 	}
-	if other.list == "" {
-		if t := Parse(i.raw).Get(other.name); t.Type == gjson.String {
-			other.text = []byte(inner(t))
-		}
+	if b.raw = append(b.raw, '}'); p.index >= 0 && p.index < maxCalls {
+		i.lists[p.list] = slices.Insert(list, at, b)
 	}
-	at, _ := slices.BinarySearchFunc(i.parts, other.index, func(p *part, n int) int { return p.index - n })
-	i.parts = slices.Insert(i.parts, at, &other)
-	return &other
+	return b
 }
 
 func (l *items) size() (n int64) {
 	for _, i := range *l {
-		n += int64(len(i.raw))
-		for _, p := range i.parts {
-			n += int64(len(p.raw) + len(p.text))
+		n += i.size()
+		for _, list := range i.lists {
+			for _, b := range list {
+				n += b.size()
+			}
 		}
 	}
 	return n
@@ -215,50 +197,27 @@ func (l *items) write(to []byte, ended bool) []byte {
 
 // write returns the item so far. An unfinished item is incomplete, unless the response ended.
 func (i *item) write(ended bool) []byte {
-	raw := i.raw
 	if i.done {
-		return raw
+		return i.raw
 	}
-	status := statusIncomplete
+	status, raw := statusIncomplete, i.block.write(nil)
 	if ended {
 		status = statusCompleted
 	}
 	if Parse(raw).Get("status").Str == statusRunning {
 		raw = set(raw, "status", `"`+status+`"`)
 	}
-	lists := map[string][]byte{}
-	for _, p := range i.parts {
-		if p.list == "" {
-			raw = put(raw, p.name, between(p.text))
+	for _, name := range []string{"content", "summary"} {
+		if i.lists[name] == nil {
 			continue
 		}
-		if lists[p.list] == nil {
-			lists[p.list] = []byte{'['}
+		list := []byte{'['}
+		for _, b := range i.lists[name] {
+			list = b.write(appendComma(list))
 		}
-		lists[p.list] = append(appendComma(lists[p.list]), p.write()...)
-	}
-	for _, name := range []string{"content", "summary"} {
-		if list := lists[name]; list != nil {
-			raw = put(raw, name, append(list, ']'))
-		}
+		raw = put(raw, name, append(list, ']'))
 	}
 	return raw
-}
-
-// write returns an element of a list.
-func (p *part) write() []byte {
-	switch {
-	case len(p.text) == 0 && p.raw != nil:
-		return p.raw
-	case p.raw != nil:
-		return put(p.raw, p.name, between(p.text))
-	}
-	raw := appendMember([]byte{'{'}, "type", string(quote(p.kind)))
-	raw = appendMember(raw, p.name, string(between(p.text)))
-	if p.kind == "output_text" {
-		raw = appendMember(raw, "annotations", "[]")
-	}
-	return append(raw, '}')
 }
 
 // between puts quotes around the inside of a string.

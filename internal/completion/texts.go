@@ -24,12 +24,11 @@ type Texts struct {
 	choices map[int]int
 	calls   map[int]*callKeys
 	// Of the others: the texts of items and blocks, and the indexes of items by their ids.
-	groups  map[int][]int    // by the number of an item or a block
-	order   map[groupKey]int // those numbers
+	groups  map[int][]int // by the number of an item or a block
 	indexes map[string]int
 }
 
-// path is a member of an object, or an element of a list, by the path of that.
+// path is a member of an object, or an element of a list, by the path of that; or an item or a block.
 type path struct {
 	of      int
 	element bool
@@ -110,7 +109,7 @@ type location struct {
 func (t *Texts) Read(raw json.RawMessage, found *Found) bool {
 	if t.paths == nil {
 		t.paths, t.choices, t.calls = map[path]int{}, map[int]int{}, map[int]*callKeys{}
-		t.groups, t.indexes, t.order = map[int][]int{}, map[string]int{}, map[groupKey]int{}
+		t.groups, t.indexes = map[int][]int{}, map[string]int{}
 	}
 	*found = Found{found.Texts[:0], found.Tokens[:0], found.Ended[:0]}
 	t.found = found
