@@ -202,22 +202,6 @@ func (m mute) Put(ctx context.Context, tenant string, doc schemas.RuleSet, revis
 	return rules.Snapshot{}, errDied
 }
 
-// TestRevisionOfAnotherTenant: an etag that never was this tenant's is refused,
-// whoever had begun, however many have written.
-func TestRevisionOfAnotherTenant(t *testing.T) {
-	t.Parallel()
-	r := newEnv(t)
-	r.do(create(delay("a")))
-	other, err := r.keeper.Put(t.Context(), "other", schemas.RuleSet{GlobalActive: true}, 0)
-	require.NoError(t, err)
-	r.others(1)
-	o := create(delay("n"))
-	o.IfMatch = other.Etag
-	st := r.begun(o)
-	e := r.verdict(r.again(st))
-	require.Equal(t, schemas.EtagMismatch, e.Code)
-}
-
 // TestOvertaken: another is first between the reading and the write.
 func TestOvertaken(t *testing.T) {
 	t.Parallel()
@@ -247,20 +231,6 @@ func TestOvertaken(t *testing.T) {
 	e := r.try(o)
 	later := harness.As[*fault.RetryAfter](t, e.err)
 	require.NotErrorIs(t, later, fault.ErrFenced, "the pipeline would take it for the action's own fence")
-}
-
-// TestOutOfReach: without the store nothing is said.
-func TestOutOfReach(t *testing.T) {
-	t.Parallel()
-	r := newEnv(t)
-	r.do(create(delay("a")))
-	st := r.begun(create(delay("n")))
-	r.bucket.Away(true)
-	e := r.perform(st)
-	require.ErrorAs(t, e.err, new(*fault.RetryAfter))
-	require.ErrorIs(t, e.err, fault.ErrUnavailable)
-	r.bucket.Away(false)
-	require.Equal(t, schemas.OutcomeSucceeded, r.perform(r.again(st)).Outcome)
 }
 
 // TestNoSuccessor: what replaced the set cannot be asked about, or is gone.

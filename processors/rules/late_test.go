@@ -4,10 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -152,87 +149,17 @@ func TestUnreadableExpected(t *testing.T) {
 	}
 }
 
-// counted counts what is asked of a keeper.
-type counted struct {
-	*rules.Keeper
-
-	mu                    sync.Mutex
-	newest, after, stored int
-	// storing is called before the first set is stored.
-	storing func()
-}
-
-func (c *counted) count(n *int) (before int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	*n++
-	return *n - 1
-}
-
-func (c *counted) Newest(ctx context.Context, tenant string) (rules.Snapshot, error) {
-	c.count(&c.newest)
-	return c.Keeper.Newest(ctx, tenant)
-}
-
-func (c *counted) After(ctx context.Context, tenant string, revision uint64) (rules.Snapshot, error) {
-	c.count(&c.after)
-	return c.Keeper.After(ctx, tenant, revision)
-}
-
-func (c *counted) Put(ctx context.Context, tenant string, doc schemas.RuleSet, revision uint64) (rules.Snapshot, error) {
-	if c.count(&c.stored) == 0 {
-		c.storing()
-	}
-	return c.Keeper.Put(ctx, tenant, doc, revision)
-}
-
-// TestLosersAreCheap: of many writers with one etag one makes a set and stores it,
-// and the others learn from the newest etag alone that they have lost.
-func TestLosersAreCheap(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		const writers = 20
-		r := newEnv(t)
-		sets := &counted{Keeper: r.keeper, storing: synctest.Wait} // until the others wait, or have come as far
-		r.sets = sets
-		etag := r.etag()
-		worker := r.executor()
-		codes := make([]schemas.Code, writers)
-		var wg sync.WaitGroup
-		for i := range writers {
-			o := create(delay(fmt.Sprint("w", i)))
-			o.IfMatch = etag
-			st := r.begun(o)
-			wg.Go(func() {
-				v, err := worker.Execute(t.Context(), st, harness.NoStop{})
-				if err == nil {
-					codes[i] = v.Code
-				}
-			})
-		}
-		wg.Wait()
-		won := 0
-		for _, code := range codes {
-			if code == "" {
-				won++
-				continue
-			}
-			require.Equal(t, schemas.EtagMismatch, code)
-		}
-		require.Equal(t, []int{1, 1, writers, 0}, []int{won, sets.stored, sets.newest, sets.after})
-	})
-}
-
 // TestTurn: who waits for its turn hears that it is to end, and waits for nobody of
 // another tenant.
 func TestTurn(t *testing.T) {
 	t.Parallel()
 	r := newEnv(t)
 	storing, release := make(chan struct{}), make(chan struct{})
-	r.sets = &counted{Keeper: r.keeper, storing: func() {
+	r.bucket.Hook(func() (error, bool) {
 		close(storing)
 		<-release
-	}}
+		return nil, true
+	})
 	worker := r.executor()
 	order := create(delay("a"))
 	order.IfMatch = r.etag()

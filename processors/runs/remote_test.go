@@ -309,26 +309,24 @@ func TestRoutes(t *testing.T) {
 		routes [2][]string // that are asked for a streaming and for a synchronous caller; nil: the first, then the other
 		failed bool
 	}{
-		"both":                         {schemas.AgentAuto, double.Config{}, [2][]string{{stream}, {sync}}, false},
-		"stream first":                 {schemas.AgentStream, double.Config{}, [2][]string{{stream}, {stream}}, false},
-		"sync first":                   {schemas.AgentSync, double.Config{}, [2][]string{{sync}, {sync}}, false},
-		"404":                          {schemas.AgentAuto, refuse(http.StatusNotFound, "application/json", detail), [2][]string{}, false},
-		"404, a page":                  {schemas.AgentAuto, refuse(http.StatusNotFound, "text/html", "<h1>Cannot POST</h1>"), [2][]string{}, false},
-		"404, a framework's":           {schemas.AgentAuto, refuse(http.StatusNotFound, "application/json", `{"status":404,"error":"Not Found","message":"m","path":"/"}`), [2][]string{}, false},
-		"405":                          {schemas.AgentAuto, refuse(http.StatusMethodNotAllowed, "text/plain", ""), [2][]string{}, false},
-		"501":                          {schemas.AgentAuto, refuse(http.StatusNotImplemented, "text/plain", "no"), [2][]string{}, false},
-		"501, stream first":            {schemas.AgentStream, refuse(http.StatusNotImplemented, "text/plain", "no"), [2][]string{{stream, sync}, {stream, sync}}, false},
-		"neither":                      {schemas.AgentAuto, neither, [2][]string{}, true},
-		"404, the agent's answer":      {schemas.AgentAuto, refuse(http.StatusNotFound, "application/json", contract), [2][]string{{stream}, {sync}}, true},
-		"404, the agent's error alone": {schemas.AgentAuto, refuse(http.StatusNotFound, "application/json", unsupported), [2][]string{{stream}, {sync}}, true},
-		"404, an error of its own":     {schemas.AgentAuto, refuse(http.StatusNotFound, "application/json", `{"error":{"code":"DOC_NOT_FOUND","message":"m"}}`), [2][]string{{stream}, {sync}}, true},
-		"404, a detail of its own":     {schemas.AgentAuto, refuse(http.StatusNotFound, "application/json", `{"detail":"document 17 not found"}`), [2][]string{{stream}, {sync}}, true},
-		"406":                          {schemas.AgentAuto, refuse(http.StatusNotAcceptable, "text/plain", ""), [2][]string{{stream}, {sync}}, true},
-		"400":                          {schemas.AgentAuto, refuse(http.StatusBadRequest, "text/plain", ""), [2][]string{{stream}, {sync}}, true},
-		"500":                          {schemas.AgentAuto, refuse(http.StatusInternalServerError, "text/plain", ""), [2][]string{{stream}, {sync}}, true},
-		"502":                          {schemas.AgentAuto, refuse(http.StatusBadGateway, "text/plain", ""), [2][]string{{stream}, {sync}}, true},
+		"both":                     {schemas.AgentAuto, double.Config{}, [2][]string{{stream}, {sync}}, false},
+		"stream first":             {schemas.AgentStream, double.Config{}, [2][]string{{stream}, {stream}}, false},
+		"sync first":               {schemas.AgentSync, double.Config{}, [2][]string{{sync}, {sync}}, false},
+		"404":                      {schemas.AgentAuto, refuse(http.StatusNotFound, "application/json", detail), [2][]string{}, false},
+		"404, a page":              {schemas.AgentAuto, refuse(http.StatusNotFound, "text/html", "<h1>Cannot POST</h1>"), [2][]string{}, false},
+		"405":                      {schemas.AgentAuto, refuse(http.StatusMethodNotAllowed, "text/plain", ""), [2][]string{}, false},
+		"501":                      {schemas.AgentAuto, refuse(http.StatusNotImplemented, "text/plain", "no"), [2][]string{}, false},
+		"neither":                  {schemas.AgentAuto, neither, [2][]string{}, true},
+		"404, the agent's answer":  {schemas.AgentAuto, refuse(http.StatusNotFound, "application/json", contract), [2][]string{{stream}, {sync}}, true},
+		"404, an error of its own": {schemas.AgentAuto, refuse(http.StatusNotFound, "application/json", `{"error":{"code":"DOC_NOT_FOUND","message":"m"}}`), [2][]string{{stream}, {sync}}, true},
+		"404, a detail of its own": {schemas.AgentAuto, refuse(http.StatusNotFound, "application/json", `{"detail":"document 17 not found"}`), [2][]string{{stream}, {sync}}, true},
+		"406":                      {schemas.AgentAuto, refuse(http.StatusNotAcceptable, "text/plain", ""), [2][]string{{stream}, {sync}}, true},
+		"500":                      {schemas.AgentAuto, refuse(http.StatusInternalServerError, "text/plain", ""), [2][]string{{stream}, {sync}}, true},
 	} {
 		for i, caller := range []string{"stream", "sync"} {
+			if i > 0 && tt.mode == schemas.AgentAuto && tt.failed { // the status says the same of either route
+				continue
+			}
 			t.Run(name+", "+caller, func(t *testing.T) {
 				t.Parallel()
 				a := double.New(t, tt.agent)

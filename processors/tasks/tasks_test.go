@@ -266,31 +266,6 @@ func TestEvidenceOfCalls(t *testing.T) {
 	require.Equal(t, "t-1.attempt", made[0].ID)
 }
 
-// TestALeaseIsLost when nobody hears of its holder, and the next one has it then.
-func TestALeaseIsLost(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := queued(t)
-		first, ok := h.claim("pool-1")
-		require.True(t, ok)
-		_, again := h.claim("pool-2")
-		require.False(t, again, "one has it")
-		h.Advance(lease - time.Second)
-		h.leased(true)
-		h.Advance(2 * time.Second)
-		_, s := h.load()
-		require.Equal(t, []any{false, schemas.TaskStatusQueued, 1}, []any{s.Leased, s.Status, s.Lease})
-		require.False(t, h.report(first, schemas.TaskReport{Completed: true}), "it is too late for that")
-		second, ok := h.claim("pool-2")
-		require.True(t, ok)
-		require.Equal(t, 2, second)
-		require.True(t, h.report(second, schemas.TaskReport{Completed: true}))
-		h.Advance(time.Second)
-		h.check("lost and taken again")
-		require.Equal(t, []string{"accepted", "started", "opened", "waiting", "claimed", "lost", "claimed", "reported", "settled"}, h.what())
-	})
-}
-
 // TestALeaseIsKept by whatever is heard of its holder, to the deadline.
 func TestALeaseIsKept(t *testing.T) {
 	t.Parallel()
@@ -533,8 +508,15 @@ func lives() map[string]func(h *env) schemas.Outcome {
 		},
 		"lost, and taken again": func(h *env) schemas.Outcome {
 			h.Advance(5 * time.Second)
-			h.claim("pool-1")
-			h.Advance(lease + 10*time.Second)
+			first, ok := h.claim("pool-1")
+			require.True(h.T, ok)
+			_, again := h.claim("pool-2")
+			require.False(h.T, again, "one has it")
+			h.Advance(lease - 10*time.Second)
+			h.leased(true)
+			h.Advance(20 * time.Second)
+			h.leased(false)
+			require.False(h.T, h.report(first, schemas.TaskReport{Completed: true}), "it is too late for that")
 			n, ok := h.claim("pool-2")
 			require.True(h.T, ok)
 			h.report(n, schemas.TaskReport{Description: "d", Reason: schemas.ReasonTechnicalIssues})

@@ -26,7 +26,7 @@ import (
 // TestNothingIsLost of streams that last for many looks at the clock, in both directions at once.
 func TestNothingIsLost(t *testing.T) {
 	t.Parallel()
-	const size = 128 << 20
+	const size = 24 << 20
 	var all sync.WaitGroup
 	send := func(to *net.TCPConn, seed uint64) {
 		all.Go(func() {
