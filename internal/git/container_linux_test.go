@@ -45,7 +45,7 @@ func (goneReader) Read([]byte) (int, error) { return 0, errGone }
 func TestNothingIsLeftForTheFirstProcess(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
-	from := begin(t, g, "work")
+	from := begin(t, g)
 	pack, oid := gitkit.GoodCommit(noise(1<<20), from)
 	g.Close()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])

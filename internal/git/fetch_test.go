@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,41 +16,23 @@ import (
 	"weir/schemas"
 )
 
-func TestShallowAndPartialClones(t *testing.T) {
+// TestPartialFetches: blobs may be left out, and nothing else.
+func TestPartialFetches(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
-	commits, s := filled(t, g), serve(t, g, View{All: true})
-	for _, version := range []string{"0", "2"} {
-		t.Run("version "+version, func(t *testing.T) {
-			t.Parallel()
-			conf := "protocol.version=" + version
-			shallow := clone(t, s, "r1", "-c", conf, "-b", "work", "--depth=1")
-			require.Equal(t, "1", gitkit.Git(t, shallow, "rev-list", "--count", "HEAD"))
-			gitkit.Git(t, shallow, "fetch", "-q", "--unshallow")
-			require.Equal(t, "weir[bot] <"+schemas.GitUserEmail+"> Begin", gitkit.Git(t, shallow, "log", "--format=%an <%ae> %s", "HEAD~3"))
-
-			for _, filter := range []string{"blob:none", "blob:limit=1k"} {
-				partial := clone(t, s, "r1", "-c", conf, "-b", "work", "--filter="+filter, "--no-checkout")
-				missing := gitkit.Git(t, partial, "rev-list", "--objects", "--missing=print", "HEAD")
-				require.Equal(t, 3, strings.Count(missing, "?"), filter)
-				if version == "2" { // what is missing is fetched by its id, which the old protocol does not know
-					gitkit.Git(t, partial, "checkout", "-q", commits[2])
-					require.FileExists(t, filepath.Join(partial, "file"))
-				}
-			}
-			for _, filter := range []string{"tree:0", "sparse:oid=" + commits[0], "combine:blob:none+tree:1"} {
-				out, err := client(t, "/", "clone", "-c", conf, "--filter="+filter, s+"/r1", filepath.Join(t.TempDir(), "c"))
-				require.Error(t, err, filter)
-				require.NotEmpty(t, out)
-			}
-		})
+	begin(t, g)
+	oid := push(t, g, "text")
+	for filter, good := range map[string]bool{"blob:none": true, "blob:limit=1k": true, "tree:0": false, "sparse:oid=" + oid: false, "combine:blob:none+tree:1": false} {
+		var out bytes.Buffer
+		err := upload(t.Context(), g, "r1", 2, View{All: true}, gitkit.FetchV2("fetch", "want "+oid, "filter "+filter, "done"), &out)
+		require.Equal(t, good, err == nil && strings.Contains(out.String(), "PACK"), filter)
 	}
 }
 
 func TestFetchOfNothing(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
-	begin(t, g, "work")
+	begin(t, g)
 	for _, id := range []string{"nobody", "", "..", "../repos/r1", "r1.git", "a/b", "r1\x00"} {
 		var out bytes.Buffer
 		require.ErrorIs(t, g.Advertise(t.Context(), id, schemas.GitUploadPack, 2, View{All: true}, &out), ErrNoRepo, id)
@@ -63,6 +44,10 @@ func TestFetchOfNothing(t *testing.T) {
 	var out bytes.Buffer
 	require.Error(t, g.Advertise(t.Context(), "r1", "git-upload-archive", 0, View{All: true}, &out))
 	require.Empty(t, out.Bytes())
+	var failed *ExitError // of what is malformed, git's word
+	require.ErrorAs(t, g.UploadPack(t.Context(), "r1", gitwire.Fetch{Request: []byte("0014command=ls-refs\n"), V2: true}, View{All: true}, &out), &failed)
+	require.NotEmpty(t, failed.Text)
+	require.NotContains(t, failed.Text, g.cfg.Dir)
 }
 
 // goneWriter takes so much, and then is gone.
@@ -80,12 +65,9 @@ func (w *goneWriter) Write(b []byte) (int, error) {
 func TestFetchEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
-	begin(t, g, "work")
+	begin(t, g)
 	oid := push(t, g, noise(3<<20))
-	request := append(gitwire.AppendPacket(nil, []byte("command=fetch")), gitwire.Delim...)
-	request = gitwire.AppendPacket(request, []byte("want "+oid+"\n"))
-	request = gitwire.AppendPacket(request, []byte("done\n"))
-	request = append(request, gitwire.Flush...)
+	request := gitkit.FetchV2("fetch", "want "+oid, "done")
 	err := upload(t.Context(), g, "r1", 2, View{All: true}, request, &goneWriter{left: 1 << 20})
 	require.ErrorIs(t, err, errGone)
 	require.Empty(t, childrenOf(g.cfg.Dir))
@@ -113,15 +95,4 @@ func (noisy) Read(b []byte) (int, error) {
 		b[i] = byte(x >> 32)
 	}
 	return len(b), nil
-}
-
-func TestMalformedFetchGetsGitsWord(t *testing.T) {
-	t.Parallel()
-	g := open(t, Config{})
-	begin(t, g, "work")
-	var out bytes.Buffer
-	var failed *ExitError
-	require.ErrorAs(t, g.UploadPack(t.Context(), "r1", gitwire.Fetch{Request: []byte("0014command=ls-refs\n"), V2: true}, View{All: true}, &out), &failed)
-	require.NotEmpty(t, failed.Text)
-	require.NotContains(t, failed.Text, g.cfg.Dir)
 }

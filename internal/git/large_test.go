@@ -17,7 +17,7 @@ import (
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{MaxRepo: 1 << 20, MaxPack: 2 << 20})
-	first := begin(t, g, "work")
+	first := begin(t, g)
 	_, err := g.Create(t.Context(), "r2", "main")
 	require.NoError(t, err)
 	_, err = g.Branch(t.Context(), "r2", "work", "main", "t")
@@ -39,20 +39,12 @@ func TestLimits(t *testing.T) {
 
 func TestDeltaBombIsBoundedByMemory(t *testing.T) {
 	t.Parallel()
-	const memory = 192 << 20
-	for _, row := range []struct {
-		size int64
-		good bool
-	}{{32 << 20, true}, {400 << 20, false}} {
-		g := open(t, Config{Memory: memory})
-		first := begin(t, g, "work")
-		// The branch goes where it is: all that git has against the push is its pack.
-		rep, err := g.ReceivePack(t.Context(), "r1", pushOf("work", first, first, bytes.NewReader(gitkit.DeltaBomb(row.size))))
-		require.NoError(t, err)
-		require.Equal(t, row.good, rep.Unpack == gitwire.UnpackOK, rep.Unpack)
-		require.Empty(t, childrenOf(g.cfg.Dir))
-		if !row.good {
-			clean(t, g, "r1")
-		}
-	}
+	g := open(t, Config{Memory: 192 << 20})
+	first := begin(t, g)
+	// The branch goes where it is: all that git has against the push is its pack.
+	rep, err := g.ReceivePack(t.Context(), "r1", pushOf("work", first, first, bytes.NewReader(gitkit.DeltaBomb(400<<20))))
+	require.NoError(t, err)
+	require.NotEqual(t, gitwire.UnpackOK, rep.Unpack)
+	require.Empty(t, childrenOf(g.cfg.Dir))
+	clean(t, g, "r1")
 }

@@ -145,13 +145,12 @@ func push(t *testing.T, g *Git, text string) (oid string) {
 	return oid
 }
 
-// begin makes the repository r1 with a task's branch, and returns where it began.
-func begin(t *testing.T, g *Git, branch string) string {
+// begin makes the repository r1 with the branch work of a task, and returns where it began.
+func begin(t *testing.T, g *Git) string {
 	t.Helper()
-	const id = "r1"
-	head, err := g.Create(t.Context(), id, "main")
+	head, err := g.Create(t.Context(), "r1", "main")
 	require.NoError(t, err)
-	oid, err := g.Branch(t.Context(), id, branch, "main", "task-"+branch)
+	oid, err := g.Branch(t.Context(), "r1", "work", "main", "task-work")
 	require.NoError(t, err)
 	require.Equal(t, head, oid)
 	return oid
@@ -160,7 +159,7 @@ func begin(t *testing.T, g *Git, branch string) string {
 // filled is a repository with three commits of one file on its task's branch.
 func filled(t *testing.T, g *Git) (commits []string) {
 	t.Helper()
-	begin(t, g, "work")
+	begin(t, g)
 	for _, text := range []string{"a", "b", "c"} {
 		commits = append(commits, push(t, g, strings.Repeat(text, 5000)+"\n"))
 	}

@@ -20,7 +20,7 @@ import (
 func TestRefusedPushes(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
-	begin(t, g, "work")
+	begin(t, g)
 	before := push(t, g, "a\n")
 	aside := func(string) ([]byte, string) { return gitkit.GoodCommit("x", "") }
 	for name, row := range map[string]struct {
@@ -57,7 +57,7 @@ func TestRefusedPushes(t *testing.T) {
 func TestOddPushes(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
-	first := begin(t, g, "work")
+	first := begin(t, g)
 	tag := pushOf("work", first, first, nil)
 	tag.Command.Ref = "refs/tags/x"
 	for name, p := range map[string]Push{
@@ -85,7 +85,7 @@ func TestOddPushes(t *testing.T) {
 func TestStaleLocksAreTakenAway(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
-	begin(t, g, "work")
+	begin(t, g)
 	r, err := g.repo("r1")
 	require.NoError(t, err)
 	stale := []string{"refs/heads/work.lock", "packed-refs.lock", "objects/tmp_objdir-incoming-x/pack/y", "objects/pack/tmp_pack_x"}

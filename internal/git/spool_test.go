@@ -48,7 +48,7 @@ func TestSpool(t *testing.T) {
 func TestSpoolsOfTenants(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{MaxPack: 1 << 20, TenantShare: 25})
-	begin(t, g, "work")
+	begin(t, g)
 	pack := make([]byte, 1<<20)
 	var all []*Spool
 	for range 12 {

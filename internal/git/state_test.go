@@ -40,7 +40,7 @@ func unsyncable(t *testing.T, r repository) {
 func TestNothingIsReportedThatIsNotOnTheDisk(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
-	first := begin(t, g, "work")
+	first := begin(t, g)
 	r, err := g.repo("r1")
 	require.NoError(t, err)
 	oid, err := g.Branch(t.Context(), "r1", "work", "main", "task-work")
@@ -72,7 +72,7 @@ func straggler(t *testing.T, w writing) (end func()) {
 func TestStragglersKeepTheirLock(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
-	first := begin(t, g, "work")
+	first := begin(t, g)
 	r, err := g.repo("r1")
 	require.NoError(t, err)
 	ref := schemas.RefOf("work")
@@ -103,7 +103,7 @@ func TestStragglersKeepTheirLock(t *testing.T) {
 func TestRemove(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
-	begin(t, g, "work")
+	begin(t, g)
 	r, err := g.repo("r1")
 	require.NoError(t, err)
 	w, err := r.write(t.Context(), "")

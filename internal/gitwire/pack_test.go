@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -114,7 +113,6 @@ func TestReadPackRefuses(t *testing.T) {
 		"no pack":                           {in: []byte("PACK-age and more"), err: gitwire.ErrMalformed},
 		"version 3":                         {in: gitkit.Seal([]byte("PACK\x00\x00\x00\x03\x00\x00\x00\x00")), err: gitwire.ErrMalformed},
 		"something behind":                  {in: append(slices.Clone(pack), 'x'), err: gitwire.ErrMalformed},
-		"another pack behind":               {in: append(slices.Clone(pack), pack...), err: gitwire.ErrMalformed},
 		"more objects than it says":         {in: gitkit.PackSaying(len(s)-1, s...), err: gitwire.ErrMalformed},
 		"fewer objects than it says":        {in: gitkit.PackSaying(len(s)+1, s...), err: gitwire.ErrMalformed}, // the checksum reads as an object
 		"type 0":                            {in: raw(append([]byte{0x00}, zero...)...), err: gitwire.ErrMalformed},
@@ -123,15 +121,10 @@ func TestReadPackRefuses(t *testing.T) {
 		"a size without end":                {in: raw(bytes.Repeat([]byte{0xb0}, 30)...), err: gitwire.ErrTooLarge},
 		"smaller than it says":              {in: with(gitkit.Object{Type: gitkit.Blob, Data: []byte("abc"), Size: 4}), err: gitwire.ErrMalformed},
 		"larger than it says":               {in: with(gitkit.Object{Type: gitkit.Blob, Data: []byte("abc"), Size: 2}), err: gitwire.ErrMalformed},
-		"much larger than it says":          {in: with(gitkit.Object{Type: gitkit.Blob, Packed: gitkit.DeflateZeros(4 << 20), Size: 100}), err: gitwire.ErrMalformed},
 		"not zlib":                          {in: with(gitkit.Object{Type: gitkit.Blob, Packed: []byte("plain text"), Size: 3}), err: gitwire.ErrMalformed},
 		"a dictionary":                      {in: with(gitkit.Object{Type: gitkit.Blob, Packed: dictionary}), err: gitwire.ErrMalformed},
-		"a wrong sum in zlib":               {in: with(gitkit.Object{Type: gitkit.Blob, Packed: append(slices.Clone(zero[:len(zero)-1]), 9)}), err: gitwire.ErrMalformed},
 		"a base before the pack":            {in: raw(append([]byte{0x63, 0x81, 0x00}, gitkit.Deflate([]byte("abc"))...)...), err: gitwire.ErrMalformed},
-		"a delta of itself":                 {in: raw(append([]byte{0x63, 0x00}, gitkit.Deflate([]byte("abc"))...)...), err: gitwire.ErrMalformed},
-		"an offset without end":             {in: raw(append([]byte{0x63}, bytes.Repeat([]byte{0xff}, 30)...)...), err: gitwire.ErrMalformed},
 		"a delta without sizes":             {in: with(gitkit.Object{Type: gitkit.OfsDelta, Base: 2, Data: []byte{0x80, 0x80, 0x80}}), err: gitwire.ErrMalformed},
-		"a delta of nothing":                {in: with(gitkit.Object{Type: gitkit.OfsDelta, Base: 2}), err: gitwire.ErrMalformed},
 		"a delta whose sizes never end":     {in: with(gitkit.Object{Type: gitkit.OfsDelta, Base: 2, Data: bytes.Repeat([]byte{0x80}, 40)}), err: gitwire.ErrTooLarge},
 		"a reader that brings nothing":      {err: io.ErrNoProgress},
 		"more bytes than it may have":       {in: pack, limits: gitwire.PackLimits{Bytes: int64(len(pack)) - 1}, err: gitwire.ErrTooLarge},
@@ -140,7 +133,6 @@ func TestReadPackRefuses(t *testing.T) {
 		"a delta that makes too much":       {in: pack, limits: gitwire.PackLimits{Object: 699}, err: gitwire.ErrTooLarge},
 		"a blob that is too much":           {in: gitkit.Pack(gitkit.BlobOf("abc")), limits: gitwire.PackLimits{Object: 2}, err: gitwire.ErrTooLarge},
 		"ten gigabytes by deltas":           {in: gitkit.DeltaBomb(10 << 30), limits: gitwire.PackLimits{Object: 1 << 30}, err: gitwire.ErrTooLarge},
-		"two gigabytes in twenty objects":   {in: gitkit.DeltaFan(20, 100<<20), limits: gitwire.PackLimits{Object: 1 << 30, Unpacked: 1 << 30}, err: gitwire.ErrTooLarge},
 		"more together than an int64": {in: gitkit.Pack(slices.Repeat([]gitkit.Object{
 			{Type: gitkit.RefDelta, BaseID: gitwire.Zero, Data: gitkit.Delta(1, 1<<62)},
 		}, 3)...), err: gitwire.ErrTooLarge},
@@ -173,38 +165,6 @@ func TestPackLimitsAreExact(t *testing.T) {
 	require.NoError(t, err)
 	_, err = read(bytes.NewReader(pack), gitwire.PackLimits{Unpacked: want - 1})
 	require.ErrorIs(t, err, gitwire.ErrTooLarge)
-}
-
-func TestReadPackHoldsLittle(t *testing.T) { //nolint:paralleltest // it counts what the whole process holds
-	objects := func(n int) []byte {
-		list := make([]gitkit.Object, n)
-		for i := range list {
-			list[i] = gitkit.BlobOf(strings.Repeat("x", i%50))
-		}
-		return gitkit.Pack(list...)
-	}
-	allocations := func(pack []byte) float64 {
-		return testing.AllocsPerRun(3, func() {
-			_, err := read(bytes.NewReader(pack), gitwire.PackLimits{})
-			require.NoError(t, err)
-		})
-	}
-	require.Less(t, allocations(objects(4000)), allocations(objects(10))+20*4000, "a few small ones an object")
-
-	// Twice as much of one object is no more to hold.
-	stored := func(size int) uint64 {
-		noise := make([]byte, size)
-		_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
-		pack := gitkit.Pack(gitkit.Object{Type: gitkit.Blob, Size: int64(size), Packed: gitkit.Store(noise)})
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		_, err := read(bytes.NewReader(pack), gitwire.PackLimits{})
-		require.NoError(t, err)
-		runtime.ReadMemStats(&after)
-		return after.TotalAlloc - before.TotalAlloc
-	}
-	require.Less(t, stored(2<<20), uint64(1<<20))
-	require.Less(t, stored(6<<20), uint64(1<<20))
 }
 
 func FuzzReadPack(f *testing.F) {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -139,7 +138,7 @@ func (t PushCall) request(pass guard.Pass) (outbound.Request, error) {
 // read reads the answer of a push.
 func (t PushCall) read(status int, headers []schemas.Header, r io.Reader, scrub *redact.Scrubber, _ bool) (call.Reply, error) {
 	answer := schemas.Answer{Status: status, Headers: []schemas.Header{}}
-	if status != http.StatusOK {
+	if status != statusOK {
 		return call.Reply{Answer: answer}, nil
 	}
 	err := errNoGit
@@ -188,7 +187,7 @@ func readReport(ctx context.Context, from call.Answers, last *ledger.Attempt) (w
 	if err != nil || a == nil {
 		return w, 0, err
 	}
-	if a.Status == http.StatusOK {
+	if a.Status == statusOK {
 		if err := json.Unmarshal(a.Body, &w); err != nil {
 			return w, 0, &fault.Terminal{Code: schemas.Poison, Reason: "the stored answer to a push cannot be read", Cause: err}
 		}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"time"
 
@@ -206,7 +205,7 @@ func (o *opening) checkPush(ctx context.Context, step int, r call.Result) (made 
 	case r.Canceled, r.Expired:
 		return false, &fault.RetryAfter{Cause: errStopped} // the task's own executor settles that
 	case r.Denied:
-		if err := settle.Deny(ctx, o.cfg.Recorder, o.st, step, http.MethodPost, remoteTarget(o.repo), r.Decision); err != nil {
+		if err := settle.Deny(ctx, o.cfg.Recorder, o.st, step, postMethod, remoteTarget(o.repo), r.Decision); err != nil {
 			return false, err
 		}
 		return false, denies(r.Decision)
@@ -222,9 +221,9 @@ func (o *opening) checkPush(ctx context.Context, step int, r call.Result) (made 
 	switch {
 	case err != nil || word.Updated:
 		return err == nil, err
-	case status == http.StatusOK && word.Refused == nil:
+	case status == statusOK && word.Refused == nil:
 		return false, rejected(word.Reason)
-	case status >= 500, status == http.StatusOK:
+	case status >= 500, status == statusOK:
 		return false, nil
 	}
 	return false, rejected(fmt.Sprintf("it answered with status %d; look at the credential that the policy's entry adds", status))

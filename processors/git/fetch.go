@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -80,7 +79,7 @@ func (f *Forward) advertise(ctx context.Context, who caller, repo schemas.Repo, 
 func (f *Forward) discover(ctx context.Context, who caller, repo schemas.Repo, service string, protocol int, read readAnswer) error {
 	v2 := protocol == 2 && service == schemas.GitUploadPack
 	return f.ask(ctx, who, schemas.HTTPCall{
-		Method: http.MethodGet, URL: repo.UpstreamURL + "/info/refs?service=" + service, AllowlistKey: repo.AllowlistKey, Headers: headers("*/*", v2),
+		Method: getMethod, URL: repo.UpstreamURL + "/info/refs?service=" + service, AllowlistKey: repo.AllowlistKey, Headers: headers("*/*", v2),
 	}, nil, gitwire.AdvertisementType(service), read)
 }
 
@@ -145,7 +144,7 @@ func (f *Forward) uploadPack(ctx context.Context, who caller, repo schemas.Repo,
 func (f *Forward) fetch(ctx context.Context, who caller, repo schemas.Repo, q gitwire.Fetch, read readAnswer) error {
 	result := gitwire.ResultType(schemas.GitUploadPack)
 	return f.ask(ctx, who, schemas.HTTPCall{
-		Method: http.MethodPost, URL: repo.UpstreamURL + "/" + schemas.GitUploadPack, AllowlistKey: repo.AllowlistKey, Headers: headers(result, q.V2),
+		Method: postMethod, URL: repo.UpstreamURL + "/" + schemas.GitUploadPack, AllowlistKey: repo.AllowlistKey, Headers: headers(result, q.V2),
 	}, q.Request, result, read)
 }
 

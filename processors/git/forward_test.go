@@ -25,62 +25,41 @@ func grant() task.Grant {
 	return task.Grant{Tenant: tenant, TaskID: taskID, Repo: "app", Branch: branch, Principal: "t-1"}
 }
 
-// front is a door for the real git: it does what the git surface does of it.
-func (r *env) front(repo schemas.Repo, g task.Grant) string {
-	r.t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		protocol := 0
-		if q.Header.Get("Git-Protocol") == "version=2" {
-			protocol = 2
-		}
-		var out bytes.Buffer
-		var err error
-		service := q.URL.Query().Get("service")
-		switch {
-		case service != "":
-			w.Header().Set("Content-Type", "application/x-"+service+"-advertisement")
-			err = r.forward.Advertise(q.Context(), repo, g, service, protocol, &out)
-		default:
-			w.Header().Set("Content-Type", "application/x-git-upload-pack-result")
-			in, _ := io.ReadAll(q.Body)
-			var f gitwire.Fetch
-			if f, err = gitwire.ParseFetch(in, protocol == 2); err == nil {
-				err = r.forward.UploadPack(q.Context(), repo, g, f, &out)
-			}
-		}
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
-			return
-		}
-		_, _ = w.Write(out.Bytes())
-	}))
-	r.t.Cleanup(s.Close)
-	return s.URL + "/app.git"
-}
-
-func TestCloneFromUpstream(t *testing.T) {
+// TestFetchFromUpstream: a holder sees its branch and the default one, and fetches them whole.
+func TestFetchFromUpstream(t *testing.T) {
 	t.Parallel()
-	table.Run(t, map[string]string{"protocol 2": "2", "protocol 0": "0"}, func(t *testing.T, version string) {
+	table.Run(t, map[string]int{"protocol 2": 2, "protocol 0": 0}, func(t *testing.T, version int) {
 		r, repo, base := proxying(t, options{})
-		url := r.front(repo.Repo, grant())
-		dir := t.TempDir()
-		clone := gitkit.Run(t.Context(), dir, gitkit.Env("GIT_TRACE_PACKET=1"), nil, "-c", "protocol.version="+version, "clone", "-q", "-b", branch, url, "work")
-		require.Zero(t, clone.Code, clone.Err)
-		assert.Equal(t, version == "2", strings.Contains(clone.Err, "version 2"))
-		assert.Equal(t, base, gitkit.Git(t, dir+"/work", "rev-parse", "HEAD"))
-		refs := gitkit.Git(t, dir+"/work", "ls-remote", "origin")
-		assert.Contains(t, refs, "refs/heads/"+branch)
-		assert.Contains(t, refs, "refs/heads/main")
-		assert.NotContains(t, refs, "secret")
-		partial := gitkit.Run(t.Context(), dir, gitkit.Env(), nil, "-c", "protocol.version="+version, "clone", "--filter=blob:none", url, "partial")
-		assert.Zero(t, partial.Code, partial.Err)
-		assert.Contains(t, partial.Err, "filtering not recognized by server")
-
+		var out bytes.Buffer
+		fetch := func(g task.Grant, in []byte) string {
+			f, err := gitwire.ParseFetch(in, version == 2)
+			require.NoError(t, err)
+			out.Reset()
+			require.NoError(t, r.forward.UploadPack(t.Context(), repo.Repo, g, f, &out))
+			return out.String()
+		}
+		refs := func(g task.Grant) string {
+			out.Reset()
+			require.NoError(t, r.forward.Advertise(t.Context(), repo.Repo, g, schemas.GitUploadPack, version, &out))
+			assert.NotContains(t, out.String(), "filter")
+			if version == 0 {
+				return out.String()
+			}
+			return fetch(g, gitwire.LsRefs("refs/heads/"))
+		}
+		shown := refs(grant())
+		assert.Contains(t, shown, "refs/heads/"+branch)
+		assert.Contains(t, shown, "refs/heads/main")
+		assert.NotContains(t, shown, "secret")
+		want := gitkit.FetchV2("fetch", "want "+base, "done")
+		if version == 0 {
+			want = []byte(gitkit.Pkt("want "+base+" ofs-delta\n") + "0000" + gitkit.Pkt("done\n"))
+		}
+		assert.Contains(t, fetch(grant(), want), "PACK")
 		for _, e := range r.evidence(schemas.EvidenceAttempt) {
 			assert.Equal(t, []string{taskID, "upstream", "t-1"}, []string{e.ActionID, e.Entry, e.Principal})
 		}
-		all := r.front(repo.Repo, task.Grant{Tenant: tenant, Principal: "t-2"})
-		assert.Contains(t, gitkit.Git(t, dir, "-c", "protocol.version="+version, "ls-remote", all), "secret")
+		assert.Contains(t, refs(task.Grant{Tenant: tenant, Principal: "t-2"}), "secret")
 	})
 }
 
@@ -198,27 +177,4 @@ func TestFetchIsGivenUp(t *testing.T) {
 	list := r.evidence(schemas.EvidenceAttempt)
 	require.Len(t, list, 1)
 	assert.Equal(t, schemas.Canceled, list[0].Code)
-}
-
-// TestRulesThatLeadElsewhere: a redirecting rule leads git as it leads every call, by
-// policy's leave, and a short delay is waited for.
-func TestRulesThatLeadElsewhere(t *testing.T) {
-	t.Parallel()
-	r := newEnv(t, options{})
-	repo := r.proxy()
-	moved := repo.Repo
-	moved.UpstreamURL = repo.Backend.URL + "/old.git"
-	to := repo.Backend.URL + "/app.git"
-	r.book.Put(t,
-		rulebook.Redirect("r1", moved.UpstreamURL+"/info/refs*", to+"/info/refs?service=git-upload-pack"),
-		rulebook.Redirect("r2", moved.UpstreamURL+"/git-upload-pack", to+"/git-upload-pack"),
-		rulebook.Delay("d", repo.Backend.URL+"/*", 20),
-	)
-	there, err := r.branches.Exists(t.Context(), moved, "main")
-	require.NoError(t, err)
-	assert.True(t, there)
-	for _, e := range r.evidence(schemas.EvidenceAttempt) {
-		require.NotNil(t, e.Traffic)
-		assert.NotEmpty(t, e.Traffic.Redirected)
-	}
 }

@@ -92,7 +92,7 @@ const remoteRetry = 2 * time.Second
 // accepted the push executes it, and has its repository unless that is an upstream's. So a worker
 // without the repository leaves the push to that node until its time is up.
 func (p *Pushes) Here(ctx context.Context, st *ledger.State) error {
-	order, err := payload(st)
+	order, err := call.Payload[schemas.PushOrder](st, "an order of a push")
 	if err != nil || p.cfg.Alone || order.Denied != "" || len(st.Attempts) > 0 {
 		return nil //nolint:nilerr // Execute returns it
 	}
@@ -116,7 +116,7 @@ func (p *Pushes) Here(ctx context.Context, st *ledger.State) error {
 
 // Execute makes the push, or finds its result.
 func (p *Pushes) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error) {
-	order, err := payload(st)
+	order, err := call.Payload[schemas.PushOrder](st, "an order of a push")
 	if err != nil {
 		return settle.Outcome{}, err
 	}
@@ -156,12 +156,4 @@ func callRecords(st *ledger.State) ([]schemas.Evidence, error) {
 
 func callRecord(st *ledger.State, t ledger.Attempt) ([]schemas.Evidence, error) {
 	return settle.Made(st, t, t.Method, callurl.Target(t.Method, t.URL), call.Describe(t))
-}
-
-func payload(st *ledger.State) (schemas.PushOrder, error) {
-	var o schemas.PushOrder
-	if err := json.Unmarshal(st.Action.Payload, &o); err != nil {
-		return o, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is not an order of a push", Cause: err}
-	}
-	return o, nil
 }

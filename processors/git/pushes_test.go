@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
+	hosted "weir/internal/git"
 	"weir/internal/gitwire"
 	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/harness"
@@ -52,6 +53,11 @@ func TestPushToThisNode(t *testing.T) {
 	assert.Len(t, r.evidence(schemas.EvidencePush), 1)
 }
 
+// slipping is a body whose reader panics. That ends its push, and not the program.
+type slipping struct{}
+
+func (slipping) Read([]byte) (int, error) { panic("a slip") }
+
 func TestPushEnds(t *testing.T) {
 	t.Parallel()
 	const failed, denied, canceled = schemas.OutcomeFailed, schemas.OutcomeDenied, schemas.OutcomeCanceled
@@ -63,7 +69,7 @@ func TestPushEnds(t *testing.T) {
 		pack    func(base string) ([]byte, string) // default: a good commit
 		spoil   func(pack []byte) io.Reader
 		before  func(*env)
-		limits  gitwire.PackLimits
+		on      *options // of another node
 		outcome schemas.Outcome
 		code    schemas.Code
 		says    string
@@ -95,20 +101,28 @@ func TestPushEnds(t *testing.T) {
 			name: "something-behind-the-pack", spoil: func(pack []byte) io.Reader { return bytes.NewReader(append(pack, 'x')) },
 			outcome: failed, code: schemas.GitIncomplete, says: "broken",
 		},
-		{name: "too-large", limits: gitwire.PackLimits{Bytes: 60}, outcome: failed, code: schemas.GitPackTooLarge, says: "larger than is allowed"},
-		{name: "too-large-unpacked", pack: bomb, limits: gitwire.PackLimits{Unpacked: 64 << 20}, outcome: failed, code: schemas.GitPackTooLarge, says: "unpacks to"},
+		{name: "too-large", on: &options{limits: gitwire.PackLimits{Bytes: 60}}, outcome: failed, code: schemas.GitPackTooLarge, says: "larger than is allowed"},
+		{name: "too-large-unpacked", pack: bomb, on: &options{limits: gitwire.PackLimits{Unpacked: 64 << 20}}, outcome: failed, code: schemas.GitPackTooLarge, says: "unpacks to"},
 		{name: "no-descendant", pack: func(string) ([]byte, string) { return commit("x", "") }, outcome: failed, code: schemas.GitRejected},
 		{name: "what-fsck-refuses", pack: func(base string) ([]byte, string) { return gitkit.BadTree(".git", base) }, outcome: failed, code: schemas.GitRejected},
 		{
 			name: "the-branch-is-elsewhere-by-now", order: func(o *schemas.PushOrder) { o.Old = gitkit.BlobOf("y").ID() }, outcome: failed, code: schemas.GitRejected,
 		},
+		{
+			name: "no-room", pack: func(base string) ([]byte, string) { return noisy(256<<10, base) }, on: &options{spools: hosted.NewSpools(t.TempDir(), 1<<10, 100)},
+			outcome: failed, code: schemas.GitRejected, says: "limits.tenant_share",
+		},
+		{name: "a-slip", spoil: func([]byte) io.Reader { return slipping{} }, outcome: failed, code: schemas.GitIncomplete, says: "cannot be read here"},
 		{name: "the-task-has-ended", before: (*env).complete, outcome: canceled, code: schemas.Canceled, says: "the task has ended"},
 		{name: "the-lease-is-lost", order: func(o *schemas.PushOrder) { o.Lease = 1 }, outcome: canceled, code: schemas.Canceled, says: "lease"},
 		{name: "the-push-was-canceled", before: func(r *env) { r.stop.Pull() }, outcome: canceled, code: schemas.Canceled, says: "canceled"},
 	} {
 		r, repo, base := r, repo, base
-		if c.before != nil || c.limits != (gitwire.PackLimits{}) { // another node
-			r, repo, base = hosting(t, options{limits: c.limits})
+		if c.before != nil {
+			c.on = &options{}
+		}
+		if c.on != nil {
+			r, repo, base = hosting(t, *c.on)
 		}
 		if c.before != nil {
 			c.before(r)
@@ -230,14 +244,23 @@ type failing struct {
 
 	talk   git.PushCall
 	read   int64
-	failed bool
+	code   schemas.Code
+	failed *bool
 }
 
-func (f *failing) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
-	if f.failed {
+// fails puts one before a room's pushes.
+func fails(code schemas.Code, read int64) func(push) push {
+	failed := false
+	return func(next push) push {
+		return func(t git.PushCall) call.Adapter { return failing{next(t), t, read, code, &failed} }
+	}
+}
+
+func (f failing) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
+	if *f.failed {
 		return f.Adapter.Open(ctx, p)
 	}
-	f.failed = true
+	*f.failed = true
 	pack, _, err := f.talk.Pack()
 	if err == nil {
 		_, err = io.CopyN(io.Discard, pack, f.read)
@@ -245,16 +268,14 @@ func (f *failing) Open(ctx context.Context, p guard.Pass) (call.Exchange, error)
 	if err != nil {
 		return nil, err
 	}
-	return nil, &fault.Call{Code: schemas.UpstreamReset}
+	return nil, &fault.Call{Code: f.code}
 }
 
 // TestAWholePackIsSent, however much of it was read for an attempt that sent nothing.
 func TestAWholePackIsSent(t *testing.T) {
 	t.Parallel()
 	table.Run(t, map[string]int64{"untouched": 0, "begun": 100}, func(t *testing.T, read int64) {
-		r := newEnv(t, options{adapter: func(next push) push {
-			return func(t git.PushCall) call.Adapter { return &failing{Adapter: next(t), talk: t, read: read} }
-		}})
+		r := newEnv(t, options{adapter: fails(schemas.UpstreamReset, read)})
 		asked := 0
 		repo := r.proxy()
 		repo.Answer(func(_ http.ResponseWriter, r *http.Request, git http.Handler) {
@@ -304,35 +325,12 @@ func TestPushDoesNotRest(t *testing.T) {
 	})
 }
 
-// away is an upstream that cannot be reached the first time, and what was to be sent.
-type away struct {
-	asked int
-	sent  []string
-}
-
-type awayOnce struct {
-	call.Adapter
-	*away
-	oid string
-}
-
-func (o *awayOnce) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
-	if o.asked++; o.asked == 1 {
-		return nil, &fault.Call{Code: schemas.UpstreamConnect}
-	}
-	o.sent = append(o.sent, o.oid)
-	return o.Adapter.Open(ctx, p)
-}
-
 // TestABranchIsLookedForAgain: a branch that somebody has made while the upstream was
 // away is not the task's, and nothing that would take it away is sent.
 func TestABranchIsLookedForAgain(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	up := &away{}
-	r := newEnv(t, options{pause: 10 * time.Second, now: func() time.Time { return now }, adapter: func(next push) push {
-		return func(t git.PushCall) call.Adapter { return &awayOnce{next(t), up, t.Command.New} }
-	}})
+	r := newEnv(t, options{pause: 10 * time.Second, now: func() time.Time { return now }, adapter: fails(schemas.UpstreamConnect, 0)})
 	repo := r.proxy()
 	order := schemas.TaskOrder{Repo: repo.Name}
 	st := r.accept(schemas.KindTask, taskID, order)
@@ -341,12 +339,10 @@ func TestABranchIsLookedForAgain(t *testing.T) {
 	st = r.rested(st, rest)
 	now = now.Add(11 * time.Second)
 
-	dir := repo.Root + "/app.git"
-	gitkit.Git(t, dir, "update-ref", schemas.RefOf(branch), "refs/heads/secret")
-	theirs := gitkit.Git(t, dir, "rev-parse", schemas.RefOf(branch))
+	gitkit.Git(t, repo.dir, "update-ref", schemas.RefOf(branch), "refs/heads/secret")
+	theirs := gitkit.Git(t, repo.dir, "rev-parse", schemas.RefOf(branch))
 	_, err = r.branches.Open(t.Context(), st, order, branch)
-	said := harness.As[*fault.Error](t, err)
-	assert.Equal(t, schemas.Conflict, said.Code)
-	assert.Empty(t, up.sent)
-	assert.Equal(t, theirs, gitkit.Git(t, dir, "rev-parse", schemas.RefOf(branch)))
+	said(t, err, schemas.Conflict)
+	assert.NotContains(t, repo.Requests(), "POST /app.git/git-receive-pack")
+	assert.Equal(t, theirs, gitkit.Git(t, repo.dir, "rev-parse", schemas.RefOf(branch)))
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 
 	"github.com/google/uuid"
 
@@ -83,7 +82,7 @@ func (v *reading) request(guard.Pass) (outbound.Request, error) {
 // take reads an answer. One of any status is an answer.
 func (v *reading) take(status int, headers []schemas.Header, r io.Reader, _ *redact.Scrubber, mocked bool) (call.Reply, error) {
 	switch {
-	case status != http.StatusOK:
+	case status != statusOK:
 		v.err = unexpected(status)
 	case !mocked && mediaType(headers) != v.want:
 		v.err = fault.New(schemas.UpstreamProtocol, "what answers at the repository's upstream is no git server that speaks smart HTTP; look at its URL")

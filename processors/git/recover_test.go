@@ -13,7 +13,6 @@ import (
 	hosted "weir/internal/git"
 	"weir/internal/gitwire"
 	"weir/internal/ledger"
-	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/processors/git"
@@ -161,18 +160,4 @@ func TestPushWithoutTheDirectory(t *testing.T) {
 	assert.Equal(t, schemas.GitRejected, p.Code)
 	assert.Contains(t, p.result.Reason, "not on this node")
 	assert.NotContains(t, p.result.Reason, "push again")
-}
-
-// slipping is a body whose reader panics.
-type slipping struct{}
-
-func (slipping) Read([]byte) (int, error) { panic("a slip") }
-
-// TestASlipEndsOnePush, and not the program.
-func TestASlipEndsOnePush(t *testing.T) {
-	t.Parallel()
-	r, repo, base := hosting(t, options{})
-	p := r.push("push-1", order(repo, base, gitkit.BlobOf("x").ID()), slipping{})
-	assert.Equal(t, schemas.GitIncomplete, p.Code, p.Message)
-	assert.Contains(t, p.result.Reason, "cannot be read here")
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 
 	"weir/internal/gitwire"
 	"weir/internal/ledger"
@@ -76,7 +75,7 @@ func (c Config) remoteTask(st *ledger.State, repo schemas.Repo, p PushCall) *cal
 	return &call.Task{
 		State: st, Via: c.Upstream.Adapter(p),
 		Call: schemas.HTTPCall{
-			Method: http.MethodPost, URL: repo.UpstreamURL + "/" + schemas.GitReceivePack, AllowlistKey: repo.AllowlistKey,
+			Method: postMethod, URL: repo.UpstreamURL + "/" + schemas.GitReceivePack, AllowlistKey: repo.AllowlistKey,
 			Headers: headers(gitwire.ResultType(schemas.GitReceivePack), false), Body: body, TextBody: true,
 		},
 		Record: func(ctx context.Context, t ledger.Attempt) error {
@@ -123,7 +122,7 @@ func (w *work) callOutcome(ctx context.Context, r call.Result, whole bool, cause
 
 func (w *work) deny(ctx context.Context, r call.Result) (settle.Outcome, error) {
 	target := remoteTarget(w.repo)
-	if err := settle.Deny(ctx, w.cfg.Recorder, w.st, 0, http.MethodPost, target, r.Decision); err != nil {
+	if err := settle.Deny(ctx, w.cfg.Recorder, w.st, 0, postMethod, target, r.Decision); err != nil {
 		return settle.Outcome{}, err
 	}
 	return settle.Outcome{
@@ -140,7 +139,7 @@ func (w *work) answered(ctx context.Context, r call.Result, whole bool, cause er
 		return settle.Outcome{}, err
 	case early && cause != nil:
 		return w.kept(cause), nil
-	case r.Last.Mocked() && status == http.StatusOK:
+	case r.Last.Mocked() && status == statusOK:
 		return rejected("a traffic rule answers in the upstream's place; nothing was pushed"), nil
 	case r.Last.Mocked():
 		return rejected(fmt.Sprintf("a traffic rule answers in the upstream's place, with status %d; nothing was pushed", status)), nil
@@ -150,7 +149,7 @@ func (w *work) answered(ctx context.Context, r call.Result, whole bool, cause er
 			e = rejected("the repository's upstream says: " + *word.Refused)
 		}
 		return e, err
-	case status != http.StatusOK:
+	case status != statusOK:
 		return rejected(fmt.Sprintf("the repository's upstream answered with status %d; the branch was not updated", status)), nil
 	case word.Refused != nil:
 		return rejected("the repository's upstream says: " + *word.Refused), nil
@@ -178,5 +177,5 @@ func (w *work) lost(ctx context.Context) (settle.Outcome, error) {
 
 // remoteTarget names the call of a push without values.
 func remoteTarget(repo schemas.Repo) string {
-	return callurl.Target(http.MethodPost, repo.UpstreamURL+"/"+schemas.GitReceivePack)
+	return callurl.Target(postMethod, repo.UpstreamURL+"/"+schemas.GitReceivePack)
 }

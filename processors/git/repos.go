@@ -3,7 +3,6 @@ package git
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"strings"
 
@@ -34,10 +33,11 @@ type wanted struct {
 // Execute makes the repository, unless an earlier worker has made it already. All of it
 // may be done again: the same action makes the same one.
 func (r *Repos) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error) {
-	w := &wanted{st: st, id: identity(st)}
-	if err := json.Unmarshal(st.Action.Payload, &w.order); err != nil {
-		return settle.Outcome{}, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is not an order of a repository", Cause: err}
+	order, err := call.Payload[schemas.RepoOrder](st, "an order of a repository")
+	if err != nil {
+		return settle.Outcome{}, err
 	}
+	w := &wanted{st: st, order: order, id: identity(st)}
 	repo, err := r.make(ctx, w, stop)
 	if errors.Is(err, hosted.ErrNoRepo) { // none can be made here
 		return settle.Outcome{}, away(st, r.cfg.Now())

@@ -63,7 +63,11 @@ func TestNewRepository(t *testing.T) {
 	v := r.make("repo-2", schemas.RepoOrder{Name: "app"})
 	assert.Equal(t, []any{schemas.OutcomeFailed, schemas.Conflict}, []any{v.Outcome, v.Code})
 
-	// Whoever takes the action up again makes no other.
+	other := r.made("repo-3", schemas.RepoOrder{Name: "other", DefaultBranch: "trunk"})
+	assert.Equal(t, "trunk", other.DefaultBranch)
+
+	// Whoever takes the action up again makes no other, and what is in the table stays, though it was canceled behind that.
+	r.stop.Pull()
 	ref := schemas.Ref{Tenant: tenant, Kind: schemas.KindRepo, ID: "repo-1"}
 	again, err := r.ledger.Load(t.Context(), ref)
 	require.NoError(t, err)
@@ -72,30 +76,9 @@ func TestNewRepository(t *testing.T) {
 	v, err = r.repos.Execute(t.Context(), again, r.stop)
 	require.NoError(t, err)
 	assert.Equal(t, schemas.OutcomeSucceeded, v.Outcome)
-	assert.Len(t, r.evidence(schemas.EvidenceRepo), 2)
-
-	other := r.made("repo-3", schemas.RepoOrder{Name: "other", DefaultBranch: "trunk"})
-	assert.Equal(t, "trunk", other.DefaultBranch)
-}
-
-func TestImport(t *testing.T) {
-	t.Parallel()
-	r := newEnv(t, options{})
-	up := r.proxy()
-	gitkit.Git(t, up.dir, "tag", "v1", "main")
-	repo := r.made("repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL})
-	assert.Equal(t, []any{schemas.RepoHosted, "main", up.UpstreamURL}, []any{repo.Mode, repo.DefaultBranch, repo.ImportURL})
-	head, err := r.git.Head(t.Context(), repo.ID, "main")
+	assert.Len(t, r.evidence(schemas.EvidenceRepo), 3)
+	_, err = r.git.Head(t.Context(), repo.ID, "main")
 	require.NoError(t, err)
-	assert.Equal(t, up.main, head)
-	_, err = r.git.Head(t.Context(), repo.ID, "secret")
-	require.NoError(t, err)
-	for _, e := range r.evidence(schemas.EvidenceAttempt) {
-		assert.Equal(t, "repo-1", e.ActionID)
-	}
-	assert.NotEmpty(t, r.evidence(schemas.EvidenceAttempt))
-	other := r.made("repo-2", schemas.RepoOrder{Name: "copy-2", ImportURL: up.UpstreamURL, DefaultBranch: "secret"})
-	assert.Equal(t, "secret", other.DefaultBranch)
 }
 
 // TestImportWithoutALog: a log that takes nothing for a while, or whose answers are lost, costs no
@@ -200,21 +183,6 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	})
 }
 
-// TestWhatIsInTheTableStays, though its action was canceled behind that.
-func TestWhatIsInTheTableStays(t *testing.T) {
-	t.Parallel()
-	r := newEnv(t, options{})
-	repo := r.made("repo-1", schemas.RepoOrder{Name: "app"})
-	st, err := r.ledger.Load(t.Context(), schemas.Ref{Tenant: tenant, Kind: schemas.KindRepo, ID: "repo-1"})
-	require.NoError(t, err)
-	r.stop.Pull()
-	v, err := r.repos.Execute(t.Context(), st, r.stop)
-	require.NoError(t, err)
-	assert.Equal(t, schemas.OutcomeSucceeded, v.Outcome)
-	_, err = r.git.Head(t.Context(), repo.ID, "main")
-	require.NoError(t, err)
-}
-
 func TestUpstreamRepository(t *testing.T) {
 	t.Parallel()
 	r := newEnv(t, options{})
@@ -291,7 +259,7 @@ func TestDefaultOfAnImport(t *testing.T) {
 		head string // of the other side; empty: detached, at secret
 		want string
 	}{
-		"named": {"ref: refs/heads/secret\n", "secret"}, "detached": {"", "secret"}, "unborn": {"ref: refs/heads/none\n", "main"},
+		"detached": {"", "secret"}, "unborn": {"ref: refs/heads/none\n", "main"},
 	}, func(t *testing.T, c struct{ head, want string }) {
 		r := newEnv(t, options{})
 		up := r.proxy()
@@ -300,6 +268,13 @@ func TestDefaultOfAnImport(t *testing.T) {
 			c.head = gitkit.Git(t, up.dir, "rev-parse", "secret") + "\n"
 		}
 		require.NoError(t, os.WriteFile(filepath.Join(up.dir, "HEAD"), []byte(c.head), 0o600))
-		assert.Equal(t, c.want, r.made("repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL}).DefaultBranch)
+		repo := r.made("repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL})
+		assert.Equal(t, []any{schemas.RepoHosted, c.want, up.UpstreamURL}, []any{repo.Mode, repo.DefaultBranch, repo.ImportURL})
+		head, err := r.git.Head(t.Context(), repo.ID, "main")
+		require.NoError(t, err)
+		assert.Equal(t, up.main, head)
+		left := r.evidence(schemas.EvidenceAttempt)
+		require.NotEmpty(t, left)
+		assert.Equal(t, "repo-1", left[0].ActionID)
 	})
 }

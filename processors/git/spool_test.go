@@ -90,19 +90,6 @@ func TestATaskThatEndsWhileItsPushWaits(t *testing.T) {
 	})
 }
 
-// TestAPackWithoutRoom is rejected with what would help.
-func TestAPackWithoutRoom(t *testing.T) {
-	t.Parallel()
-	r, repo, base := hosting(t, options{spools: hosted.NewSpools(t.TempDir(), 1<<10, 100)})
-	pack, head := noisy(256<<10, base)
-	p := r.push("push-1", order(repo, base, head), bytes.NewReader(pack))
-	assert.Equal(t, schemas.GitRejected, p.Code)
-	for _, part := range []string{"git.max_pack", "limits.tenant_share", "push again in a moment"} {
-		assert.Contains(t, p.result.Reason, part)
-	}
-	assert.Equal(t, base, r.head(repo))
-}
-
 // TestATaskHearsOfItsPush although who told it died before it was woken.
 func TestATaskHearsOfItsPush(t *testing.T) {
 	t.Parallel()

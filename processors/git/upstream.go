@@ -28,6 +28,11 @@ type Upstream struct {
 }
 
 const (
+	getMethod  = "GET"
+	postMethod = "POST"
+
+	statusOK = 200
+
 	// Agent is how Weir calls itself to git servers. Some serve no client whose name does
 	// not begin with git's.
 	Agent = "git/weir"
