@@ -231,28 +231,6 @@ func TestAssemblerIsBounded(t *testing.T) {
 	require.InEpsilon(t, len(a.Document()), a.Size(), 0.5, "which leaves out the punctuation")
 }
 
-// TestSize goes by what is in the document, wherever it grows.
-func TestSize(t *testing.T) {
-	t.Parallel()
-	long := strings.Repeat("x", 10_000)
-	for name, raw := range map[string]string{
-		"head":      `{"x":"` + long + `","choices":[{"index":0,"delta":{"role":"assistant"}}]}`,
-		"text":      says(0, long),
-		"far":       says(1023, long),
-		"reasoning": `{"choices":[{"index":0,"delta":{"reasoning":"` + long + `"}}]}`,
-		"parts":     `{"choices":[{"index":0,"delta":{"content":[{"type":"text","text":"` + long + `"}]}}]}`,
-		"images":    `{"choices":[{"index":0,"delta":{"images":[{"type":"image_url","image_url":{"url":"` + long + `"}}]}}]}`,
-		"logprobs":  `{"choices":[{"index":0,"delta":{},"logprobs":{"content":[{"token":"` + long + `"}]}}]}`,
-		"calls":     `{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"` + long + `"}}]}}]}`,
-		"a member":  `{"choices":[{"index":0,"delta":{},"y":"` + long + `"}]}`,
-		"usage":     `{"choices":[{"index":0,"delta":{"content":"a"}}],"usage":{"prompt_tokens":1,"completion_tokens":1,"x":"` + long + `"}}`,
-	} {
-		a := assemble(t, raw)
-		require.Contains(t, string(a.Document()), long, name)
-		require.InEpsilon(t, len(a.Document()), a.Size(), 0.05, name)
-	}
-}
-
 func TestSplit(t *testing.T) {
 	t.Parallel()
 	document := json.RawMessage(`{ "object":"chat.completion","id":"c-1","created":7,"model":"m","choices":[
@@ -278,19 +256,6 @@ func TestSplit(t *testing.T) {
 	require.Equal(t, &schemas.ChatUsage{Prompt: 1, Completion: 2, Total: 3}, whole.Usage())
 	require.Equal(t, []string{"tool_calls"}, whole.Reasons())
 	require.Positive(t, whole.Output())
-}
-
-func TestSplitOfAwkwardAnswers(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string][]string{
-		`{"choices":[]}`:   {`{"object":"chat.completion.chunk","choices":[]}`},
-		`{"choices":[{}]}`: {`{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":null}]}`},
-		`{"choices":[{"message":{"content":"a","tool_calls":[1,{"index":7}]}}],"error":null}`: {`{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"a","tool_calls":[1,{"index":1}]},"finish_reason":null}]}`},
-	} {
-		got, err := chat.Split(json.RawMessage(in), true)
-		require.NoError(t, err)
-		require.Equal(t, want, texts(got), in)
-	}
 }
 
 func TestSplitRefuses(t *testing.T) {

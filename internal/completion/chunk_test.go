@@ -78,12 +78,9 @@ func TestNamed(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"id":"own","a":1}`:    `{"id":"own","a":1}`,
 		`{"a":1}`:               `{"id":"w\"1","a":1}`,
-		`{}`:                    `{"id":"w\"1"}`,
-		`{"a":1,"id":""}`:       `{"a":1,"id":"w\"1"}`,
 		`{"a":1,"id":null}`:     `{"a":1,"id":"w\"1"}`,
 		`{"a":1,"\u0069d":7}`:   `{"a":1,"\u0069d":"w\"1"}`,
 		`{"a":{"id":"inside"}}`: `{"id":"w\"1","a":{"id":"inside"}}`,
-		`[]`:                    `[]`,
 	} {
 		require.Equal(t, want, string(chat.Named(json.RawMessage(in), completion.Options{ID: `w"1`})), in)
 	}
@@ -100,7 +97,6 @@ func TestReadUsage(t *testing.T) {
 		{`{"prompt_tokens":10,"completion_tokens":5,"total_tokens":3}`, &schemas.ChatUsage{Prompt: 10, Completion: 5, Total: 15}},
 		{`{"prompt_tokens":10,"total_tokens":30}`, &schemas.ChatUsage{Prompt: 10, Completion: 20, Total: 30}},
 		{`{"prompt_tokens":10,"completion_tokens":5,"total_tokens":40}`, &schemas.ChatUsage{Prompt: 10, Completion: 5, Total: 40}},
-		{`{"prompt_tokens":10.0,"completion_tokens":5e0,"prompt_cache_hit_tokens":8}`, &schemas.ChatUsage{Prompt: 10, Completion: 5, Total: 15, Cached: 8}},
 		{`{"completion_tokens":10,"total_tokens":30}`, &schemas.ChatUsage{Prompt: 20, Completion: 10, Total: 30}},
 		{`{"prompt_tokens":10,"completion_tokens":0}`, &schemas.ChatUsage{Prompt: 10, Total: 10}},
 		{`{"prompt_tokens":10,"completion_tokens":0,"total_tokens":12}`, &schemas.ChatUsage{Prompt: 10, Completion: 2, Total: 12}},
@@ -109,38 +105,20 @@ func TestReadUsage(t *testing.T) {
 		{`{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`, nil},
 		{`{"prompt_tokens":-3,"completion_tokens":5}`, nil},
 		{`{"prompt_tokens":10,"completion_tokens":-5,"total_tokens":15}`, nil},
-		{`{"prompt_tokens":10,"completion_tokens":5,"total_tokens":-15}`, nil},
 		{`{"prompt_tokens":10,"completion_tokens":"5","total_tokens":15}`, nil},
-		{`{"prompt_tokens":10,"completion_tokens":true,"total_tokens":15}`, nil},
-		{`{"prompt_tokens":10,"completion_tokens":{},"total_tokens":15}`, nil},
 		{`{"prompt_tokens":10.5,"completion_tokens":5}`, nil},
 		{`{"prompt_tokens":10,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":-4}}`, nil},
 		{`{"prompt_tokens":10,"completion_tokens":5,"completion_tokens_details":{"reasoning_tokens":1e18}}`, nil},
 		{`{"prompt_tokens":10,"completion_tokens":5,"total_tokens":1e18}`, nil},
-		{`{"prompt_tokens":9223372036854775807,"completion_tokens":5}`, nil},
 		{`{"prompt_tokens":1073741825,"completion_tokens":5}`, nil},
-		{`{"prompt_tokens":10}`, nil},
 		{`{"prompt_tokens":10,"total_tokens":5}`, nil},
-		{`{"completion_tokens":10,"total_tokens":5}`, nil},
-		{`{"completion_tokens":10}`, nil},
 		{`{"total_tokens":10}`, nil},
-		{`{"prompt_tokens":1e300,"completion_tokens":99999999999999999999}`, nil},
-		{`{"prompt_tokens":"10"}`, nil},
 		{`{"cost":0.1}`, nil},
-		{`{}`, nil},
-		{`null`, nil},
 		{`[1]`, nil},
 	} {
 		chunk, err := chat.Read("", []byte(`{"usage":`+c.in+`}`))
 		require.NoError(t, err)
 		require.Equal(t, c.want, chunk.Usage, c.in)
-	}
-}
-
-func TestTokens(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[int64]int64{-1: 0, 0: 0, 1: 1, 4: 1, 5: 2} {
-		require.Equal(t, want, completion.Tokens(in))
 	}
 }
 
@@ -157,33 +135,24 @@ func TestReadFault(t *testing.T) {
 		{`{"error":{"message":"Provider returned error","code":502,"metadata":{"raw":"{\"error\":{\"message\":\"deep\",\"code\":503}}"}}}`, completion.Fault{Status: 502, Message: "Provider returned error: deep"}},
 		{`{"error":{"message":"the server had an error","type":"server_error","param":null,"code":null}}`, completion.Fault{Status: 500, Message: "the server had an error", Type: "server_error"}},
 		{`{"error":"just text"}`, completion.Fault{Message: "just text"}},
-		{`{"message":"Internal Server Error","statusCode":500}`, completion.Fault{Status: 500, Message: "Internal Server Error"}},
 		{`{"detail":"Not Found"}`, completion.Fault{Message: "Not Found"}},
 		{`{"detail":[{"loc":["body","n"],"msg":"must be more"}]}`, completion.Fault{Message: "must be more"}},
 		{`[{"error":{"code":503,"message":"try later","status":"UNAVAILABLE"}}]`, completion.Fault{Status: 503, Message: "try later"}},
 		{`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, completion.Fault{Status: 503, Message: "Overloaded", Type: "overloaded_error"}},
 		{`{"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}`, completion.Fault{Status: 413, Message: "Request exceeds the maximum size", Type: "request_too_large"}},
 		{`{"code":"invalid_prompt","message":"no"}`, completion.Fault{Status: 400, Message: "no", Code: "invalid_prompt"}},
-		{`{"code":"vector_store_timeout","message":"late"}`, completion.Fault{Status: 504, Message: "late", Code: "vector_store_timeout"}},
 		{`{"errors":[{"message":"first"},{"message":"second"}]}`, completion.Fault{Message: "first"}},
 		{`{"title":"Forbidden","detail":"not you","status":403}`, completion.Fault{Status: 403, Message: "not you"}},
 		{`{"fault":{"faultstring":"quota","detail":{"errorcode":"x"}}}`, completion.Fault{Message: "quota"}},
 		{`{"error":{"code":"429","message":"as text"}}`, completion.Fault{Status: 429, Message: "as text", Code: "429"}},
-		{`{"error":{"code":1234,"message":"no status"}}`, completion.Fault{Message: "no status"}},
-		{`{"error":{"code":200,"message":"odd"}}`, completion.Fault{Message: "odd"}},
 		{`{"error":{"code":500}}`, completion.Fault{Status: 500}},
 		{`{"error":{"message":"a\n\u0000\u001b[31mb\u2028"}}`, completion.Fault{Message: "a   [31mb"}},
 		{`  {"error":{"message":" é "}}  `, completion.Fault{Message: "é"}},
-		{`"quoted"`, completion.Fault{Message: "quoted"}},
 		{"no healthy upstream\n", completion.Fault{Message: "no healthy upstream"}},
 		{`{"error":{"message":"m","type":"invalid_request_error","param":"messages[0].content","code":"context_length_exceeded"}}`, completion.Fault{Status: 400, Message: "m", Code: "context_length_exceeded", Type: "invalid_request_error", Param: "messages[0].content"}},
-		{`{"type":"error","message":"m"}`, completion.Fault{Message: "m"}},
-		{`{"code":"outer","error":{"message":"m"}}`, completion.Fault{Message: "m", Code: "outer"}},
 		{`{"code":"outer","error":{"message":"m","code":"inner"}}`, completion.Fault{Message: "m", Code: "inner"}},
 		{`{"error":{"message":"m","code":400,"metadata":{"raw":"{\"error\":{\"message\":\"deep\",\"code\":\"context_length_exceeded\"}}"}}}`, completion.Fault{Status: 400, Message: "m: deep", Code: "context_length_exceeded"}},
-		{`{"object":"error","message":"too long","type":"BadRequestError","param":null,"code":400}`, completion.Fault{Status: 400, Message: "too long", Type: "BadRequestError"}},
 		{`{"error":{"message":"m","code":"two words","type":"` + long + `","param":"a\u001bb"}}`, completion.Fault{Message: "m"}},
-		{`{"error":{"message":"m","code":"` + long[1:] + `"}}`, completion.Fault{Message: "m", Code: long[1:]}},
 	} {
 		require.Equal(t, &c.want, completion.ReadFault([]byte(c.in)), c.in)
 	}
@@ -196,21 +165,10 @@ func TestReadFaultFindsNone(t *testing.T) {
 	}
 }
 
-func TestReadFaultBoundsItsMessage(t *testing.T) {
-	t.Parallel()
-	for pad := range 4 {
-		got := completion.ReadFault([]byte(`{"error":{"message":"` + strings.Repeat("a", pad) + strings.Repeat("\U0001F600", 4000) + `"}}`))
-		require.NotNil(t, got)
-		require.LessOrEqual(t, len(got.Message), 4<<10)
-		require.Greater(t, len(got.Message), 4<<10-5)
-		require.True(t, utf8.ValidString(got.Message))
-		require.NotContains(t, got.Message, "\uFFFD")
-	}
-}
-
 func FuzzReadFault(f *testing.F) {
 	f.Add([]byte(`{"error":{"message":"a","code":1,"metadata":{"raw":"{}"}},"detail":[{"msg":1}]}`))
 	f.Add([]byte("plain"))
+	f.Add([]byte(`{"error":{"message":"a` + strings.Repeat("\U0001F600", 4000) + `"}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		got := completion.ReadFault(body)
 		if got == nil {
@@ -293,5 +251,3 @@ func TestReadChunkOfDuplicateNames(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want, string(c.Raw))
 }
-
-const streamed = `{"id":"chatcmpl-AbCdEfGhIjKlMnOpQrStUvWxYz012","object":"chat.completion.chunk","created":1727000000,"model":"some-model-2024-08-06","service_tier":"default","system_fingerprint":"fp_0123456789","choices":[{"index":0,"delta":{"content":" token"},"logprobs":null,"finish_reason":null}],"usage":null}`

@@ -3,7 +3,6 @@ package completion_test
 import (
 	"encoding/json"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -197,39 +196,4 @@ func FuzzProtocols(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, string(doc), string(assemble(t, texts(apart)...).Document()))
 	})
-}
-
-const (
-	responseDelta = `{"type":"response.output_text.delta","sequence_number":1234,"item_id":"msg_67c9fdcf37fc8190ba82116e33fb28c507b8b0ad4e5eb654","output_index":0,"content_index":0,"delta":" token","logprobs":[],"obfuscation":"0123456789"}`
-	blockText     = `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" token"}}`
-)
-
-//nolint:paralleltest // it counts the allocations of the process
-func TestAllocations(t *testing.T) {
-	read := 1.0
-	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
-		read = 8 // pools lose what they hold then
-	}
-	for d, tt := range map[schemas.Dialect]struct {
-		raw         string
-		texts, give float64
-	}{schemas.DialectChat: {streamed, 0, 1}, schemas.DialectResponses: {responseDelta, 0, 0}, schemas.DialectMessages: {blockText, 0, 0}} {
-		p := completion.For(d)
-		reader, a := p.Texts(), p.Answer(completion.Options{ID: "act"})
-		var found completion.Found
-		data := []byte(tt.raw)
-		c, err := p.Read("", data)
-		require.NoError(t, err)
-		a.Add(c)
-		for name, pin := range map[string]struct {
-			most float64
-			do   func()
-		}{
-			"read":  {read, func() { _, _ = p.Read("", data) }},
-			"texts": {tt.texts, func() { reader.Read(c.Raw, &found) }},
-			"give":  {tt.give, func() { a.Give(c) }},
-		} {
-			assert.LessOrEqual(t, testing.AllocsPerRun(200, pin.do), pin.most, "%s %s", d, name)
-		}
-	}
 }

@@ -1,7 +1,6 @@
 package completion_test
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -187,41 +186,4 @@ func TestMessageUsage(t *testing.T) {
 		`{"type":"message_delta","usage":{"input_tokens":3,"output_tokens":9,"cache_read_input_tokens":null}}`,
 		`{"type":"message_delta","usage":{"output_tokens":4}}`)
 	assert.Equal(t, &schemas.ChatUsage{Prompt: 10, Completion: 9, Total: 19, Cached: 7}, a.Usage(), "usage never decreases")
-}
-
-func TestReadMessages(t *testing.T) {
-	t.Parallel()
-	type testCase struct {
-		name, in string
-		want     completion.Chunk
-		refused  bool
-	}
-	table.Run(t, map[string]testCase{
-		"a ping":          {name: "ping", in: `{"type": "ping"}`, want: completion.Chunk{Raw: json.RawMessage(`{"type":"ping"}`), Type: "ping", Blank: true}},
-		"its name alone":  {name: "content_block_stop", in: `{"index":1}`, want: completion.Chunk{Raw: json.RawMessage(`{"type":"content_block_stop","index":1}`), Type: "content_block_stop"}},
-		"the end":         {name: "message_stop", in: `{"type":"message_stop"}`, want: completion.Chunk{Type: "message_stop", Last: true}},
-		"an unknown type": {in: `{"type":"later"}`, want: completion.Chunk{Type: "later"}},
-		"an error": {
-			name: "error", in: `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"},"request_id":"r"}`,
-			want: completion.Chunk{Type: "error", Fault: &completion.Fault{Status: 503, Message: "Overloaded", Type: "overloaded_error"}},
-		},
-		"an error without a reason": {in: `{"type":"error"}`, want: completion.Chunk{Type: "error", Fault: &completion.Fault{Message: "the provider reports an error and gives no reason"}}},
-		"an error of a proxy":       {in: `{"error":"no route"}`, want: completion.Chunk{Fault: &completion.Fault{Message: "no route"}}},
-		"a response's event":        {in: `{"type":"response.created"}`, refused: true},
-		"a response":                {in: `{"object":"response","output":[]}`, refused: true},
-		"a completion":              {in: `{"object":"chat.completion","choices":[]}`, refused: true},
-		"nothing":                   {name: "message", in: `{}`, refused: true},
-		"no object":                 {in: `"x"`, refused: true},
-	}, func(t *testing.T, tt testCase) {
-		got, err := completion.For(schemas.DialectMessages).Read(tt.name, []byte(tt.in))
-		if tt.refused {
-			require.Error(t, err)
-			return
-		}
-		require.NoError(t, err)
-		if tt.want.Raw == nil {
-			tt.want.Raw = json.RawMessage(tt.in)
-		}
-		assert.Equal(t, tt.want, got)
-	})
 }

@@ -232,13 +232,10 @@ func TestResponseReasons(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		`{"object":"response","status":"completed","output":[{"type":"message"}]}`:                                                "stop",
-		`{"object":"response","output":[{"type":"mcp_call"},{"type":"reasoning"}]}`:                                               "stop",
 		`{"object":"response","status":"completed","output":[{"type":"custom_tool_call"}]}`:                                       "tool_calls",
-		`{"object":"response","status":"completed","output":[{"type":"local_shell_call"},{"type":"x"}]}`:                          "tool_calls",
 		`{"object":"response","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[]}`:             "length",
 		`{"object":"response","status":"incomplete","incomplete_details":{"reason":"content_filter"},"output":[]}`:                "content_filter",
 		`{"object":"response","status":"incomplete","incomplete_details":{"reason":"secret words"},"output":[]}`:                  "other",
-		`{"object":"response","status":"incomplete","incomplete_details":null,"output":[]}`:                                       "other",
 		`{"object":"response","status":"secret words","output":[]}`:                                                               "other",
 		`{"type":"response.incomplete","response":{"incomplete_details":{"reason":"max_output_tokens"}}}`:                         "length",
 		`{"type":"response.completed","response":{"status":"completed","output":[{"type":"function_call","name":"f"}],"x":null}}`: "tool_calls",
@@ -249,23 +246,20 @@ func TestResponseReasons(t *testing.T) {
 	}
 }
 
-func TestReadResponses(t *testing.T) {
+// TestReadEvents: an event has the type that it says or its name, and what is of another protocol is refused.
+func TestReadEvents(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
 		name, in string
 		want     completion.Chunk // but for Raw, which is in unless it is here
 		refused  bool
 	}
-	table.Run(t, map[string]testCase{
+	for d, cases := range map[schemas.Dialect]map[string]testCase{schemas.DialectResponses: {
 		"white space":              {in: `{ "type" : "response.x" }`, want: completion.Chunk{Raw: json.RawMessage(`{"type":"response.x"}`), Type: "response.x"}},
 		"its name alone":           {name: "response.x", in: `{"a":1}`, want: completion.Chunk{Raw: json.RawMessage(`{"type":"response.x","a":1}`), Type: "response.x"}},
-		"an empty type":            {name: "response.x", in: `{"type":"","a":1}`, want: completion.Chunk{Raw: json.RawMessage(`{"type":"response.x","a":1}`), Type: "response.x"}},
 		"its type before its name": {name: "other", in: `{"type":"response.x"}`, want: completion.Chunk{Type: "response.x"}},
-		"an unknown type":          {in: `{"type":"codex.rate_limits","plan":"x"}`, want: completion.Chunk{Type: "codex.rate_limits"}},
-		"a sign of life":           {in: `{"type":"keepalive","sequence_number":3}`, want: completion.Chunk{Type: "keepalive", Blank: true}},
 		"a ping":                   {name: "ping", in: `{}`, want: completion.Chunk{Raw: json.RawMessage(`{"type":"ping"}`), Type: "ping", Blank: true}},
 		"a document":               {in: `{"id":"r","object":"response","output":[],"usage":` + responseUsage + `}`, want: completion.Chunk{Last: true, Usage: &schemas.ChatUsage{Prompt: 37, Completion: 11, Total: 48, Cached: 5, Reasoning: 2}}},
-		"an output alone":          {in: `{"output":[]}`, want: completion.Chunk{Last: true}},
 		"the end":                  {in: `{"type":"response.incomplete","response":{"usage":{"input_tokens":1,"output_tokens":2}}}`, want: completion.Chunk{Type: "response.incomplete", Last: true, Usage: &schemas.ChatUsage{Prompt: 1, Completion: 2, Total: 3}}},
 		"failed": {
 			in:   `{"type":"response.failed","response":{"status":"failed","error":{"code":"rate_limit_exceeded","message":"slow down"},"usage":null}}`,
@@ -288,26 +282,35 @@ func TestReadResponses(t *testing.T) {
 			want: completion.Chunk{Last: true, Fault: &completion.Fault{Status: 404, Message: "no", Code: "model_not_found"}},
 		},
 		"a chunk of chat":     {in: `{"object":"chat.completion.chunk","choices":[]}`, refused: true},
-		"choices":             {in: `{"choices":[]}`, refused: true},
 		"a message":           {in: `{"type":"message","content":[]}`, refused: true},
 		"a start of Messages": {name: "message_start", in: `{"type":"message_start"}`, refused: true},
-		"embeddings":          {in: `{"object":"list","data":[]}`, refused: true},
-		"nothing":             {in: `{}`, refused: true},
 		"a list":              {in: `[]`, refused: true},
-		"no JSON":             {in: `{"type":`, refused: true},
 		"the end of chat":     {in: `[DONE]`, refused: true},
-	}, func(t *testing.T, tt testCase) {
-		data := []byte(tt.in)
-		got, err := completion.For(schemas.DialectResponses).Read(tt.name, data)
-		clear(data) // nothing of it is kept
-		if tt.refused {
-			require.Error(t, err)
-			return
-		}
-		require.NoError(t, err)
-		if tt.want.Raw == nil {
-			tt.want.Raw = json.RawMessage(tt.in)
-		}
-		assert.Equal(t, tt.want, got)
-	})
+	}, schemas.DialectMessages: {
+		"the end": {name: "message_stop", in: `{"type":"message_stop"}`, want: completion.Chunk{Type: "message_stop", Last: true}},
+		"an error": {
+			name: "error", in: `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"},"request_id":"r"}`,
+			want: completion.Chunk{Type: "error", Fault: &completion.Fault{Status: 503, Message: "Overloaded", Type: "overloaded_error"}},
+		},
+		"an error without a reason": {in: `{"type":"error"}`, want: completion.Chunk{Type: "error", Fault: &completion.Fault{Message: "the provider reports an error and gives no reason"}}},
+		"an error of a proxy":       {in: `{"error":"no route"}`, want: completion.Chunk{Fault: &completion.Fault{Message: "no route"}}},
+		"a response's event":        {in: `{"type":"response.created"}`, refused: true},
+		"a completion":              {in: `{"object":"chat.completion","choices":[]}`, refused: true},
+		"nothing":                   {name: "message", in: `{}`, refused: true},
+	}} {
+		table.Run(t, cases, func(t *testing.T, tt testCase) {
+			data := []byte(tt.in)
+			got, err := completion.For(d).Read(tt.name, data)
+			clear(data) // nothing of it is kept
+			if tt.refused {
+				require.Error(t, err)
+				return
+			}
+			require.NoError(t, err)
+			if tt.want.Raw == nil {
+				tt.want.Raw = json.RawMessage(tt.in)
+			}
+			assert.Equal(t, tt.want, got)
+		})
+	}
 }
