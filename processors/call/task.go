@@ -6,6 +6,9 @@ import (
 	"slices"
 	"time"
 
+	json "github.com/go-json-experiment/json/v1" // encoding/json in a third of the time
+
+	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/policy/evaluate"
 	"weir/internal/traffic"
@@ -126,4 +129,12 @@ func (t *Task) keyExpiry(p guard.Pass, now time.Time) time.Time {
 		}
 	}
 	return expiry
+}
+
+// Payload reads what an action asks for. What it names is for the error, which parks the action.
+func Payload[T any](st *ledger.State, what string) (p T, err error) {
+	if err := json.Unmarshal(st.Action.Payload, &p); err != nil {
+		return p, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is not " + what, Cause: err}
+	}
+	return p, nil
 }

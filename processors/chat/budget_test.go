@@ -138,7 +138,7 @@ func TestWhoCutItOff(t *testing.T) {
 	}, func(t *testing.T, between func(h *env)) {
 		h := newEnv(t, modelOf("small", "a"))
 		h.budgets = []schemas.Budget{{Name: "minute", Tokens: 410, Window: time.Minute}}
-		h.acts["a"] = []act{{texts: manyTexts(30, "tok ")}}
+		h.acts["a"] = []act{{texts: manyTexts(30)}}
 		rec := h.message(order("small"))
 		h.Queue = nil
 		h.hook = func(m schemas.Append) error {

@@ -9,7 +9,6 @@ package chat
 
 import (
 	"context"
-	"encoding/json"
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
@@ -95,9 +94,9 @@ func (c *Chat) Evidence(*ledger.State) ([]schemas.Evidence, error) { return nil,
 
 // payload reads the order of an action.
 func payload(st *ledger.State) (schemas.ChatOrder, error) {
-	var o schemas.ChatOrder
-	if err := json.Unmarshal(st.Action.Payload, &o); err != nil {
-		return o, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is not an order of a completion", Cause: err}
+	o, err := call.Payload[schemas.ChatOrder](st, "an order of a completion")
+	if err != nil {
+		return o, err
 	}
 	if o.Model == "" || len(o.Body) == 0 {
 		return o, &fault.Terminal{Code: schemas.Poison, Reason: "the payload names no model, or has no request"}

@@ -85,9 +85,6 @@ func TestNoUsage(t *testing.T) {
 		"none":             {prompt: 100},
 		"negative":         {told: `{"prompt_tokens":7,"completion_tokens":-5,"total_tokens":2}`, prompt: 100},
 		"endless":          {told: `{"prompt_tokens":7,"completion_tokens":1e18,"total_tokens":1e18}`, prompt: 100},
-		"a text":           {told: `{"prompt_tokens":"7","completion_tokens":5,"total_tokens":12}`, prompt: 100},
-		"a half":           {told: `{"prompt_tokens":7}`, prompt: 100},
-		"all nothing":      {told: `{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`, prompt: 100},
 		"media":            {images: 2, media: 50, prompt: 100 + 2*2048 + 50},
 		"media of a model": {images: 2, media: 50, imageTokens: 700, prompt: 100 + 2*700 + 50},
 	}, func(t *testing.T, tt testCase) {
@@ -245,24 +242,6 @@ func TestARuleAnswers(t *testing.T) {
 				assert.Zero(t, v.Requests.Used)
 			}
 		})
-	})
-}
-
-// TestARuleHoldsBack: the completion rests, and goes on where it was.
-func TestARuleHoldsBack(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newEnv(t, modelOf("small", "a", "b"))
-		h.acts["a"] = []act{{status: 503}}
-		h.book.Put(t, rulebook.Delay("d", "*://b.example:*/*", 30_000))
-		begun := time.Now()
-		var asked time.Duration
-		h.acts["b"] = []act{{texts: []string{"Hello"}, first: func() { asked = time.Since(begun) }}}
-		e := h.run(order("small"))
-		assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
-		assert.Equal(t, []string{"a", "b"}, h.asked())
-		assert.GreaterOrEqual(t, asked, 30*time.Second)
-		assert.Contains(t, types(e.types), "waiting")
 	})
 }
 

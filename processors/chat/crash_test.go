@@ -3,9 +3,7 @@ package chat_test
 import (
 	"encoding/json"
 	"maps"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -66,7 +64,7 @@ func lives() map[string]func() life {
 		"it is cut off": func() life {
 			return life{
 				order: order("small"), budgets: []schemas.Budget{{Name: "all", Tokens: 410}},
-				acts:    map[string][]act{"a": {{texts: manyTexts(30, "tok "), every: time.Millisecond}}},
+				acts:    map[string][]act{"a": {{texts: manyTexts(30), every: time.Millisecond}}},
 				outcome: schemas.OutcomeFailed,
 			}
 		},
@@ -88,22 +86,12 @@ func lives() map[string]func() life {
 // and what was read as it came is what the end says.
 func TestCrashAtEveryStep(t *testing.T) {
 	t.Parallel()
-	all := map[string]func() life{}
-	for name, of := range lives() {
-		for _, d := range streamed() {
-			if d != schemas.DialectChat && name != "a stream" && name != "it breaks off" {
-				continue // it does not depend on the dialect
-			}
-			all[string(d)+": "+name] = func() life {
-				l := of()
-				l.order = in(d, l.order)
-				return l
-			}
-		}
-	}
-	for _, d := range []schemas.Dialect{schemas.DialectCount, schemas.DialectEmbeddings} {
-		all[string(d)+": a whole"] = func() life {
-			l := lives()["a whole"]()
+	all := lives()
+	for d, name := range map[schemas.Dialect]string{
+		schemas.DialectResponses: "a stream", schemas.DialectMessages: "a stream", schemas.DialectCount: "a whole", // the others do not depend on the dialect
+	} {
+		all[string(d)+": "+name] = func() life {
+			l := lives()[name]()
 			l.order = in(d, l.order)
 			return l
 		}
@@ -175,65 +163,6 @@ func (h *env) accounts(e end, msg string) {
 			assert.InDelta(h.T, float64(used.Nanos)/1e9, v.USD.Used, 1e-9, "%s: %s", msg, b.Name)
 		}
 	}
-}
-
-// TestALivingWorker whose message comes to another node keeps its answer, in the middle of
-// it and before its first chunk. Neither delivery acknowledges the message.
-func TestALivingWorker(t *testing.T) {
-	t.Parallel()
-	type testCase struct {
-		act   act
-		first bool // as a consumer delivers that was made anew
-	}
-	table.Bubble(t, map[string]testCase{
-		"in the middle":          {act: act{texts: texts(20), every: time.Second}},
-		"before the first, anew": {act: act{wait: time.Minute, texts: texts(20), every: time.Second}, first: true},
-	}, func(t *testing.T, tt testCase) {
-		h := newEnv(t, modelOf("small", "a", "b"))
-		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
-		n1, n2 := h.node("n1"), h.node("n2")
-		rec := h.message(order("small"))
-		h.acts["a"] = []act{tt.act}
-		done := make(chan error, 1)
-		go func() { done <- n1.Handle(t.Context(), rec, true) }()
-		time.Sleep(5500 * time.Millisecond)
-		harness.Later(t, n2.Handle(t.Context(), rec, tt.first), harness.Patience)
-		require.NoError(t, <-done)
-		e := h.end("")
-		assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
-		assert.Equal(t, strings.Join(texts(20), ""), e.given)
-		assert.Equal(t, []string{"a"}, h.asked())
-		h.accounts(e, "")
-		require.NoError(t, n2.Handle(t.Context(), rec, false))
-		h.accounts(h.end("settled once"), "")
-	})
-}
-
-// TestTwoLivingWorkers: one that was silent for so long that another took its completion
-// over leaves it to that one. Each has asked once.
-func TestTwoLivingWorkers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newEnv(t, modelOf("small", "a"))
-		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
-		n1, n2 := h.node("n1"), h.node("n2")
-		rec := h.message(order("small"))
-		h.acts["a"] = []act{{wait: 30 * time.Second, texts: texts(20), every: time.Second}}
-		first := make(chan error, 1)
-		go func() { first <- n1.Handle(t.Context(), rec, true) }()
-		time.Sleep(15 * time.Second)
-		second := make(chan error, 1)
-		go func() { second <- n2.Handle(t.Context(), rec, false) }()
-		harness.Later(t, <-first, harness.Patience)
-		require.NoError(t, <-second)
-		require.NoError(t, n1.Handle(t.Context(), rec, false))
-		e := h.end("")
-		assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
-		assert.Equal(t, strings.Join(texts(20), ""), e.given)
-		assert.Equal(t, []string{"a", "a"}, h.asked())
-		assert.Equal(t, schemas.Interrupted, e.attempts[0].Result.Code)
-		h.accounts(e, "")
-	})
 }
 
 // task is another action, which is a task or of another kind.

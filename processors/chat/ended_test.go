@@ -252,26 +252,6 @@ func TestAnAccountThatCannotBeRead(t *testing.T) {
 	})
 }
 
-// TestFurtherStepsAreHeld on top of what those before them are charged, and not begun where
-// that does not fit.
-func TestFurtherStepsAreHeld(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newEnv(t, modelOf("small", "a", "b", "c"))
-		h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_500}}
-		var held []float64
-		slow := broke(schemas.UpstreamTimeout, 0)
-		slow.first = func() { held = append(held, h.account("all").Tokens.Held) }
-		h.acts["a"], h.acts["b"] = []act{slow}, []act{slow}
-		e := h.run(whole())
-		assert.Equal(t, []float64{1_400, 1_500}, held)
-		assert.Equal(t, []string{"a", "b"}, h.asked())
-		assert.Equal(t, []any{schemas.OutcomeFailed, schemas.BudgetExhausted, 402}, []any{e.Outcome, e.Code, e.result.Error.Status})
-		assert.EqualValues(t, 200, e.result.Usage.Total)
-		h.accounts(e, "")
-	})
-}
-
 // TestTheAccountOfAnAlias is that of the model it named when the completion was accepted,
 // whatever it names when another worker ends it.
 func TestTheAccountOfAnAlias(t *testing.T) {

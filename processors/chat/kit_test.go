@@ -53,7 +53,6 @@ type env struct {
 	conf    sync.Mutex
 	set     *models.Set
 	policy  harness.Policy
-	entries func(e *policy.Entry)
 	reading func() // runs before the models are read
 	budgets []schemas.Budget
 	shelf   *bucket.Bucket
@@ -98,11 +97,7 @@ func (h *env) configure(list ...schemas.Model) {
 	var entries []policy.Entry
 	for _, m := range list {
 		for _, u := range m.Upstreams {
-			e := policy.Entry{Name: schemas.ModelEntry(u.Name), URLPrefix: u.URL, Methods: []string{"POST"}, Agent: true}
-			if h.entries != nil {
-				h.entries(&e)
-			}
-			entries = append(entries, e)
+			entries = append(entries, policy.Entry{Name: schemas.ModelEntry(u.Name), URLPrefix: u.URL, Methods: []string{"POST"}, Agent: true})
 		}
 	}
 	h.policy.Enforce(h.T, entries...)
@@ -564,9 +559,4 @@ func in(d schemas.Dialect, o schemas.ChatOrder) schemas.ChatOrder {
 	}
 	o.Body = json.RawMessage(strings.Replace(string(o.Body), `"messages"`, `"input"`, 1))
 	return o
-}
-
-// streamed are the dialects that have streams.
-func streamed() []schemas.Dialect {
-	return []schemas.Dialect{schemas.DialectChat, schemas.DialectResponses, schemas.DialectMessages}
 }

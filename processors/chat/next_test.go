@@ -12,7 +12,6 @@ import (
 
 	"weir/internal/completion"
 	"weir/internal/fault"
-	"weir/internal/policy"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -190,50 +189,6 @@ func TestCandidates(t *testing.T) {
 			assert.Equal(t, tt.want[i], a.Upstream+" "+a.Sent)
 		}
 		assert.Nil(t, e.result.Usage, "a refusal costs nothing")
-	})
-}
-
-// TestPolicyDenies one upstream, or all of them.
-func TestPolicyDenies(t *testing.T) {
-	t.Parallel()
-	refuse := func(names ...string) func(e *policy.Entry) {
-		return func(e *policy.Entry) {
-			for _, n := range names {
-				if e.Name == schemas.ModelEntry(n) {
-					e.Methods = []string{"PUT"}
-				}
-			}
-		}
-	}
-	type testCase struct {
-		entries func(e *policy.Entry)
-		change  func(a *schemas.Action)
-		asked   []string
-		denials int
-		code    schemas.Code
-	}
-	table.Bubble(t, map[string]testCase{
-		"the first":            {entries: refuse("a"), asked: []string{"b"}, denials: 1},
-		"all":                  {entries: refuse("a", "b"), denials: 2, code: schemas.DenyMethod},
-		"every entry to token": {change: func(a *schemas.Action) { a.Entries = []string{"other"} }, denials: 2, code: schemas.DenyKeyUnknown},
-	}, func(t *testing.T, tt testCase) {
-		h := newEnv(t)
-		h.entries = tt.entries
-		h.configure(modelOf("small", "a", "b"))
-		e := h.run(order("small"), tt.change)
-		assert.Equal(t, tt.code, e.Code)
-		assert.Equal(t, tt.asked, h.asked())
-		n := 0
-		for _, ev := range e.left {
-			if ev.Kind == schemas.EvidenceDecision {
-				n++
-			}
-		}
-		assert.Equal(t, tt.denials, n)
-		if tt.code != "" {
-			assert.Equal(t, schemas.OutcomeDenied, e.Outcome)
-			assert.Equal(t, 403, e.result.Error.Status)
-		}
 	})
 }
 

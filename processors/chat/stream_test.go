@@ -3,6 +3,7 @@ package chat_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -49,9 +50,7 @@ func TestABusyLog(t *testing.T) {
 	}
 	table.Bubble(t, map[string]testCase{
 		"it keeps up":    {0, 300, 301},
-		"hardly busy":    {2 * time.Millisecond, 145, 152},
 		"busy":           {10 * time.Millisecond, 9, 12}, // every 30 ms
-		"busier":         {100 * time.Millisecond, 3, 4}, // no pause is longer than 50 ms
 		"hardly answers": {time.Second, 2, 2},
 	}, func(t *testing.T, tt testCase) {
 		h := newEnv(t, modelOf("small", "a"))
@@ -149,7 +148,7 @@ func TestAHardCap(t *testing.T) {
 	}, func(t *testing.T, tt testCase) {
 		h := newEnv(t, modelOf("small", "a", "b"))
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: tt.limit}}
-		h.acts["a"] = []act{{texts: manyTexts(500, "tok "), every: time.Millisecond}}
+		h.acts["a"] = []act{{texts: manyTexts(500), every: time.Millisecond}}
 		o := order("small")
 		o.Prompt, o.Output = 100, tt.said
 		e := h.run(o)
@@ -175,7 +174,7 @@ func TestAHardCapOfAWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newEnv(t, modelOf("small", "a"))
 		h.budgets = []schemas.Budget{{Name: "all", Tokens: 100_000}}
-		h.acts["a"] = []act{{texts: manyTexts(2000, "tok "), counts: true}}
+		h.acts["a"] = []act{{texts: manyTexts(2000), counts: true}}
 		e := h.run(whole())
 		assert.Equal(t, schemas.BudgetExhausted, e.Code)
 		assert.Nil(t, e.result.Completion)
@@ -184,12 +183,7 @@ func TestAHardCapOfAWhole(t *testing.T) {
 	})
 }
 
-func manyTexts(n int, text string) (list []string) {
-	for range n {
-		list = append(list, text)
-	}
-	return list
-}
+func manyTexts(n int) []string { return slices.Repeat([]string{"tok "}, n) }
 
 // TestACancel cuts the stream off, and what has come stands.
 func TestACancel(t *testing.T) {
@@ -379,8 +373,6 @@ func TestABrokenStream(t *testing.T) {
 		"cut":              {truncated, []string{chunk("Hel"), told}, 1300, false},
 		"cut, later":       {truncated, []string{chunk("Hel"), told, chunk("lo, world")}, 1303, true},
 		"before the first": {truncated, []string{told}, 1300, false},
-		"twice":            {truncated, []string{told, `{"choices":[],"usage":{"prompt_tokens":1000,"completion_tokens":301}}`}, 1301, false},
-		"less":             {truncated, []string{told, `{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}`}, 1300, false},
 		"canceled":         {canceled, []string{chunk("Hel"), told}, 1300, false},
 	} {
 		for _, asked := range []bool{false, true} {

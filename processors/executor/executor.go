@@ -7,9 +7,6 @@ import (
 	"slices"
 	"time"
 
-	json "github.com/go-json-experiment/json/v1" // encoding/json in a third of the time
-
-	"weir/internal/fault"
 	"weir/internal/jsonschema"
 	"weir/internal/ledger"
 	"weir/internal/policy/callurl"
@@ -38,7 +35,7 @@ func (e *Executor) Execute(ctx context.Context, st *ledger.State, stop call.Stop
 
 // Through is Execute with attempts by an adapter of its own. Timeout is as in call.Task.
 func (e *Executor) Through(ctx context.Context, st *ledger.State, stop call.Stop, via call.Adapter, timeout time.Duration) (settle.Outcome, error) {
-	c, err := payload(st)
+	c, err := call.Payload[schemas.HTTPCall](st, "a call")
 	if err != nil {
 		return settle.Outcome{}, err
 	}
@@ -125,7 +122,7 @@ func answeredAttempt(r call.Result) *ledger.Attempt {
 
 // Evidence is the records of all attempts.
 func (e *Executor) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
-	c, err := payload(st)
+	c, err := call.Payload[schemas.HTTPCall](st, "a call")
 	if err != nil {
 		return nil, err
 	}
@@ -142,13 +139,4 @@ func evidence(st *ledger.State, c schemas.HTTPCall) settle.Evidence {
 	return func(t ledger.Attempt) ([]schemas.Evidence, error) {
 		return settle.Made(st, t, c.Method, callurl.Target(c.Method, c.URL), call.Describe(t))
 	}
-}
-
-// payload reads the call of an action.
-func payload(st *ledger.State) (schemas.HTTPCall, error) {
-	var c schemas.HTTPCall
-	if err := json.Unmarshal(st.Action.Payload, &c); err != nil {
-		return c, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is not a call", Cause: err}
-	}
-	return c, nil
 }

@@ -26,7 +26,7 @@ func New(c *call.Caller, r settle.Storer) *Plans {
 // Execute carries the decisions out in order. One that fails does not keep the
 // others from being tried; a cancel or the deadline does.
 func (p *Plans) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error) {
-	plan, err := payload(st)
+	plan, err := call.Payload[schemas.PlanRequest](st, "a plan")
 	if err != nil {
 		return settle.Outcome{}, err
 	}
@@ -134,7 +134,7 @@ func Refusal(err error) schemas.Code {
 
 // Evidence is the records of all tries.
 func (p *Plans) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
-	plan, err := payload(st)
+	plan, err := call.Payload[schemas.PlanRequest](st, "a plan")
 	if err != nil {
 		return nil, err
 	}
@@ -173,15 +173,6 @@ func evidence(st *ledger.State, d schemas.PlanDecision, v View, c schemas.HTTPCa
 	ev.Kind = schemas.EvidenceConnector
 	ev.Payload = CallRecord(d.EffectRef, v, t.Result.Status, hash, snippet, t.LastWord().Entry)
 	return []schemas.Evidence{ev}, nil
-}
-
-// payload reads the plan of an action.
-func payload(st *ledger.State) (schemas.PlanRequest, error) {
-	var plan schemas.PlanRequest
-	if err := json.Unmarshal(st.Action.Payload, &plan); err != nil {
-		return plan, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is not a plan", Cause: err}
-	}
-	return plan, nil
 }
 
 // tally counts the results of a plan's decisions.

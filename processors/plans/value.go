@@ -3,6 +3,7 @@ package plans
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -158,19 +159,12 @@ func quote(b *strings.Builder, s string) {
 		case unicode.IsPrint(r):
 			b.WriteRune(r)
 		case r < 0x100:
-			hexEscape(b, `\x`, r, 2)
+			fmt.Fprintf(b, `\x%02x`, r)
 		case r < 0x10000:
-			hexEscape(b, `\u`, r, 4)
+			fmt.Fprintf(b, `\u%04x`, r)
 		default:
-			hexEscape(b, `\U`, r, 8)
+			fmt.Fprintf(b, `\U%08x`, r)
 		}
 	}
 	b.WriteRune(mark)
-}
-
-func hexEscape(b *strings.Builder, mark string, r rune, width int) {
-	digits := strconv.FormatInt(int64(r), 16)
-	b.WriteString(mark)
-	b.WriteString(strings.Repeat("0", width-len(digits)))
-	b.WriteString(digits)
 }

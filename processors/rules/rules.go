@@ -5,7 +5,6 @@ package rules
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"sync"
@@ -118,9 +117,9 @@ var errOvertaken = errors.New("the set was replaced, and the newest is not the o
 
 // payload reads the order of an action.
 func payload(st *ledger.State) (schemas.RuleOrder, error) {
-	var o schemas.RuleOrder
-	if err := json.Unmarshal(st.Action.Payload, &o); err != nil {
-		return o, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is not an order of a rule", Cause: err}
+	o, err := call.Payload[schemas.RuleOrder](st, "an order of a rule")
+	if err != nil {
+		return o, err
 	}
 	if o.Operation != schemas.OpRulesReset && !slices.Contains(schemas.AgentWrites(), o.Operation) {
 		return o, &fault.Terminal{Code: schemas.Poison, Reason: "the payload names no operation that writes"}

@@ -4,7 +4,6 @@ package runs
 
 import (
 	"context"
-	"encoding/json"
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
@@ -85,9 +84,9 @@ func (r *Runs) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
 
 // payload reads the run of an action, with what its task type needs.
 func payload(st *ledger.State) (schemas.Run, error) {
-	var run schemas.Run
-	if err := json.Unmarshal(st.Action.Payload, &run); err != nil {
-		return run, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is not a run", Cause: err}
+	run, err := call.Payload[schemas.Run](st, "a run")
+	if err != nil {
+		return run, err
 	}
 	if run.TaskType == schemas.TaskHTTPExecute && run.Call == nil || run.TaskType == schemas.TaskHTTPPlan && run.Plan == nil {
 		return run, &fault.Terminal{Code: schemas.Poison, Reason: "the payload lacks what its task type needs"}

@@ -6,7 +6,6 @@ package tasks
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -184,9 +183,9 @@ func (p *Tasks) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
 }
 
 func payload(st *ledger.State) (schemas.TaskOrder, error) {
-	var o schemas.TaskOrder
-	if err := json.Unmarshal(st.Action.Payload, &o); err != nil {
-		return o, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is not an order of a task", Cause: err}
+	o, err := call.Payload[schemas.TaskOrder](st, "an order of a task")
+	if err != nil {
+		return o, err
 	}
 	if o.Repo == "" {
 		return o, &fault.Terminal{Code: schemas.Poison, Reason: "the payload names no repository"}
