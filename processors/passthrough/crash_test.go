@@ -213,42 +213,38 @@ func TestCrashAtEveryStep(t *testing.T) {
 	}
 }
 
-// TestBreaksOff: readers of an answer that breaks off get no other one in its place.
-func TestBreaksOff(t *testing.T) {
-	t.Parallel()
-	type testCase struct{ method string }
-	table.Bubble(t, map[string]testCase{"safe": {"GET"}, "idempotent": {"PUT"}, "once": {"POST"}}, func(t *testing.T, tt testCase) {
-		h := newEnv(t, slowly(true))
-		h.run(tt.method)
-		e := h.end("")
-		require.Equal(t, []any{schemas.OutcomeFailed, schemas.UpstreamTruncated}, []any{e.Outcome, e.Code})
-		require.Equal(t, schemas.VariantRequest, e.result.Variant)
-		require.Len(t, e.attempts, 1)
-		require.EqualValues(t, 1, h.asked.Load())
-		require.Equal(t, []string{whole}, e.bodies)
-	})
-}
-
-// TestCancel: a request to stop ends a safe call in the middle, and no other.
-func TestCancel(t *testing.T) {
+// TestEndsEarly: readers of an answer that breaks off get no other one in its place, and a request to stop ends a safe
+// call in the middle, and no other.
+func TestEndsEarly(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
-		method  string
-		outcome schemas.Outcome
-		shown   string
+		method    string
+		cut, stop bool
+		outcome   schemas.Outcome
+		code      schemas.Code
+		shown     string // at least
 	}
+	const failed, succeeded = schemas.OutcomeFailed, schemas.OutcomeSucceeded
 	table.Bubble(t, map[string]testCase{
-		"safe":       {"GET", schemas.OutcomeCanceled, "one "},
-		"idempotent": {"PUT", schemas.OutcomeSucceeded, whole},
-		"once":       {"POST", schemas.OutcomeSucceeded, whole},
+		"safe, cut":           {"GET", true, false, failed, schemas.UpstreamTruncated, whole},
+		"idempotent, cut":     {"PUT", true, false, failed, schemas.UpstreamTruncated, whole},
+		"once, cut":           {"POST", true, false, failed, schemas.UpstreamTruncated, whole},
+		"safe, stopped":       {"GET", false, true, schemas.OutcomeCanceled, schemas.Canceled, "one "},
+		"idempotent, stopped": {"PUT", false, true, succeeded, "", whole},
+		"once, stopped":       {"POST", false, true, succeeded, "", whole},
 	}, func(t *testing.T, tt testCase) {
-		h := newEnv(t, slowly(false))
-		time.AfterFunc(2500*time.Millisecond, func() { h.Cancel(ref) })
+		h := newEnv(t, slowly(tt.cut))
+		if tt.stop {
+			time.AfterFunc(2500*time.Millisecond, func() { h.Cancel(ref) })
+		}
 		h.run(tt.method)
 		e := h.end("")
-		require.Equal(t, tt.outcome, e.Outcome)
-		require.True(t, strings.HasPrefix(e.bodies[0], tt.shown))
+		require.Equal(t, []any{tt.outcome, tt.code}, []any{e.Outcome, e.Code})
+		require.Equal(t, tt.cut, e.result.Variant == schemas.VariantRequest)
+		require.Len(t, e.attempts, 1)
 		require.EqualValues(t, 1, h.asked.Load())
+		require.Len(t, e.bodies, 1)
+		require.True(t, strings.HasPrefix(e.bodies[0], tt.shown))
 	})
 }
 

@@ -16,7 +16,7 @@ import (
 // the log takes, and says what became of the plan.
 func TestClosingRecordFits(t *testing.T) {
 	t.Parallel()
-	for n, has := range map[int]string{2: "response_snippet", 600: "response_hash", 20_000: "execution_hash"} {
+	for n, has := range map[int]string{2: "response_snippet", 600: "response_hash", 5_000: "execution_hash"} {
 		steps := make([]Step, n)
 		for i := range steps {
 			steps[i] = Step{EffectRef: fmt.Sprintf("effect-%d", i), Hash: strings.Repeat("a", 64), Snippet: strings.Repeat("x", 512)}

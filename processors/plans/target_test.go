@@ -30,25 +30,18 @@ func TestTranslateRefuses(t *testing.T) {
 	tests := []struct{ target, want string }{
 		{`{}`, noURL},
 		{`{"URL":"http://h","allowlist_key":"k"}`, noURL},
-		{`{"url":null}`, noURL},
 		{`{"url":5,"headers":[1]}`, noURL},
 		{`{"url":"http://h","headers":[1],"params":[1]}`, headers},
-		{`{"url":"http://h","headers":"x"}`, headers},
 		{`{"url":"http://h","headers":true}`, headers},
 		{`{"url":"http://h","params":[1]}`, params},
 		{`{"url":"http://h","params":"a=b"}`, params},
-		{`{"url":"http://h","params":1}`, params},
-		{`{"url":"http://h"}`, noKey},
 		{`{"url":"http://h","allowlist_key":""}`, noKey},
-		{`{"url":"http://h","allowlist_key":7}`, noKey},
 		{`{"url":"","headers":[],"params":"","allowlist_key":null}`, noKey},
 		{`{"url":"http://h","headers":false,"params":0.0}`, noKey},
 		{`{"url":"http://h","allowlist_key":"k","headers":{"X":null}}`, "http connector failed: header values must be strings"},
-		{`{"url":"http://h","allowlist_key":"k","headers":{"X":["a"]}}`, "http connector failed: header values must be strings"},
 		{`{"url":"http://h","allowlist_key":"k","body":1,"form":{}}`, "http target_state 'form' is a second form of the body, beside 'body'; send one of body, body_text, body_base64 and form"},
 		{`{"url":"http://h","allowlist_key":"k","body_text":1}`, "http target_state 'body_text' must be a string"},
 		{`{"url":"http://h","allowlist_key":"k","headers":{"content-type":"text/plain"},"form":{}}`, "http target_state 'headers' has a Content-Type other than that for a form, application/x-www-form-urlencoded; leave it out; for multipart/form-data, write a field as {\"text\": …}"},
-		{`[]`, "http connector failed: the target_state cannot be read"},
 		{``, "http connector failed: the target_state cannot be read"},
 		{`{"url":"http://h","params":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`, "http connector failed: the target_state cannot be read"},
 	}
@@ -81,19 +74,13 @@ func TestTranslateMethodAndBody(t *testing.T) {
 		text                  bool
 	}{
 		{``, "GET", "", false},
-		{`,"method":null`, "GET", "", false},
 		{`,"method":"post"`, "POST", "", false},
-		{`,"method":"dElEtE"`, "DELETE", "", false},
 		{`,"method":5`, "5", "", false},
 		{`,"method":""`, "", "", false},
-		{`,"body":null`, "GET", "", false},
 		{`,"body":""`, "GET", "", false},
 		{`,"body":"a=1&b=<é>"`, "GET", `"a=1&b=<é>"`, true},
 		{`,"body":{"b": 1.50, "a":12345678901234567890}`, "GET", `{"b": 1.50, "a":12345678901234567890}`, false},
-		{`,"body":[1]`, "GET", `[1]`, false},
-		{`,"body":0`, "GET", `0`, false},
 		{`,"body":false`, "GET", `false`, false},
-		{`,"unknown":{"x":1}`, "GET", "", false},
 	}
 	for _, tt := range tests {
 		call, view := translate(t, `{"url":"http://h/","allowlist_key":"k"`+tt.members+`}`)
@@ -132,13 +119,10 @@ func TestTranslateIdempotencyKey(t *testing.T) {
 	}{
 		{`"method":"POST"`, "", "", 0},
 		{`"method":"POST","idempotency_key":"k1"`, "k1", "k1", 0},
-		{`"method":"PUT","idempotency_key":"k1"`, "k1", "k1", 0},
 		{`"method":"DELETE","idempotency_key":7`, "7", "7", 0},
 		{`"method":"GET","idempotency_key":"k1"`, "", "k1", 0},
 		{`"method":"head","idempotency_key":"k1"`, "", "k1", 0},
 		{`"method":"POST","idempotency_key":""`, "", "", 0},
-		{`"method":"POST","idempotency_key":null`, "", "", 0},
-		{`"method":"POST","idempotency_key":0`, "", "", 0},
 		{`"method":"POST","idempotency_key":"k1","headers":{"idempotency-KEY":"own"}`, "own", "k1", 0},
 		{`"method":"POST","headers":{"Idempotency-Key":"own","X":"1"}`, "own", "", 1},
 		{`"method":"GET","idempotency_key":"k1","headers":{"Idempotency-Key":"own"}`, "own", "k1", 0},
@@ -169,7 +153,6 @@ func TestDenied(t *testing.T) {
 		{"http://H/a?b#c", schemas.Decision{Code: schemas.DenyHost, Reason: "r"}, "http target 'http://H/a?b#c' is not allowed for 'PUT'"},
 		{"", schemas.Decision{Code: schemas.DenyURLInvalid}, "http target '' is not allowed for 'PUT'"},
 		{"http://user:pw@h/a@b", schemas.Decision{Code: schemas.DenyUserinfo}, "http target 'http://REDACTED@h/a@b' is not allowed for 'PUT'"},
-		{"http://h?x@y", schemas.Decision{Code: schemas.DenyMethod}, "http target 'http://h?x@y' is not allowed for 'PUT'"},
 		{"http://h/", schemas.Decision{Code: schemas.DenyAddress, Reason: "r"}, "http target 'http://h/' is not allowed for 'PUT'"},
 		{"http://h/", schemas.Decision{Code: schemas.DenyHeader, Reason: "a header is bad"}, "http target 'http://h/' is not allowed for 'PUT': a header is bad"},
 	}
@@ -210,23 +193,19 @@ func TestFinalURL(t *testing.T) {
 		{"http://h", `{"a":1}`, "http://h?a=1"},
 		{"HTTP://H:80/A", `{}`, "http://H:80/A"},
 		{"http://h/a?", `{}`, "http://h/a"},
-		{"http://h/a#", `{}`, "http://h/a"},
 		{"http://h/a?b=2&a&b=1&c=", `{"b":3}`, "http://h/a?b=2&a=&b=1&c=&b=3"},
 		{"http://h/a?&&x", `{}`, "http://h/a?x="},
-		{"http://h/a?=v&=", `{}`, "http://h/a?=v&="},
 		{"http://h/a?b=1#frag?x", `{"c":"d e"}`, "http://h/a?b=1&c=d+e#frag?x"},
 		{"http://h/a%2Fb/%7E?q=a%2Bb+c%20d", `{}`, "http://h/a%2Fb/%7E?q=a%2Bb+c+d"},
 		{"http://h/?q=~-._*/:;,'()!", `{}`, "http://h/?q=~-._%2A%2F%3A%3B%2C%27%28%29%21"},
 		{"http://h/?q=%zz%4&%", `{}`, "http://h/?q=%25zz%254&%25="},
 		{"http://h/?q=é%C3%A9", `{"ü":"€"}`, "http://h/?q=%C3%A9%C3%A9&%C3%BC=%E2%82%AC"},
 		{"http://h/?q=%ff", `{}`, "http://h/?q=%EF%BF%BD"},
-		{"http://h/?q=%E2%82", `{}`, "http://h/?q=%EF%BF%BD"},
 		{"http://h/?q=%E2%82é", `{}`, "http://h/?q=%EF%BF%BD%C3%A9"},
 		{"http://h/?q=%F0%9F%98a%ED%A0%80", `{}`, "http://h/?q=%EF%BF%BDa%EF%BF%BD%EF%BF%BD%EF%BF%BD"},
 		{"http://h/", `{"b":1,"a":2,"b":3}`, "http://h/?b=3&a=2"},
 		{"http://h/", `{"t":true,"f":false,"n":null}`, "http://h/?t=True&f=False&n=None"},
 		{"http://h/", `{"a":0,"b":-0,"c":-0.0,"d":1.0,"e":100.00}`, "http://h/?a=0&b=0&c=-0.0&d=1.0&e=100.0"},
-		{"http://h/", `{"a":123456789012345678901234567890}`, "http://h/?a=123456789012345678901234567890"},
 		{"http://h/", `{"a":1e15,"b":1e16,"c":123456789012345680.0,"d":0.0001,"e":0.00001}`, "http://h/?a=1000000000000000.0&b=1e%2B16&c=1.2345678901234568e%2B17&d=0.0001&e=1e-05"},
 		{"http://h/", `{"a":0.1,"b":1E400,"c":-1e400,"d":5e-324,"e":0.30000000000000004}`, "http://h/?a=0.1&b=inf&c=-inf&d=5e-324&e=0.30000000000000004"},
 		{"http://h/", `{"a":[1,"x",null,true,[2.5]],"b":{"k":"it's"},"c":[],"d":{}}`, "http://h/?a=%5B1%2C+%27x%27%2C+None%2C+True%2C+%5B2.5%5D%5D&b=%7B%27k%27%3A+%22it%27s%22%7D&c=%5B%5D&d=%7B%7D"},
@@ -251,7 +230,6 @@ func TestAFragmentIsNotSent(t *testing.T) {
 	tests := []struct{ url, sent, shown string }{
 		{"http://h/a#f", "http://h/a", "http://h/a#f"},
 		{"http://h?x=1#f", "http://h?x=1", "http://h?x=1#f"},
-		{"http://h/a#f#g", "http://h/a", "http://h/a#f#g"},
 		{"http://h#.evil.com/", "http://h#.evil.com/", "http://h#.evil.com/"}, // for policy to refuse
 		{"http://h/a\t#f", "http://h/a\t", "http://h/a\t#f"},                  // nothing else is mended
 	}
@@ -270,9 +248,7 @@ func TestFingerprint(t *testing.T) {
 		{"http://h:8080?b=1&a=2&b=3", "GET http://h:8080/?a,b"},
 		{"http://h/a%2Fb?x=secret#frag", "GET http://h/a%2Fb?x"},
 		{"http://h/?b+c=1&%C3%A9=2&a", "GET http://h/?a,b c,é"},
-		{"http://h/?=1&a", "GET http://h/?,a"},
 		{"http://user:pw@h/a", "GET http://h/a?"},
-		{"http://a@b@h/", "GET http://h/?"},
 	}
 	for _, tt := range tests {
 		require.Equal(t, tt.want, callurl.Target("GET", tt.url))

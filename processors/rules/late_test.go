@@ -2,10 +2,8 @@ package rules_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -48,31 +46,6 @@ func (s *slow) arrive() {
 	<-s.ended
 }
 
-// TestVoidUnheard: whether the set is in its own place is not known, and nothing is
-// said before it is.
-func TestVoidUnheard(t *testing.T) {
-	t.Parallel()
-	for _, stored := range []bool{true, false} {
-		r := newEnv(t)
-		r.do(create(delay("a")))
-		st := r.begun(create(delay("n")))
-		s := r.slow(st)
-		st = r.again(st)
-		r.now = r.now.Add(time.Minute)
-		rev := r.newest().Revision
-		r.bucket.Hook(func() (error, bool) { return fault.ErrUnavailable, stored })
-		e := r.perform(st)
-		require.ErrorAs(t, e.err, new(*fault.RetryAfter))
-		require.ErrorIs(t, e.err, fault.ErrUnavailable)
-		require.Empty(t, r.evidence(st.ID))
-		r.bucket.Hook(nil)
-		require.Equal(t, schemas.DeadlineExceeded, r.perform(r.again(st)).Code)
-		s.arrive()
-		require.Equal(t, rev+1, r.newest().Revision, "once, and nothing behind it")
-		require.Len(t, r.newest().Doc.Rules, 1)
-	}
-}
-
 // TestVoidRefused: a set that cannot be put in its own place leaves open what will
 // arrive.
 func TestVoidRefused(t *testing.T) {
@@ -96,57 +69,6 @@ type closed struct {
 
 func (c closed) Put(context.Context, string, schemas.RuleSet, uint64) (rules.Snapshot, error) {
 	return rules.Snapshot{}, c.err
-}
-
-// TestVoidOnce: a set that another worker cannot have written over stays as it is.
-func TestVoidOnce(t *testing.T) {
-	t.Parallel()
-	r := newEnv(t)
-	r.do(create(delay("a")))
-	newest := r.etag()
-	for name, tt := range map[string]struct {
-		etag  string
-		again bool
-	}{
-		"a first worker":    {newest, false},
-		"stale":             {"etag-0-0123456789abcdef", true},
-		"of the future":     {"etag-99-0123456789abcdef", true},
-		"with another hash": {"etag-1-0123456789abcdef", true},
-		"none":              {"*", true},
-	} {
-		o := create(json.RawMessage(`{"id":"n"}`))
-		o.IfMatch = tt.etag
-		st := r.begun(o)
-		if tt.again {
-			st = r.again(st)
-		}
-		e := r.verdict(st)
-		require.Equal(t, schemas.OutcomeFailed, e.Outcome, name)
-		require.Equal(t, newest, r.etag(), name)
-	}
-}
-
-// TestUnreadableExpected: the set that the write is for cannot be read by this
-// worker; an earlier one could, and what it sent may still arrive.
-func TestUnreadableExpected(t *testing.T) {
-	t.Parallel()
-	for _, begun := range []bool{false, true} {
-		r := newEnv(t)
-		r.bucket.Overwrite(tenant, `{"v":99}`)
-		o := create(delay("n"))
-		o.IfMatch = "etag-1-0123456789abcdef"
-		st := r.begun(o)
-		want := schemas.InternalError
-		if begun {
-			st, want = r.again(st), schemas.OutcomeUnknownCode
-		}
-		e := r.verdict(st)
-		require.Equal(t, want, e.Code)
-		if !begun {
-			require.Equal(t, schemas.DetailRulesUnreadable, e.result.Error.Detail)
-			require.Contains(t, e.Message, "`weir rules reset`")
-		}
-	}
 }
 
 // TestTurn: who waits for its turn hears that it is to end, and waits for nobody of

@@ -41,38 +41,33 @@ func acts(n int, f double.Fault) []double.Act {
 // ten seconds; then one run alone shows whether it is well.
 func TestAnAgentThatFailsIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	for _, f := range []double.Fault{double.Status503, double.DiesUnanswered} {
-		t.Run("fault "+string(f), func(t *testing.T) {
-			t.Parallel()
-			script := append(acts(6, f), double.Act{})
-			a := double.New(t, double.Config{Script: script})
-			r := newEnv(t, options{}, to(a))
-			r.breakOff()
-			e := r.run("6")
-			assert.Equal(t, schemas.AgentUnavailable, e.Code)
-			assert.Equal(t, "AGENT_UNAVAILABLE", e.result.Error.Code)
-			var again struct {
-				AfterMS int64 `json:"retry_after_ms"`
-			}
-			require.NoError(t, json.Unmarshal(e.result.Error.Details, &again))
-			assert.Positive(t, again.AfterMS)
-			assert.LessOrEqual(t, again.AfterMS, int64(10_000))
-			assert.Contains(t, e.result.Error.Message, fmt.Sprintf("try again in %d s", (again.AfterMS+999)/1000))
-			assert.Equal(t, 5, a.Hits())
-			assert.Empty(t, r.evidence("6"), "no call was decided about")
-
-			r.pass()
-			assert.NotEqual(t, schemas.OutcomeSucceeded, r.run("7").Outcome, "the probe")
-			assert.Equal(t, 6, a.Hits())
-			assert.Equal(t, schemas.AgentUnavailable, r.run("8").Code)
-			assert.Equal(t, 6, a.Hits())
-
-			r.pass()
-			assert.Equal(t, schemas.OutcomeSucceeded, r.run("9").Outcome)
-			assert.False(t, r.metrics.isOpen())
-			assert.Equal(t, schemas.OutcomeSucceeded, r.run("10").Outcome)
-		})
+	script := append(acts(6, double.DiesUnanswered), double.Act{})
+	a := double.New(t, double.Config{Script: script})
+	r := newEnv(t, options{}, to(a))
+	r.breakOff()
+	e := r.run("6")
+	assert.Equal(t, schemas.AgentUnavailable, e.Code)
+	assert.Equal(t, "AGENT_UNAVAILABLE", e.result.Error.Code)
+	var again struct {
+		AfterMS int64 `json:"retry_after_ms"`
 	}
+	require.NoError(t, json.Unmarshal(e.result.Error.Details, &again))
+	assert.Positive(t, again.AfterMS)
+	assert.LessOrEqual(t, again.AfterMS, int64(10_000))
+	assert.Contains(t, e.result.Error.Message, fmt.Sprintf("try again in %d s", (again.AfterMS+999)/1000))
+	assert.Equal(t, 5, a.Hits())
+	assert.Empty(t, r.evidence("6"), "no call was decided about")
+
+	r.pass()
+	assert.NotEqual(t, schemas.OutcomeSucceeded, r.run("7").Outcome, "the probe")
+	assert.Equal(t, 6, a.Hits())
+	assert.Equal(t, schemas.AgentUnavailable, r.run("8").Code)
+	assert.Equal(t, 6, a.Hits())
+
+	r.pass()
+	assert.Equal(t, schemas.OutcomeSucceeded, r.run("9").Outcome)
+	assert.False(t, r.metrics.isOpen())
+	assert.Equal(t, schemas.OutcomeSucceeded, r.run("10").Outcome)
 }
 
 // TestWhatIsNoFaultOfTheAgent leaves it in its place.
@@ -300,51 +295,42 @@ func TestARunThatPanics(t *testing.T) {
 	}
 }
 
-// TestAnAgentThatMoves while a run of it is about to be made, right before
-// whatever is read of the configuration: the run is made at its new place, as that
-// wants it, and denied nowhere.
+// TestAnAgentThatMoves while a run of it is about to be made, right before whatever is read of the configuration: the
+// run is made at its new place, as that wants it, and denied nowhere. One that goes is not there.
 func TestAnAgentThatMoves(t *testing.T) {
 	t.Parallel()
 	for _, at := range []struct {
 		what string
 		n    int
-	}{{"agents", 1}, {"agents", 2}, {"policy", 1}, {"policy", 2}} {
-		t.Run(fmt.Sprint(at.what, at.n), func(t *testing.T) {
+		gone bool
+	}{{"agents", 1, false}, {"agents", 2, false}, {"policy", 1, false}, {"policy", 2, false}, {"agents", 2, true}, {"policy", 1, true}} {
+		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			t.Parallel()
 			old, moved := double.New(t, double.Config{}), double.New(t, double.Config{})
 			synced := to(moved)
 			synced.Mode = schemas.AgentSync
+			next := []schemas.Agent{synced}
+			if at.gone {
+				next = nil
+			}
 			var r *env
 			r = newEnv(t, options{reading: func(what string, n int) {
 				if what == at.what && n == at.n {
-					r.enforce(synced)
+					r.enforce(next...)
 				}
 			}}, to(old))
 			e := r.run("1")
-			assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
 			assert.Zero(t, old.Hits())
+			if at.gone {
+				assert.Equal(t, schemas.AgentUnavailable, e.Code)
+				assert.Empty(t, r.evidence("1"))
+				return
+			}
+			assert.Equal(t, schemas.OutcomeSucceeded, e.Outcome)
 			assert.Equal(t, schemas.RouteRunSync, moved.WaitRun(1).Route)
 			assert.Len(t, r.evidence("1"), 1)
 			assert.Equal(t, map[string]int{double.TaskType: 0}, r.metrics.runs)
 		})
-	}
-}
-
-// TestAnAgentThatGoes while a run of it waits for its place is not there.
-func TestAnAgentThatGoes(t *testing.T) {
-	t.Parallel()
-	for _, at := range []string{"agents", "policy"} {
-		a := double.New(t, double.Config{})
-		var r *env
-		r = newEnv(t, options{reading: func(what string, n int) {
-			if what == at && n == map[string]int{"agents": 2, "policy": 1}[at] {
-				r.enforce()
-			}
-		}}, to(a))
-		e := r.run("1")
-		assert.Equal(t, schemas.AgentUnavailable, e.Code, at)
-		assert.Zero(t, a.Hits(), at)
-		assert.Empty(t, r.evidence("1"), at)
 	}
 }
 

@@ -27,36 +27,33 @@ type verdict struct {
 	code    schemas.Code
 	error   string // RunError.Code
 	details string // JSON; empty: none
-	calls   int    // of the agent; default 1
 }
 
 func TestEveryVerdict(t *testing.T) {
 	t.Parallel()
 	ok := verdict{outcome: schemas.OutcomeSucceeded}
-	said := verdict{schemas.OutcomeFailed, schemas.TaskFailed, "TASK_FAILED", `{"stage":3}`, 1}
-	breach := verdict{schemas.OutcomeFailed, schemas.TaskFailed, "TASK_FAILED", `{"code":"UPSTREAM_PROTOCOL"}`, 1}
+	said := verdict{schemas.OutcomeFailed, schemas.TaskFailed, "TASK_FAILED", `{"stage":3}`}
+	breach := verdict{schemas.OutcomeFailed, schemas.TaskFailed, "TASK_FAILED", `{"code":"UPSTREAM_PROTOCOL"}`}
 	broke := func(code schemas.Code) verdict {
-		return verdict{schemas.OutcomeFailed, code, "TASK_FAILED", `{"code":"` + string(code) + `"}`, 1}
+		return verdict{schemas.OutcomeFailed, code, "TASK_FAILED", `{"code":"` + string(code) + `"}`}
 	}
 	busy := func(status, code string) string {
 		return `{"status":` + status + `,"agent_error":{"code":"` + code + `","message":"the agent does not take it"}}`
 	}
 	status := func(word schemas.Code, details string) verdict {
-		return verdict{schemas.OutcomeFailed, word, string(word), details, 1}
+		return verdict{schemas.OutcomeFailed, word, string(word), details}
 	}
 	for f, want := range map[double.Fault]verdict{
 		double.Correct: ok, double.JSONOnStream: ok, // what an adapter reads as either is shown there
-		double.NoStream404: {outcome: schemas.OutcomeSucceeded, calls: 2}, double.NoStream405: {outcome: schemas.OutcomeSucceeded, calls: 2},
-		double.NoStream406: {schemas.OutcomeFailed, schemas.TaskFailed, "TASK_FAILED", "", 1}, double.NoStream501: {outcome: schemas.OutcomeSucceeded, calls: 2},
-		double.Failed: said, double.ErrorText: {schemas.OutcomeFailed, schemas.TaskFailed, "TASK_FAILED", "", 1},
+		double.Failed: said, double.ErrorText: {schemas.OutcomeFailed, schemas.TaskFailed, "TASK_FAILED", ""},
 		double.EndOtherID: breach,
-		double.Status400:  {schemas.OutcomeFailed, schemas.TaskFailed, "UNSUPPORTED_TASK_TYPE", "", 1},
-		double.Status422:  {schemas.OutcomeFailed, schemas.TaskFailed, "VALIDATION_ERROR", "", 1},
+		double.Status400:  {schemas.OutcomeFailed, schemas.TaskFailed, "UNSUPPORTED_TASK_TYPE", ""},
+		double.Status422:  {schemas.OutcomeFailed, schemas.TaskFailed, "VALIDATION_ERROR", ""},
 		double.Status429:  status(schemas.AgentUnavailable, busy("429", "TASK_FAILED")), double.Status502: status(schemas.TaskFailed, `{"status":502}`),
 		double.Status503: status(schemas.AgentUnavailable, busy("503", "AGENT_UNAVAILABLE")), double.Status500: status(schemas.TaskFailed, `{"status":500}`),
 		double.Redirects: status(schemas.TaskFailed, `{"status":307}`),
 		double.NoEnd:     broke(schemas.UpstreamTruncated), double.Garbage: broke(schemas.UpstreamProtocol), double.HugeEnd: broke(schemas.UpstreamTooLarge),
-		double.DiesUnanswered: {schemas.OutcomeUnknown, schemas.OutcomeUnknownCode, "TASK_FAILED", `{"code":"OUTCOME_UNKNOWN","resolve_url":"/v1/actions/r-1/resolve"}`, 1},
+		double.DiesUnanswered: {schemas.OutcomeUnknown, schemas.OutcomeUnknownCode, "TASK_FAILED", `{"code":"OUTCOME_UNKNOWN","resolve_url":"/v1/actions/r-1/resolve"}`},
 	} {
 		t.Run("fault "+string(f), func(t *testing.T) {
 			t.Parallel()
@@ -65,7 +62,7 @@ func TestEveryVerdict(t *testing.T) {
 			e := r.run("r-1")
 			assert.Equal(t, want.outcome, e.Outcome)
 			assert.Equal(t, want.code, e.Code)
-			assert.Equal(t, max(want.calls, 1), a.Hits(), "the agent is asked once a route")
+			assert.Equal(t, 1, a.Hits())
 			if want.error == "" {
 				require.Nil(t, e.result.Error)
 				assert.JSONEq(t, `{"echo":{"q":"1"}}`, string(e.result.Outputs))
@@ -541,20 +538,4 @@ func TestDelayedRun(t *testing.T) {
 	r.metrics.mu.Lock()
 	defer r.metrics.mu.Unlock()
 	assert.Zero(t, r.metrics.runs[double.TaskType])
-}
-
-// TestScopeOfARun: a rule for one task type is for no other.
-func TestScopeOfARun(t *testing.T) {
-	t.Parallel()
-	a := double.New(t, double.Config{})
-	var book rulebook.Book
-	mine, other := rulebook.Mock("m", anyAgent, 200, `{"status":"ok","outputs":{}}`), rulebook.Mock("n", anyAgent, 500, "")
-	mine.Scope = &schemas.RuleScope{ActionKind: schemas.KindRun, Agent: double.TaskType, RequestID: "r-1"}
-	other.Scope, other.Priority = &schemas.RuleScope{Agent: "ANOTHER"}, 9
-	book.Put(t, mine, other)
-	r := newEnv(t, options{rules: &book}, to(a))
-	assert.Equal(t, schemas.OutcomeSucceeded, r.run("r-1").Outcome)
-	assert.Zero(t, a.Hits())
-	assert.Equal(t, schemas.OutcomeSucceeded, r.run("r-2").Outcome)
-	assert.Equal(t, 1, a.Hits())
 }

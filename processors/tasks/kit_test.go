@@ -230,17 +230,17 @@ func (h *env) pushed(head string) {
 }
 
 // audits are the records of the task by id.
-func (h *env) audits() (byID map[string]schemas.TaskAudit, order []string) {
+func (h *env) audits() map[string]schemas.TaskAudit {
 	h.T.Helper()
-	byID = map[string]schemas.TaskAudit{}
+	byID := map[string]schemas.TaskAudit{}
 	for _, e := range harness.Evidence(h.T, h.Log, ref.ID) {
 		require.Equal(h.T, []string{schemas.EvidenceTask, "acme", "t-1", "tok-1"}, []string{e.Kind, e.Tenant, e.ActionID, e.Principal})
 		require.NotContains(h.T, byID, e.ID, "a record was left twice")
 		a := harness.Decode[schemas.TaskAudit](h.T, e.Payload)
 		require.Equal(h.T, e.Code, a.Code)
-		byID[e.ID], order = a, append(order, e.ID)
+		byID[e.ID] = a
 	}
-	return byID, order
+	return byID
 }
 
 // what are the task's events in short.
@@ -265,9 +265,10 @@ func (h *env) check(msg string) (schemas.Settled, schemas.TaskResult) {
 	st, t := h.load()
 	require.NotNil(h.T, st.Settled, msg)
 	ends := 0
-	audits, _ := h.audits()
+	audits := h.audits()
 	said := map[int]schemas.TaskUpdate{}
 	for _, u := range h.told {
+		require.NotContains(h.T, fmt.Sprint(u), "done", "updates hold no content")
 		said[u.N] = u
 	}
 	want := 0

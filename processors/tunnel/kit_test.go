@@ -1,81 +1,43 @@
 package tunnel_test
 
 import (
-	"context"
-	"encoding/json"
 	"io"
 	"net"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"weir/internal/outbound"
 	"weir/internal/policy"
 	"weir/internal/telemetry"
+	"weir/internal/weirtest/harness"
+	"weir/internal/weirtest/memlog"
 	"weir/processors/guard"
-	"weir/processors/settle"
 	"weir/processors/tunnel"
 	"weir/schemas"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// kept are the records that were published.
-type kept struct {
-	mu  sync.Mutex
-	all []schemas.Evidence
-	err error
-}
-
-func (k *kept) Publish(_ string, messages ...*message.Message) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, m := range messages {
-		var e schemas.Evidence
-		if err := json.Unmarshal(m.Payload, &e); err != nil {
-			return err
-		}
-		k.all = append(k.all, e)
-	}
-	return k.err
-}
-
-func (k *kept) Close() error { return nil }
-
-func (k *kept) Range(context.Context, string, string, uint64, int) ([]schemas.Record, error) {
-	return nil, nil
-}
-
-// last is the newest record and its payload.
-func (k *kept) last(tb testing.TB) (e schemas.Evidence, a schemas.TunnelAudit) {
-	tb.Helper()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	require.NotEmpty(tb, k.all)
-	e = k.all[len(k.all)-1]
-	require.NoError(tb, json.Unmarshal(e.Payload, &a))
-	return e, a
-}
-
 // bench is a node's tunnels to one target.
 type bench struct {
 	*tunnel.Tunnels
-	kept      *kept
+	log       *memlog.Log
+	err       error // of every record
 	authority string
 	accepted  chan *net.TCPConn // by the target
 }
 
-func newBench(tb testing.TB, cfg tunnel.Config, rules ...guard.Rules) *bench {
-	tb.Helper()
-	l, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp4", "127.0.0.1:0")
-	require.NoError(tb, err)
+func newBench(t *testing.T, cfg tunnel.Config, rules ...guard.Rules) *bench {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
 	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(tb, err)
-	b := &bench{kept: &kept{}, authority: "localhost:" + port, accepted: make(chan *net.TCPConn, 16)}
+	require.NoError(t, err)
+	b := &bench{authority: "localhost:" + port, accepted: make(chan *net.TCPConn, 16)}
+	b.log = memlog.New(harness.Layout(), time.Now, memlog.Hooks{Before: func(schemas.Append) error { return b.err }})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -89,16 +51,25 @@ func newBench(tb testing.TB, cfg tunnel.Config, rules ...guard.Rules) *bench {
 			}
 		}
 	}()
-	tb.Cleanup(func() { _ = l.Close(); <-done })
+	t.Cleanup(func() { _ = l.Close(); <-done })
 	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{
 		{Name: "here", URLPrefix: "https://localhost:" + port + "/", Network: policy.NetworkLoopback, Connect: policy.ConnectTunnel},
 	}})
-	require.NoError(tb, err)
-	cfg.Barrier, cfg.Metrics = func(context.Context) error { return nil }, telemetry.NewMetrics()
+	require.NoError(t, err)
+	cfg.Barrier, cfg.Metrics = harness.NoBarrier, telemetry.NewMetrics()
 	client := outbound.New(outbound.Config{})
-	tb.Cleanup(client.Close)
-	b.Tunnels = tunnel.New(guard.New(func() *policy.Policy { return p }, append(rules, nil)[0]), client, settle.NewRecorder(b.kept, b.kept, telemetry.NewMetrics()), cfg)
+	t.Cleanup(client.Close)
+	b.Tunnels = tunnel.New(guard.New(func() *policy.Policy { return p }, append(rules, nil)[0]), client, harness.Recorder(b.log), cfg)
 	return b
+}
+
+// last is the newest record and its payload.
+func (b *bench) last(t *testing.T) (schemas.Evidence, schemas.TunnelAudit) {
+	t.Helper()
+	all := harness.Evidence(t, b.log, "")
+	require.NotEmpty(t, all)
+	e := all[len(all)-1]
+	return e, harness.Decode[schemas.TunnelAudit](t, e.Payload)
 }
 
 // carried is a tunnel with both of its ends.
@@ -108,59 +79,59 @@ type carried struct {
 }
 
 // carry opens a tunnel and carries it. The client has sent early before.
-func (b *bench) carry(tb testing.TB, early string) *carried {
-	tb.Helper()
-	x, err := b.Open(tb.Context(), tunnel.Caller{Tenant: "t", Principal: "p"}, b.authority)
-	require.NoError(tb, err)
+func (b *bench) carry(t *testing.T, early string) *carried {
+	t.Helper()
+	x, err := b.Open(t.Context(), tunnel.Caller{Tenant: "t", Principal: "p"}, b.authority)
+	require.NoError(t, err)
 	c := &carried{target: <-b.accepted, done: make(chan struct{})}
-	client, served := pair(tb)
+	client, served := pair(t)
 	c.client = client
 	go func() {
 		defer close(c.done)
 		x.Carry(served, []byte(early))
 		_ = served.Close()
 	}()
-	tb.Cleanup(func() { _ = c.client.Close(); _ = c.target.Close(); <-c.done })
+	t.Cleanup(func() { _ = c.client.Close(); _ = c.target.Close(); <-c.done })
 	return c
 }
 
 // pair are the two ends of a connection.
-func pair(tb testing.TB) (dialled, accepted *net.TCPConn) {
-	tb.Helper()
-	l, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp4", "127.0.0.1:0")
-	require.NoError(tb, err)
+func pair(t *testing.T) (dialled, accepted *net.TCPConn) {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
 	defer l.Close()
-	conn, err := (&net.Dialer{}).DialContext(tb.Context(), "tcp4", l.Addr().String())
-	require.NoError(tb, err)
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp4", l.Addr().String())
+	require.NoError(t, err)
 	other, err := l.Accept()
-	require.NoError(tb, err)
-	tb.Cleanup(func() { _ = conn.Close(); _ = other.Close() })
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(); _ = other.Close() })
 	dialled, one := conn.(*net.TCPConn)
 	accepted, two := other.(*net.TCPConn)
-	require.True(tb, one && two)
+	require.True(t, one && two)
 	return dialled, accepted
 }
 
 // ends waits for the end of the tunnel.
-func (c *carried) ends(tb testing.TB) {
-	tb.Helper()
+func (c *carried) ends(t *testing.T) {
+	t.Helper()
 	select {
 	case <-c.done:
 	case <-time.After(time.Minute):
-		tb.Fatal("the tunnel did not end")
+		t.Fatal("the tunnel did not end")
 	}
 }
 
-func write(tb testing.TB, to io.Writer, text string) {
-	tb.Helper()
+func write(t *testing.T, to io.Writer, text string) {
+	t.Helper()
 	_, err := io.WriteString(to, text)
-	require.NoError(tb, err)
+	require.NoError(t, err)
 }
 
-func read(tb testing.TB, from io.Reader, want string) {
-	tb.Helper()
+func read(t *testing.T, from io.Reader, want string) {
+	t.Helper()
 	got := make([]byte, len(want))
 	_, err := io.ReadFull(from, got)
-	require.NoError(tb, err)
-	require.Equal(tb, want, string(got))
+	require.NoError(t, err)
+	require.Equal(t, want, string(got))
 }
