@@ -126,10 +126,10 @@ func (p *Tasks) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (
 // step does the next thing about a task that goes on. Its error says, in the end,
 // until when there is nothing more to do.
 func (w *work) step(ctx context.Context) error {
-	switch left, bounded := w.untilDeadline(); {
+	switch {
 	case w.task.Canceled:
 		return w.close(ctx, schemas.TaskStatusCanceled, schemas.Canceled, "the task was canceled; its branch keeps the pushed commits")
-	case bounded && left <= 0:
+	case w.untilDeadline() <= 0:
 		return w.close(ctx, schemas.TaskStatusExpired, schemas.DeadlineExceeded, "the task's time is up")
 	case !w.task.Opened:
 		return w.open(ctx)
@@ -143,22 +143,16 @@ func (w *work) step(ctx context.Context) error {
 	}
 }
 
-// longest bounds the rest of a task that has no deadline.
+// longest is how long a task rests at most.
 const longest = 24 * time.Hour
 
-func (w *work) untilDeadline() (left time.Duration, bounded bool) {
-	d := w.st.Action.Deadline
-	return d.Sub(w.cfg.Now()), !d.IsZero()
-}
+func (w *work) untilDeadline() time.Duration { return w.st.Action.Deadline.Sub(w.cfg.Now()) }
 
 // deferral defers the task, at the latest until its deadline. Only the first deferral is written to the
 // log: it already shows what a task waits for, and every writer would have to read more events.
 func (w *work) deferral(d time.Duration, why string) error {
-	if left, bounded := w.untilDeadline(); bounded {
-		d = min(d, left)
-	}
 	return &call.Deferral{
-		Until: w.cfg.Now().Add(d), Reason: why,
+		Until: w.cfg.Now().Add(min(d, w.untilDeadline())), Reason: why,
 		Quiet: slices.ContainsFunc(w.st.Events, func(ev ledger.Sequenced) bool {
 			return ev.Waiting != nil && ev.Waiting.For == why
 		}),

@@ -3,7 +3,6 @@ package tasks_test
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -186,28 +185,6 @@ func TestWhatCannotBeRead(t *testing.T) {
 			require.Equal(t, schemas.TaskStatusFailed, h.told[0].Status)
 		})
 	}
-}
-
-// TestWithoutADeadline a task rests all the same, and nobody looks at it all the time.
-func TestWithoutADeadline(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newEnv(t)
-		_, _, err := h.Ingress.Claim(t.Context(), schemas.Action{
-			ID: ref.ID, Tenant: ref.Tenant, Kind: ref.Kind, Principal: "tok-1", Fingerprint: "f", AcceptedAt: time.Now(), Payload: []byte(`{"repo":"shop","pool":"default"}`),
-		})
-		require.NoError(t, err)
-		h.Advance(time.Second)
-		at, ok := h.Log.NextWake()
-		require.True(t, ok)
-		require.Greater(t, time.Until(at), time.Hour)
-		h.Advance(72 * time.Hour)
-		require.Equal(t, 1, strings.Count(strings.Join(h.what(), " "), "waiting"))
-		h.own()
-		h.report(0, schemas.TaskReport{Completed: true})
-		h.Advance(time.Second)
-		h.check("without a deadline")
-	})
 }
 
 // TestEvidenceOfCalls is that of who makes them; the task's own comes with the telling.
