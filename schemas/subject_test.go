@@ -24,23 +24,6 @@ func TestEscapeToken(t *testing.T) {
 	}
 }
 
-// TestSubjectsOfTasks: a signal is work of its kind alone, and what is published of a
-// task names it.
-func TestSubjectsOfTasks(t *testing.T) {
-	t.Parallel()
-	l := schemas.Layout{Partitions: 4}
-	ref := schemas.Ref{Tenant: "acme.inc", Kind: schemas.KindTask, ID: "a:1"}
-	subject := l.Subject(ref, schemas.SectionOf(schemas.EventSignal))
-	require.True(t, strings.HasSuffix(subject, ".wake.acme%2Einc.task.a%3A1"), subject)
-	got, section, err := schemas.ParseSubject(subject)
-	require.NoError(t, err)
-	require.Equal(t, ref, got)
-	require.Equal(t, schemas.SectionWake, section)
-	require.Equal(t, schemas.SectionEvent, schemas.SectionOf(schemas.EventStatus))
-	require.Equal(t, "weir.status.acme%2Einc.task.a%3A1", schemas.StatusSubject(ref))
-	require.Equal(t, "weir.log.3.*.*.task.*", schemas.KindFilter(3, schemas.KindTask))
-}
-
 // TestQueues: each section that is work lies in one queue, whoever's it is.
 func TestQueues(t *testing.T) {
 	t.Parallel()
@@ -196,22 +179,6 @@ func TestPartitionsAreStable(t *testing.T) {
 		used[l.Partition("t", strings.Repeat(string(c), 8))]++
 	}
 	require.Greater(t, len(used), 5)
-}
-
-func TestSectionOf(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, schemas.SectionAccepted, schemas.SectionOf(schemas.EventAccepted))
-	require.Equal(t, schemas.SectionEvent, schemas.SectionOf(schemas.EventSettled))
-	require.Equal(t, schemas.SectionEvent, schemas.SectionOf(schemas.EventStatus))
-	for _, outside := range []schemas.EventType{schemas.EventSignal, schemas.EventCancel, schemas.EventResolution, schemas.EventSuperseded} {
-		require.Equal(t, schemas.SectionWake, schemas.SectionOf(outside))
-	}
-	require.False(t, schemas.EventProgress.NeedsBarrier())
-	require.False(t, schemas.EventDelta.NeedsBarrier())
-	require.True(t, schemas.EventAttempt.NeedsBarrier())
-	require.True(t, schemas.Event{Type: schemas.EventAttempt}.NeedsBarrier())
-	require.True(t, schemas.Event{Type: schemas.EventDelta, First: true}.NeedsBarrier())
-	require.False(t, schemas.Event{Type: schemas.EventDelta}.NeedsBarrier())
 }
 
 // TestCostOfASubject: one is made several times an action.

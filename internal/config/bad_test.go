@@ -30,36 +30,27 @@ func TestBadFiles(t *testing.T) {
 		{"1: a", "weir.yaml:1: a key here is not plain text; write a name, in quotes where it is a number"},
 		{"log: &a {partitions: 2}", "weir.yaml:1: log: anchors, aliases and tags are not supported; write the value out"},
 		{"listen: !!str x", "weir.yaml:1: listen: anchors, aliases and tags are not supported; write the value out"},
-		{"listen: *a", "weir.yaml:1: listen: anchors, aliases and tags are not supported; write the value out"},
 		{"data: a\ndata: b", "weir.yaml:2: data: the key appears twice, first at weir.yaml:1; remove one"},
 
 		// unknown keys
 		{"listen: localhost:1\n\nLog: {}", "weir.yaml:3: Log: unknown key; did you mean log?"},
 		{"redact-headers: []", "weir.yaml:1: redact-headers: unknown key; did you mean redact_headers?"},
 		{"zzz: 1", "weir.yaml:1: zzz: unknown key; the keys here are agents, auth, budgets, data, deadline, git, index, limits, listen, log, models, nats, policy, proxy, public_url, redact_headers, rules, secrets, tasks, telemetry, workers"},
-		{"log:\n  durabilty: disk", "weir.yaml:2: log.durabilty: unknown key; did you mean durability?"},
 		{"'a b': 1", `weir.yaml:1: "a b": unknown key; the keys here are agents, auth, budgets, data, deadline, git, index, limits, listen, log, models, nats, policy, proxy, public_url, redact_headers, rules, secrets, tasks, telemetry, workers`},
 		{entry + "method: GET", "weir.yaml:5: policy.allowlist[0].method: unknown key; did you mean methods?"},
-		{entry + "limits: {burst: 1}", "weir.yaml:5: policy.allowlist[0].limits.burst: unknown key; the keys here are concurrency, rate"},
 		{entry + "limits: {rate: 10}", "weir.yaml:5: policy.allowlist[0].limits.rate: is a YAML int; write a count a second, minute or hour, such as 10/s"},
 		{"limits: {rate: 10/s}", "weir.yaml:1: limits.rate: unknown key; the keys here are answers, body, chat, connections, connections_per_peer, headers, queued, queued_per_tenant, response, response_headers, stream, tenant_share, upload; rate and concurrency are keys of policy.allowlist[].limits, such as {rate: 10/s, concurrency: 4}"},
-		{entry + "upstream_idempotency: {ttl_s: 1}", "weir.yaml:5: policy.allowlist[0].upstream_idempotency.ttl_s: unknown key; did you mean ttl?"},
 
 		// types
 		{"listen: 8092", "weir.yaml:1: listen: is a YAML int; write text, in quotes where it looks like something else"},
 		{"listen: [a]", "weir.yaml:1: listen: is a YAML sequence; write text, in quotes where it looks like something else"},
 		{"listen:", "weir.yaml:1: listen: has no value; give one or remove the key"},
 		{"workers: {slots: '3'}", "weir.yaml:1: workers.slots: is a YAML string; write a whole number of at most 18 digits, without quotes"},
-		{"workers: {slots: 3.5}", "weir.yaml:1: workers.slots: is a YAML float; write a whole number of at most 18 digits, without quotes"},
 		{"workers: {slots: 99999999999999999999999}", "weir.yaml:1: workers.slots: is a YAML string; write a whole number of at most 18 digits, without quotes"},
-		{"workers: [3]", "weir.yaml:1: workers: is a YAML sequence; write keys and values below it"},
 		{"redact_headers: X-A", `weir.yaml:1: redact_headers: is a YAML string; write a list: [a, b], or one "- " a line`},
 		{"redact_headers:\n  - a\n  - 5", "weir.yaml:3: redact_headers[1]: is a YAML int; write text, in quotes where it looks like something else"},
 		{"deadline: {http: 7d}", "weir.yaml:1: deadline.http: cannot be read; write a duration in ms, s, m or h, such as 30s or 168h"},
 		{"limits: {body: 1MB}", "weir.yaml:1: limits.body: cannot be read; write a whole number of bytes, or one with KiB, MiB, GiB or TiB, such as 256KiB"},
-		{"limits: {body: -1KiB}", "weir.yaml:1: limits.body: cannot be read; write a whole number of bytes, or one with KiB, MiB, GiB or TiB, such as 256KiB"},
-		{"limits: {body: 9999999999TiB}", "weir.yaml:1: limits.body: cannot be read; write a whole number of bytes, or one with KiB, MiB, GiB or TiB, such as 256KiB"},
-		{entry + "headers: [a]", "weir.yaml:5: policy.allowlist[0].headers: is a YAML sequence; write keys and values below it"},
 		{entry + "headers: {X-A: 5}", "weir.yaml:5: policy.allowlist[0].headers.X-A: is a YAML int; write text, in quotes where it looks like something else"},
 		{entry + "headers: {X-A: {b: canary}}", "weir.yaml:5: policy.allowlist[0].headers.X-A: is a YAML mapping; write text, in quotes where it looks like something else"},
 		{"policy: {allowlist: {}}", `weir.yaml:1: policy.allowlist: is a YAML mapping; write a list: [a, b], or one "- " a line`},
@@ -67,11 +58,9 @@ func TestBadFiles(t *testing.T) {
 
 		// values
 		{"listen: localhost", "weir.yaml:1: listen: is not an address; write host:port with a port of 0 to 65535, such as 127.0.0.1:8092"},
-		{"listen: 'localhost:http'", "weir.yaml:1: listen: is not an address; write host:port with a port of 0 to 65535, such as 127.0.0.1:8092"},
 		{"listen: 'localhost:65536'", "weir.yaml:1: listen: is not an address; write host:port with a port of 0 to 65535, such as 127.0.0.1:8092"},
 		{"data: ''", "weir.yaml:1: data: is empty; name the directory of the log"},
 		{"log: {partitions: 0}", "weir.yaml:1: log.partitions: is 0; use 1 to 64"},
-		{"log: {partitions: 65}", "weir.yaml:1: log.partitions: is 65; use 1 to 64"},
 		{"log: {durability: paper}", "weir.yaml:1: log.durability: has no such value; use disk, process or replicated"},
 		{"log: {durability: replicated}", "weir.yaml:1: log.durability: replicated needs an external cluster; set nats.url, or use disk or process"},
 		{"nats: {url: 'nats://h'}\nlog: {durability: disk}", "weir.yaml:2: log.durability: disk is what the embedded server can promise; with nats.url use replicated or process"},
@@ -104,7 +93,6 @@ func TestBadFiles(t *testing.T) {
 		{"nats: {url: 'nats://h,canary'}", "weir.yaml:1: nats.url: is not a list of URLs such as nats://host:4222,nats://other:4222; the schemes are nats, tls, ws and wss"},
 		{"nats: {url: 'nats://user:canary@h'}", "weir.yaml:1: nats.url: holds a user name or a token; put credentials in a file and name it in nats.creds"},
 		{"workers: {drain: 999ms}", "weir.yaml:1: workers.drain: is 999ms; use 0 or 1s to 1h"},
-		{"workers: {drain: 61m}", "weir.yaml:1: workers.drain: is 61m; use 0 or 1s to 1h"},
 		{"limits: {body: 65MiB}", "weir.yaml:1: limits.body: is 65MiB; use 1KiB to 64MiB"},
 		{"auth: {mode: none}", "weir.yaml:1: auth.mode: has no such value; use open or tokens"},
 		{"auth: {rate: fast}", "weir.yaml:1: auth.rate: is not a count a second, minute or hour, such as 500/s"},
@@ -159,24 +147,18 @@ func TestBadPolicy(t *testing.T) {
 	const entry = list + "name: a\n      url_prefix: http://h/\n      "
 	for text, begins := range map[string]string{
 		list + "url_prefix: http://h/":               "weir.yaml:3: policy.allowlist[0].name: ",
-		list + "name: a":                             "weir.yaml:3: policy.allowlist[0].url_prefix: ",
 		list + "name: a\n      url_prefix: ftp://h/": "weir.yaml:4: policy.allowlist[0].url_prefix: ",
 		list + "{name: a, url_prefix: 'http://h/'}\n    - name: b:c\n      url_prefix: http://h/\n      methods: [BREW]": "weir.yaml:6: policy.allowlist[1].methods: ",
 		entry + "\n      network: lan":                            "weir.yaml:6: policy.allowlist[0].network: ",
-		entry + "redirects: 99":                                   "weir.yaml:5: policy.allowlist[0].redirects: ",
 		entry + "headers: {X: \"${canary\"}":                      "weir.yaml:5: policy.allowlist[0].headers: ",
 		entry + "limits: {rate: fast}":                            "weir.yaml:5: policy.allowlist[0].limits: ",
 		entry + "retry: {attempts: 0}":                            "weir.yaml:5: policy.allowlist[0].retry: ",
-		entry + "retry: {on: [200]}":                              "weir.yaml:5: policy.allowlist[0].retry: ",
-		entry + "never_retry: {}":                                 "weir.yaml:5: policy.allowlist[0].never_retry: ",
-		entry + "requires_key: true":                              "weir.yaml:5: policy.allowlist[0].requires_key: ",
 		entry + "reconcile: {url: 'http://h/', applied: 'true'}":  "weir.yaml:5: policy.allowlist[0].reconcile: ",
 		entry + "response_schema: {schema: 1}":                    "weir.yaml:5: policy.allowlist[0].response_schema: ",
 		entry + "response_schema: {schema: {type: 7}}":            "weir.yaml:5: policy.allowlist[0].response_schema: ",
 		entry + "response_schema: {schema: {a: {b: 1, b: 2}}}":    "weir.yaml:5: policy.allowlist[0].response_schema.schema: is not a JSON value without repeated members",
 		entry + "response_schema: {schema: no-such-file.json}":    "weir.yaml:5: policy.allowlist[0].response_schema.schema: names a file that cannot be read: no such file",
 		entry + "response_schema: {schema: bad_test.go}":          "weir.yaml:5: policy.allowlist[0].response_schema.schema: names a file that is not one JSON document",
-		entry + "upstream_idempotency: {}":                        "weir.yaml:5: policy.allowlist[0].upstream_idempotency: ",
 		"policy:\n  allowed_hosts:\n    - localhost\n    - 'a b'": "weir.yaml:4: policy.allowed_hosts[1]: ",
 	} {
 		told(t, text, begins)
@@ -227,29 +209,6 @@ func TestBadVariablesAndFlags(t *testing.T) {
 		require.ErrorContains(t, err, tt.want)
 		require.NotContains(t, err.Error(), "canary")
 	}
-}
-
-// Whatever the file, the environment and the flags say, reading them ends in a
-// configuration or in problems that say where.
-func FuzzParse(f *testing.F) {
-	f.Add([]byte(full), "WEIR_LISTEN=localhost:1", "log.partitions", "3")
-	f.Add([]byte("log: {partitions: x}\n? [a]\n: b\n"), "HTTP_EXECUTOR_ALLOWED_HOSTS=", "", "")
-	f.Add([]byte("a: &x [*x]\n<<: *x\n--- !t\n"), "=", "listen", ":")
-	f.Add([]byte("policy: {allowlist: [{name: a, url_prefix: \"http://h\", headers: {\"\": \"\"}}]}"), "WEIR_", "policy.timeout", "1h")
-	f.Add([]byte("agents: {T: {url: 'http://h/', token: '${secret:A}', cidrs: [a]}, '': {url: 'http:'}}"), "WEIR_AGENTS=x", "agents", "x")
-	f.Add([]byte("- - - |\n  x\n"), "", "redact_headers", ",,")
-	f.Fuzz(func(t *testing.T, data []byte, environ, key, value string) {
-		c, err := config.Parse("f.yaml", data, []string{environ}, map[string]string{key: value})
-		if err != nil {
-			for _, p := range problems(t, err) {
-				require.NotEmpty(t, p.What)
-				require.NotEmpty(t, p.Where)
-			}
-			return
-		}
-		_, err = c.Compile(nil)
-		require.NoError(t, err)
-	})
 }
 
 func problems(t *testing.T, err error) []*config.Problem {

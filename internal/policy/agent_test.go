@@ -78,18 +78,12 @@ func TestAgentsHaveATableOfTheirOwn(t *testing.T) {
 
 		{"a completion", "model:far", true, "POST", far, nil, allowed, "model:far"},
 		{"a token that has it", "model:far", true, "POST", far, []string{"model:far"}, allowed, "model:far"},
-		{"a token that has another model", "model:far", true, "POST", far, []string{"model:B", "far"}, schemas.DenyKeyUnknown, ""},
-		{"another upstream's URL", "model:B", true, "POST", far, nil, schemas.DenyScheme, ""},
 		{"its models", "model:far", true, "GET", "https://models.test/v1/models", nil, allowed, "model:far"},
-		{"another method of a model", "model:far", true, "PUT", far, nil, schemas.DenyMethod, "model:far"},
 		{"the method of another route", "model:far", true, "GET", far, nil, schemas.DenyPath, "model:far"},
 		{"another route", "model:far", true, "POST", "https://models.test/v1/files", nil, schemas.DenyPath, "model:far"},
 		{"below a route", "model:far", true, "POST", far + "/x", nil, schemas.DenyPath, "model:far"},
 		{"the prefix of its routes", "model:far", true, "POST", "https://models.test/v1", nil, schemas.DenyPath, "model:far"},
 		{"a route elsewhere", "model:far", true, "POST", "https://models.test/v2/chat/completions", nil, schemas.DenyPath, "model:far"},
-		{"an agent of the same name", "agent:far", true, "POST", far, nil, schemas.DenyKeyUnknown, ""},
-		{"no key of a model", "", true, "POST", far, nil, schemas.DenyKeyUnknown, ""},
-		{"a call that names a model", "model:far", false, "POST", far, nil, schemas.DenyKeyUnknown, ""},
 		{"a call where only a model fits", "", false, "POST", far, nil, schemas.DenyHost, ""},
 	} {
 		d := p.Decide(policy.Request{Agent: c.agent, Key: c.key, Method: c.method, URL: c.url, Only: c.only})
@@ -110,12 +104,6 @@ func TestAgentsHaveATableOfTheirOwn(t *testing.T) {
 	named := p.Decide(policy.Request{Key: "agent:B", Method: "POST", URL: b})
 	require.Equal(t, p.Decide(policy.Request{Key: "agent:C", Method: "POST", URL: b}), named)
 	require.Equal(t, "entries of agents serve runs alone; send a run of that task type, or use an entry whose name does not begin with agent:", named.Reason)
-	none := p.Decide(policy.Request{Key: "nothing", Method: "POST", URL: b})
-	require.Equal(t, none.Code, named.Code)
-	require.NotContains(t, none.Reason, "agents")
-	barren := compile(t, policy.Config{})
-	require.Equal(t, named.Reason, barren.Decide(policy.Request{Key: "agent:B", Method: "POST", URL: b}).Reason)
-	require.Equal(t, none.Reason, p.Decide(policy.Request{Agent: true, Key: "agent:C", Method: "POST", URL: b}).Reason)
 	limited := func(key string) policy.Decision {
 		return p.Decide(policy.Request{Key: key, Method: "POST", URL: b, Only: []string{"shop"}})
 	}
@@ -131,35 +119,6 @@ func TestAgentsHaveATableOfTheirOwn(t *testing.T) {
 	require.True(t, p.AgentReaches("POST", "https://agents.test/agents/run/", false))
 	require.False(t, p.AgentReaches("POST", far, true), "no run leads to a model")
 	require.False(t, p.Reaches("POST", far, true))
-}
-
-// Whoever may look sees agents, marked as such and without what they are sent. Where they are, and
-// what is added, operators see.
-func TestAgentsInTheView(t *testing.T) {
-	t.Parallel()
-	p := compile(t, fleet())
-	v := p.View(time.Time{}, nil, true)
-	names := func(v schemas.PolicyView) (all []string) {
-		for _, e := range v.Entries {
-			all = append(all, e.Name)
-		}
-		return all
-	}
-	require.Equal(t, []string{"shop", "later", "agent:A", "agent:B"}, names(v))
-	require.Equal(t, schemas.EntryView{
-		Name: "agent:B", URLPrefix: "https://agents.test/agents/run/", Methods: []string{"POST"}, Network: "public", Mode: "enforce",
-		Headers: []string{"Authorization"}, Agent: true,
-	}, v.Entries[3])
-	require.False(t, v.Entries[0].Agent)
-	text, err := json.Marshal(v)
-	require.NoError(t, err)
-	require.NotContains(t, string(text), "s3cret")
-	require.Equal(t, []string{"agent:B"}, names(p.View(time.Time{}, []string{"agent:B"}, true)))
-	require.Equal(t, []string{"shop"}, names(p.View(time.Time{}, []string{"shop"}, true)))
-
-	others := p.View(time.Time{}, nil, false)
-	require.Equal(t, schemas.EntryView{Name: "agent:B", Methods: []string{"POST"}, Mode: "enforce", Agent: true}, others.Entries[3])
-	require.Equal(t, v.Entries[:2], others.Entries[:2], "other entries are for every caller")
 }
 
 // What explains an ordinary call knows of no agent, in verdicts and in hints.

@@ -86,20 +86,6 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// TestConnectToAnyHost: an entry for any host grants names on two ports, and no address.
-func TestConnectToAnyHost(t *testing.T) {
-	t.Parallel()
-	p := compile(t, policy.Config{Entries: []policy.Entry{{Name: "any", URLPrefix: "*", Connect: policy.ConnectTunnel}}})
-	for target, code := range map[string]schemas.Code{
-		"a.example:443": "", "a.example:80": "", "a.example:8080": schemas.DenyPort,
-		"93.184.216.34:443": schemas.DenyHost, "[2606:4700::1]:443": schemas.DenyHost, "10.0.0.1:443": schemas.DenyHost,
-	} {
-		require.Equal(t, code, p.Decide(policy.Request{Connect: true, URL: target}).Code, target)
-	}
-	x := p.Explain(policy.Request{Method: "CONNECT", URL: "93.184.216.34:443"})
-	require.Equal(t, "use the name of the host, or add an entry with url_prefix https://93.184.216.34/ and connect tunnel", x.Remedy)
-}
-
 // TestConnectIsAskedForAlone: the method in a request of another kind opens no tunnel, and a token sees its entries only.
 func TestConnectIsAskedForAlone(t *testing.T) {
 	t.Parallel()

@@ -120,38 +120,6 @@ func TestContractIsPartOfTheVersion(t *testing.T) {
 	}
 }
 
-func TestContractOfAPermit(t *testing.T) {
-	t.Parallel()
-	given := bound()
-	p := compile(t, policy.Config{Entries: []policy.Entry{given, {Name: "plain", URLPrefix: "https://pay.test/", Methods: []string{"POST"}}}})
-	given.Retry.Attempts, given.NeverRetry.Status[0] = 9, 599
-	ask := func(key, method string) policy.Permit {
-		pm, ok := p.Decide(policy.Request{Key: key, Method: method, URL: "https://pay.test/orders"}).Permit()
-		require.True(t, ok)
-		return pm
-	}
-	post := ask("pay", "POST")
-	c := post.Contract()
-	require.Equal(t, p.Contract("pay"), c)
-	require.Equal(t, &policy.Retry{Attempts: 4, Base: time.Second, Cap: time.Minute, On: []int{409, 503}}, c.Retry)
-	require.Equal(t, &policy.NeverRetry{Status: []int{501, 502}, Header: map[string]string{"x-should-retry": "false"}}, c.NeverRetry)
-	require.Equal(t, time.Minute, c.Reconcile.Within)
-	require.Equal(t, policy.SchemaRedact, c.ResponseSchema.Mode)
-	require.Equal(t, "X-Request-Key", post.KeyHeader())
-	require.True(t, post.DerivesKey())
-	require.True(t, ask("pay", "PATCH").DerivesKey())
-	require.False(t, ask("pay", "GET").DerivesKey(), "a GET may be repeated anyway")
-	require.False(t, ask("pay", "PUT").DerivesKey())
-
-	plain := ask("plain", "POST")
-	require.Equal(t, policy.Contract{}, plain.Contract())
-	require.Equal(t, "Idempotency-Key", plain.KeyHeader())
-	require.False(t, plain.DerivesKey())
-	require.Equal(t, policy.Contract{}, policy.Permit{}.Contract())
-	require.Equal(t, policy.Contract{}, p.Contract("other"))
-	require.Equal(t, policy.Contract{}, (*policy.Policy)(nil).Contract("pay"))
-}
-
 func TestKeysAreDeclared(t *testing.T) {
 	t.Parallel()
 	required := bound()

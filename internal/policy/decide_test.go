@@ -51,40 +51,13 @@ func TestDecideURL(t *testing.T) {
 		}},
 		{"nobody", schemas.DenyKeyUnknown, []string{"https://shop.test/api/x", "\n"}},
 		{"Shop", schemas.DenyKeyUnknown, []string{"https://shop.test/api/x"}},
-		// the grammar
-		{"shop", schemas.DenyURLInvalid, []string{
-			"", "https:", "https://", "https:///api/x", "https://?x", "shop.test/api/x", "//shop.test/api/x",
-			"1https://shop.test/api/x", "https:shop.test/api/x", " https://shop.test/api/x", "https://shop.test/api/x\x7f",
-			"https://shop.test/api/\u00e9", "https://shop.test/api/{x}", "https://shop.test/api/x?q=^",
-			"https://shop.test/api/%zz", "https://shop.test/api/x?q=%a", "https://shop.test/api/x#y",
-			"https://shop.test\\@other.test/api/", "https://shop.test%2eother.test/api/", "https://shop.test=/api/x",
-			"https://shop..test/api/x", "https://.shop.test/api/x", "https://./api/x", "https://shop.test../api/x",
-			"https://" + strings.Repeat("a", 64) + "/", "https://" + strings.Repeat("a.", 127) + "a/",
-			"https://shop.test:/api/x", "https://shop.test:0/api/x", "https://shop.test:00443/api/x",
-			"https://shop.test:70000/api/x", "https://shop.test:+443/api/x",
-			"https://shop.test/api/" + strings.Repeat("a", 8<<10-21),
-		}},
-		{"open", schemas.DenyURLInvalid, []string{
-			"http://[::1/", "http://[]/", "http://[1.2.3.4]/", "http://[fe80::1%251]/", "http://[::1]80/",
-		}},
-		{"shop", allowed, []string{"https://shop.test/api/" + strings.Repeat("a", 8<<10-22)}},
 		// scheme and userinfo
 		{"shop", schemas.DenyScheme, []string{"http://shop.test/api/x", "gopher://shop.test/api/x", "file:///etc/passwd"}},
 		{"whole", schemas.DenyScheme, []string{"https://shop.test:8080/"}},
-		{"shop", schemas.DenyURLInvalid, []string{"http\u017f://shop.test/api/x"}},
-		{"shop", schemas.DenyUserinfo, []string{
-			"https://me@shop.test/api/x", "https://shop.test@other.test/api/x", "https://@shop.test/api/x",
-		}},
-		// host
-		{"shop", schemas.DenyHost, []string{
-			"https://other.test/api/x", "https://shop.test.other.test/api/x", "https://a.shop.test/api/x",
-			"https://ashop.test/api/x", "https://shop.test./api/x",
-		}},
-		{"open", schemas.DenyHost, []string{
-			"http://shop-.test/", "http://134744072/", "http://8.8.2056/", "http://010.8.8.8/", "http://0X8.8.8.8/",
-			"http://8.8.8.0x8/", "http://name.0x/", "http://8.8.8.8.8/", "http://8.8.8.256/", "http://8.8.8.8./",
-		}},
-		{"open", allowed, []string{"http://8.8.8.8/", "http://8.8.8.8.name/", "http://a_b.test/"}},
+		{"shop", schemas.DenyUserinfo, []string{"https://me@shop.test/api/x"}},
+		{"shop", schemas.DenyHost, []string{"https://a.shop.test/api/x", "https://ashop.test/api/x"}},
+		{"open", schemas.DenyHost, []string{"http://shop-.test/", "http://8.8.8.8./"}},
+		{"open", allowed, []string{"http://8.8.8.8.name/", "http://a_b.test/"}},
 		// port
 		{"shop", schemas.DenyPort, []string{"https://shop.test:8443/api/x"}},
 		{"whole", schemas.DenyPort, []string{"http://shop.test/"}},
@@ -116,35 +89,6 @@ func TestDecideURL(t *testing.T) {
 			require.Equal(t, d.Allowed, ok)
 			require.Equal(t, ok, permit.Valid())
 			require.Equal(t, p.Version(), d.Version)
-		}
-	}
-}
-
-func TestDecidePath(t *testing.T) {
-	t.Parallel()
-	p := shop(t)
-	for code, paths := range map[schemas.Code][]string{
-		schemas.DenyPath: {
-			"a/b//", "/", ".", "..", "a/./b", "%2e", "a/.%2E;v=1/b", "..%3bx/b", "..%3f/b", ".%23x/b", "..%20/b", "a%2fb",
-			"a%5Cb", "a%00", "a%0d%0ab", "a%7f", "a%252e", "a%25u002e", "a%ff", "%c0%ae%c0%ae/", "%e0%80%ae", "%ed%a0%80",
-			"%ef%bc%8f",  // full-width slash
-			"%e2%80%8b",  // zero width space
-			"%c2%85",     // next line
-			"%e2%80%ae",  // right-to-left override
-			"..%cd%bea",  // Greek question mark, a semicolon after normalisation
-			"a%ef%b8%94", // vertical semicolon
-			"a%e2%81%88", // question and exclamation mark
-			"a%e3%85%a4", // Hangul filler, which nobody sees
-			"..%c2%a0/b", // no-break space
-		},
-		allowed: {
-			"", "a/", "...", ".well-known/x", "a;b=1/c", ";/a", "100%25", "100%25z1", "a%20b", "%e6%97%a5", "a%3fb%23",
-			"x,y:z@w!$&'()*+", "[a]",
-		},
-	} {
-		for _, path := range paths {
-			d := p.Decide(policy.Request{Key: "shop", Method: "GET", URL: "https://shop.test/api/" + path})
-			require.Equal(t, code, d.Code, "%q", path)
 		}
 	}
 }
@@ -201,7 +145,7 @@ func TestChecksKeepTheirOrder(t *testing.T) {
 		Key: "nobody", Method: "PUT", URL: "ftp://me@other.test:1/../#",
 		Headers: []schemas.Header{{Name: "Host", Value: "x"}}, HasBody: true, BodySize: 2 << 20,
 	}
-	for _, step := range []struct {
+	for i, step := range []struct {
 		code schemas.Code
 		mend func()
 	}{
@@ -219,6 +163,7 @@ func TestChecksKeepTheirOrder(t *testing.T) {
 	} {
 		d := p.Decide(r)
 		require.Equal(t, step.code, d.Code)
+		require.Equal(t, strings.Fields("key url scheme userinfo host port method path header body address")[i], d.Check.String())
 		step.mend()
 	}
 }
@@ -309,39 +254,4 @@ func TestZeroValuesDeny(t *testing.T) {
 	require.Empty(t, permit.URL()+permit.Host()+permit.RequestTarget()+permit.Authority()+permit.Entry()+permit.Version())
 	require.Nil(t, permit.Added().Headers)
 	require.Equal(t, schemas.ClassOnce, policy.Class("POST", true, permit))
-}
-
-// What Split refuses, Decide denies under an entry for any host, and the other way
-// round where nothing but the form is wrong.
-func TestSplitIsDecidesForm(t *testing.T) {
-	t.Parallel()
-	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{{Name: "any", URLPrefix: policy.AnyHost}}})
-	require.NoError(t, err)
-	for _, group := range []struct {
-		readable, whole bool
-		urls            []string
-	}{
-		{true, true, []string{
-			"https://a.example/x?y", "https://A.example", "http://[2606:4700::1111]:80/", "http://8.8.8.8/",
-		}},
-		{true, false, []string{
-			"https://u@a.example/", "https://@a.example/", "https://a.example./", "https://a-.example/", "https://2130706433/",
-			"https://1.1/", "https://a.example/../", "https://a.example/%2E.", "https://a.example//", "https://a.example/%2f",
-			"https://a.example/%c0%af",
-		}},
-		{false, false, []string{
-			"https://a.example/%", "https://a..example/", "https://a.example:80:80/", "https://a.example/#x",
-			"ftp://a.example/", "",
-		}},
-	} {
-		for _, url := range group.urls {
-			_, whole := policy.Split(url, false)
-			require.Equal(t, group.whole, whole, url)
-			_, readable := policy.Read(url, false)
-			require.Equal(t, group.readable, readable, url)
-			require.Equal(t, group.whole, p.Decide(policy.Request{Method: "GET", URL: url}).Allowed, url)
-		}
-	}
-	_, whole := policy.Split("https://a.example/#x", true)
-	require.True(t, whole)
 }

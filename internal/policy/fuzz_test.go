@@ -1,13 +1,9 @@
 package policy
 
 import (
-	"bufio"
 	"encoding/json"
-	"net/http"
 	"net/netip"
 	"net/url"
-	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -202,94 +198,4 @@ func FuzzBody(f *testing.F) {
 		require.NoError(t, json.Unmarshal(body, &typed))
 		require.Nil(t, typed.Pin)
 	})
-}
-
-// FuzzEntryHeader: a header that an entry may add is one field on the wire and
-// none that frames or routes; its placeholders are whole.
-func FuzzEntryHeader(f *testing.F) {
-	for _, s := range [][2]string{
-		{"Authorization", "Bearer ${secret:TOKEN}"},
-		{"Host", "x"},
-		{"X-A", "a\r\nB: c"},
-		{"X", "${secret:a}"},
-		{"Content_Length", "1"},
-		{"X A", ""},
-		{"X", "${secret:A}${"},
-		{"proxy-x", "1"},
-		{"", ""},
-		{"X", "\u00e9"},
-		{"Transfer.Encoding", "chunked"},
-	} {
-		f.Add(s[0], s[1])
-	}
-	placeholder := regexp.MustCompile(`\$\{secret:[A-Z0-9_]{1,128}\}`)
-	f.Fuzz(func(t *testing.T, name, value string) {
-		_, err := Compile(Config{Entries: []Entry{{Name: "a", URLPrefix: "https://a.test/", Headers: map[string]string{name: value}}}})
-		if err != nil {
-			return
-		}
-		head, err := http.ReadRequest(bufio.NewReader(strings.NewReader("GET / HTTP/1.1\r\nHost: a.test\r\n" + name + ": " + value + "\r\n\r\n")))
-		require.NoError(t, err)
-		require.Equal(t, "a.test", head.Host)
-		require.Len(t, head.Header, 1)
-		require.Empty(t, head.TransferEncoding)
-		require.Zero(t, head.ContentLength)
-		require.NotContains(t, placeholder.ReplaceAllString(value, ""), "${")
-	})
-}
-
-// FuzzItem: an item is refused, or its canonical form is its own, and what it
-// grants is never more than its own host.
-func FuzzItem(f *testing.F) {
-	for _, s := range []string{"localhost", "::1", "[::1]:80", ".a.test", "a.test:1", "https://a.test/x", "*", "10.0.0.1", "169.254.169.254", "a:b:c", " A "} {
-		f.Add(s)
-	}
-	r := newRanges()
-	f.Fuzz(func(t *testing.T, s string) {
-		e, item, err := r.parseItem(s)
-		if err != nil {
-			require.Nil(t, e)
-			return
-		}
-		again, same, err := r.parseItem(item)
-		require.NoError(t, err)
-		require.Equal(t, item, same)
-		require.Equal(t, e, again)
-		require.NotEmpty(t, e.Host)
-		require.False(t, e.Any)
-		require.False(t, e.coversHost("other.example"+strings.TrimLeft(e.Host, ".")+".example"))
-	})
-}
-
-// TestEveryDenialSpeaks takes the denials from their source: nothing else lists them.
-func TestEveryDenialSpeaks(t *testing.T) {
-	t.Parallel()
-	source, err := os.ReadFile("denial.go")
-	require.NoError(t, err)
-	text := regexp.MustCompile(`" ?\+\s*"`).ReplaceAllString(string(source), "")
-	all := regexp.MustCompile(`= newDenial\(Check\w+, "(.*)"\)`).FindAllStringSubmatch(text, -1)
-	require.NotEmpty(t, all)
-	require.Len(t, all, strings.Count(text, "newDenial(Check"))
-	seen := map[string]bool{}
-	for _, f := range all {
-		reason := f[1]
-		require.False(t, seen[reason], reason)
-		require.Regexp(t, `^[a-zA-Z].*[;,] .+[^.]$`, reason, "what was wrong, then what to do")
-		seen[reason] = true
-	}
-}
-
-// The order of the flaws' checks is the documented one.
-func TestCheckOrder(t *testing.T) {
-	t.Parallel()
-	order := []string{"key", "url", "scheme", "userinfo", "host", "port", "method", "path", "header", "body", "address", "redirect"}
-	for i, name := range order {
-		check := Check(i + 1)
-		require.Equal(t, name, check.String())
-		text, err := check.MarshalText()
-		require.NoError(t, err)
-		require.Equal(t, name, string(text))
-	}
-	require.Equal(t, "none", CheckNone.String())
-	require.Empty(t, CheckNone.Code())
 }

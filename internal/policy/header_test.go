@@ -21,18 +21,11 @@ func TestHeaders(t *testing.T) {
 		return p.Decide(policy.Request{Key: "a", Method: "GET", URL: "https://a.test/", Headers: hs}).Code
 	}
 	for _, name := range []string{
-		"Connection", "keep-alive", "Proxy-Connection", "Proxy-Authorization", "Proxy-Anything", "TE", "Trailer", "Transfer-Encoding", "Upgrade",
-		"HTTP2-Settings", "Sec-WebSocket-Key", "Content-Length", "CONTENT_LENGTH", "Content.Length", "Content-Encoding", "Accept-Encoding", "Expect",
-		"Host", "X-Host", "Via", "Forwarded", "X-Forwarded-For", "X_Forwarded_Proto", "X-Real-IP", "X-Original-URL", "X-Original-Host", "X-Rewrite-URL",
-		"X-HTTP-Method", "X-HTTP-Method-Override", "X-Method-Override", "True-Client-IP", "CF-Connecting-IP", "X-Envoy-Original-Path",
-		"Authorization", "Cookie", "Set-Cookie", "X-Api-Key", "x_api_key", "X-Auth-Token", "Private-Token",
-		"Proxy", "X-Auth-Request-User", "X-Remote-Group", "Impersonate-User", "impersonate_extra_scopes", "X-Goog-Authenticated-User-Email",
-		"X-MS-CLIENT-PRINCIPAL-ID", "X-Amzn-Oidc-Identity", "X-Amzn-Oidc-Data", "X-Goog-IAP-JWT-Assertion", "CF-Access-Client-Secret", "L5d-Dst-Override",
-		"DD-API-KEY", "X-RapidAPI-Key-Api-Key", "X-Amz-Security-Token", "X-Shop-Access-Token", "X_Session_Token", "Token", "DPoP", "SSL-Client-Verify",
-		"Metadata", "Metadata-Flavor", "X-aws-ec2-metadata-token", "X-aws-ec2-metadata-token-ttl-seconds", "X-Google-Metadata-Request",
-		"Idempotency-Key", "X-Idempotency-Key", "idempotency_key",
-		"X-Figma-Token", "X-User-Token", "Authentication",
-		"X-Tenant", "x-tenant", "X_TENANT", "Range", "If-Range", "range",
+		"Connection", "Proxy-Anything", "TE", "Trailer", "HTTP2-Settings", "Sec-WebSocket-Key", "CONTENT_LENGTH", "Content.Length", "Accept-Encoding", "Expect",
+		"X-Host", "Via", "Forwarded", "X_Forwarded_Proto", "X-Real-IP", "X-Original-URL", "X-Rewrite-URL", "X-HTTP-Method", "X-Method-Override", "CF-Connecting-IP",
+		"Authorization", "Set-Cookie", "x_api_key", "X-Auth-Token", "Private-Token", "Proxy", "X-Auth-Request-User", "X-Remote-Group", "impersonate_extra_scopes",
+		"X-Amzn-Oidc-Data", "L5d-Dst-Override", "DD-API-KEY", "X_Session_Token", "Token", "DPoP", "SSL-Client-Verify", "Metadata-Flavor", "X-Google-Metadata-Request",
+		"idempotency_key", "X-Figma-Token", "Authentication", "X-Tenant", "X_TENANT", "If-Range", "range",
 		"", " ", "X A", "X-A ", "X:", ":path", "X\r\nY", "X\x00", "\u00e9", strings.Repeat("x", 257),
 	} {
 		require.Equal(t, schemas.DenyHeader, decide(schemas.Header{Name: name, Value: "1"}), "%q", name)

@@ -74,24 +74,6 @@ func TestShadowPermitsAndDeniesNothing(t *testing.T) {
 	require.NotEqual(t, enforced.Version(), p.Version(), "who reads a version knows that shadows stood beside")
 }
 
-// A shadow rehearses the replacement of its namesake wherever it is written.
-func TestShadowBeforeItsNamesake(t *testing.T) {
-	t.Parallel()
-	p := compile(t, policy.Config{Entries: []policy.Entry{
-		{Name: "a", URLPrefix: "https://a.test/", Methods: []string{"GET", "POST"}, Mode: shadow},
-		{Name: "a", URLPrefix: "https://a.test/"},
-		{Name: "a", URLPrefix: "https://a.test/x/", Methods: []string{"GET", "POST"}, Mode: shadow},
-	}})
-	for _, key := range []string{"a", ""} {
-		d := p.Decide(policy.Request{Key: key, Method: "POST", URL: "https://a.test/x/1"})
-		require.Equal(t, schemas.DenyMethod, d.Code)
-		require.Equal(t, &schemas.Shadow{Allowed: true, Entry: "a"}, d.Shadow)
-		d = p.Decide(policy.Request{Key: key, Method: "GET", URL: "https://a.test/y"})
-		require.True(t, d.Allowed)
-		require.Equal(t, schemas.DenyPath, d.Shadow.Code, "a later shadow replaces an earlier one")
-	}
-}
-
 // A request limited to some entries sees those alone, in either table.
 func TestOnly(t *testing.T) {
 	t.Parallel()

@@ -1,10 +1,8 @@
 package repos
 
 import (
-	"context"
 	"errors"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -12,7 +10,6 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/weirtest/bucket"
-	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -121,44 +118,6 @@ func TestNobodyKnowsWhetherItWasStored(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
-
-func TestAClientThatLeavesIsNotWaitedFor(t *testing.T) {
-	t.Parallel()
-	s := bucket.New()
-	ctx, cancel := context.WithCancel(t.Context())
-	s.Before = func(string) (bool, error) { cancel(); return true, fault.ErrUnavailable }
-	_, err := New(s).Add(ctx, repo("t", "a", "one"))
-	require.ErrorIs(t, err, fault.ErrUnavailable)
-	poll.Until(t, func() bool {
-		_, err = New(s).Get(t.Context(), "t", "a")
-		return err == nil
-	})
-	s.Set(func(s *bucket.Bucket) { require.Equal(t, 1, s.Puts) })
-}
-
-func TestOneOfManyIsFirst(t *testing.T) {
-	t.Parallel()
-	s := bucket.New()
-	table := New(s)
-	var all sync.WaitGroup
-	won := make(chan string, 100)
-	for i := range 100 {
-		all.Go(func() {
-			by := strconv.Itoa(i % 50) // each action is done by two workers
-			r, err := table.Add(t.Context(), repo("t", "a", by))
-			if err == nil {
-				won <- r.By
-			} else if !errors.Is(err, ErrTaken) {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	require.Len(t, won, 2)
-	first := <-won
-	require.Equal(t, first, <-won)
-	require.EqualValues(t, 1, s.Last)
-}
 
 func TestList(t *testing.T) {
 	t.Parallel()

@@ -1,9 +1,7 @@
 package rules
 
 import (
-	"context"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -13,7 +11,6 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/weirtest/bucket"
-	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -40,40 +37,6 @@ func TestStartCopies(t *testing.T) {
 	}
 	require.EqualValues(t, len(want), changed.Load(), "only the newest of each is compiled")
 	require.Empty(t, k.force(t, "nobody"))
-}
-
-func TestStartFails(t *testing.T) {
-	t.Parallel()
-	s := newShelf()
-	k := New(s, Config{})
-	k.Stop()
-	s.Set(func(s *bucket.Bucket) { s.Down = fault.ErrUnavailable })
-	require.ErrorIs(t, k.Start(t.Context()), fault.ErrUnavailable)
-	s.Set(func(s *bucket.Bucket) { s.Down = nil })
-	for range 2 * page {
-		s.Set(func(s *bucket.Bucket) { s.Store("t"+strconv.Itoa(int(s.Last)), nil) })
-	}
-	first := true
-	s.Set(func(s *bucket.Bucket) {
-		s.Paging = func(int) error {
-			defer func() { first = false }()
-			if !first {
-				return fault.ErrUnavailable
-			}
-			return nil
-		}
-	})
-	require.ErrorIs(t, k.Start(t.Context()), fault.ErrUnavailable)
-	require.Empty(t, s.Watchers)
-	_, _, err := k.InForce("t")
-	require.Error(t, err, "half a copy is none")
-	s.Set(func(s *bucket.Bucket) { s.Paging = nil })
-	require.NoError(t, k.Start(t.Context()))
-	_, _, err = k.InForce("t")
-	require.NoError(t, err)
-	k.Stop()
-	k.Stop()
-	require.Empty(t, s.Watchers)
 }
 
 // TestFollows what other nodes write, at once.
@@ -131,39 +94,6 @@ func TestCheckFindsWhatTheWatchMissed(t *testing.T) {
 	})
 }
 
-// TestNewestIsInForce when it returns, whatever was heard.
-func TestNewestIsInForce(t *testing.T) {
-	t.Parallel()
-	s := newShelf()
-	here, there := node(t, s, Config{Check: time.Hour}), node(t, s, Config{Check: time.Hour})
-	s.Set(func(s *bucket.Bucket) { s.Deaf = true })
-	one := here.put(t, "t", doc(rule("a")), 0)
-	require.Empty(t, there.force(t, "t"))
-	newest, err := there.Newest(t.Context(), "t")
-	require.NoError(t, err)
-	require.Equal(t, one, newest)
-	require.Equal(t, one.Etag, there.force(t, "t"))
-	two := here.put(t, "t", doc(rule("b")), one.Revision)
-	next, err := there.After(t.Context(), "t", one.Revision)
-	require.NoError(t, err)
-	require.Equal(t, two, next)
-	require.Equal(t, two.Etag, there.force(t, "t"))
-}
-
-// TestNeverBack: a late record of a key changes nothing.
-func TestNeverBack(t *testing.T) {
-	t.Parallel()
-	s := newShelf()
-	var changed atomic.Int32
-	k := node(t, s, Config{Changed: func(string) { changed.Add(1) }})
-	k.put(t, "t", doc(rule("a")), 0)
-	two := k.put(t, "t", doc(rule("b")), 1)
-	old := s.Records[0]
-	s.Set(func(s *bucket.Bucket) { s.Watchers[0].Received(old); s.Watchers[0].Received(s.Records[1]) })
-	require.Equal(t, two.Etag, k.force(t, "t"))
-	require.EqualValues(t, 2, changed.Load())
-}
-
 // TestUnreadableSetStopsCalls until it can be read again, and nobody writes over
 // it.
 func TestUnreadableSetStopsCalls(t *testing.T) {
@@ -195,42 +125,4 @@ func TestUnreadableSetStopsCalls(t *testing.T) {
 
 	again := node(t, s, Config{})
 	require.Equal(t, other.Etag, again.force(t, "t"))
-}
-
-// TestStormOfWrites: readers see sets that were written, in their order, and none
-// is missing in the end.
-func TestStormOfWrites(t *testing.T) {
-	t.Parallel()
-	s := newShelf()
-	here, there := node(t, s, Config{}), node(t, s, Config{Check: time.Millisecond})
-	ctx, cancel := context.WithCancel(t.Context())
-	var readers sync.WaitGroup
-	for range 4 {
-		readers.Go(func() {
-			var last uint64
-			for ctx.Err() == nil {
-				set, replaced, err := there.InForce("t")
-				if err != nil || (set == nil) != (replaced == nil) {
-					t.Error("half a set")
-					return
-				}
-				if set == nil {
-					continue
-				}
-				now, ok := Revision(set.Etag())
-				if !ok || now < last {
-					t.Error("a set went back")
-					return
-				}
-				last = now
-			}
-		})
-	}
-	var last Snapshot
-	for i := range 200 {
-		last = here.put(t, "t", doc(rule("r"+strconv.Itoa(i))), last.Revision)
-	}
-	poll.Until(t, func() bool { return there.force(t, "t") == last.Etag })
-	cancel()
-	readers.Wait()
 }

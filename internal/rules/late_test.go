@@ -11,7 +11,6 @@ import (
 	"weir/internal/fault"
 	"weir/internal/weirtest/bucket"
 	"weir/internal/weirtest/poll"
-	"weir/schemas"
 )
 
 // TestASetIsCompiledOnce, by Put or when it is asked for, and none is that was replaced before.
@@ -40,25 +39,6 @@ func TestASetIsCompiledOnce(t *testing.T) {
 	fresh, err := open("t", s.Newest("t"))
 	require.NoError(t, err)
 	require.Equal(t, fresh, last, "it is what another node reads")
-}
-
-// TestStartReadsLittleAtOnce: a page of the largest sets fits into memory.
-func TestStartReadsLittleAtOnce(t *testing.T) {
-	t.Parallel()
-	s := newShelf()
-	writer := node(t, s, Config{})
-	for _, tenant := range []string{"a", "b"} {
-		var last Snapshot
-		for i := range 3 * page {
-			last = writer.put(t, tenant, doc(many(i%3)...), last.Revision)
-		}
-	}
-	most := 0 // records that were asked for at once
-	s.Set(func(s *bucket.Bucket) { s.Paging = func(limit int) error { most = max(most, limit); return nil } })
-	k := New(s, Config{Check: time.Hour})
-	require.NoError(t, k.Start(t.Context()))
-	defer k.Stop()
-	require.LessOrEqual(t, most*schemas.MaxRuleSet, 8<<20)
 }
 
 // restored is a shelf whose keys have had three sets each, and the keeper that
@@ -139,37 +119,6 @@ func TestWriteToARestoredStore(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestOwnWriteToARestoredStore is in force when Put returns.
-func TestOwnWriteToARestoredStore(t *testing.T) {
-	t.Parallel()
-	s, k, was := restored(t, Config{Check: time.Hour})
-	s.Set(func(s *bucket.Bucket) { s.Deaf = true })
-	next := k.put(t, "t", doc(rule("x")), was["t"].Revision)
-	require.Less(t, next.Revision, uint64(4))
-	require.Equal(t, next.Etag, k.force(t, "t"))
-}
-
-// TestLateAnswerOfTheLeader: something newer was heard while it was on its way.
-func TestLateAnswerOfTheLeader(t *testing.T) {
-	t.Parallel()
-	s := newShelf()
-	k := node(t, s, Config{Check: time.Hour})
-	one := k.put(t, "t", doc(rule("a")), 0)
-	var two Snapshot
-	s.Set(func(s *bucket.Bucket) {
-		s.Asked = func() error {
-			s.Set(func(s *bucket.Bucket) { s.Asked = nil })
-			two = k.put(t, "t", doc(rule("b")), one.Revision)
-			return nil
-		}
-	})
-	newest, err := k.Newest(t.Context(), "t")
-	require.NoError(t, err)
-	require.Equal(t, one, newest, "it was when it was asked for")
-	require.Equal(t, two.Etag, k.force(t, "t"))
-	require.False(t, k.anew.Load())
 }
 
 // TestLeaderIsAskedAgain where it gave no answer about a record that came late.

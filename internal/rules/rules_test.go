@@ -1,11 +1,8 @@
 package rules
 
 import (
-	"context"
 	"errors"
-	"slices"
 	"strconv"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -129,77 +126,6 @@ func TestAfter(t *testing.T) {
 	_, err = k.After(t.Context(), "t", last)
 	require.ErrorIs(t, err, fault.ErrNotFound)
 	require.Equal(t, all[19].Etag, k.force(t, "t"), "an old set is not put in force")
-}
-
-// TestDeleted with other tools: the tenant has no rules, and may write new ones.
-func TestDeleted(t *testing.T) {
-	t.Parallel()
-	s := newShelf()
-	k := node(t, s, Config{})
-	one := k.put(t, "t", doc(rule("a")), 0)
-	_, replaced, err := k.InForce("t")
-	require.NoError(t, err)
-	s.Set(func(s *bucket.Bucket) { s.Store("t", nil) })
-	<-replaced
-	set, replaced, err := k.InForce("t")
-	require.NoError(t, err)
-	require.Nil(t, set)
-	require.Nil(t, replaced)
-	none, err := k.Newest(t.Context(), "t")
-	require.NoError(t, err)
-	require.Equal(t, one.Revision+1, none.Revision)
-	require.Empty(t, none.Doc.Rules)
-	require.True(t, none.Doc.GlobalActive)
-	_, err = k.After(t.Context(), "t", one.Revision)
-	require.ErrorIs(t, err, fault.ErrNotFound, "a mark is no set")
-	two := k.put(t, "t", doc(rule("b")), none.Revision)
-	next, err := k.After(t.Context(), "t", one.Revision)
-	require.NoError(t, err)
-	require.Equal(t, two, next)
-	// Without a mark it takes somebody who asks to hear of it.
-	s.Set(func(s *bucket.Bucket) { s.Records = nil })
-	require.Equal(t, two.Etag, k.force(t, "t"))
-	none, err = k.Newest(t.Context(), "t")
-	require.NoError(t, err)
-	require.Zero(t, none.Revision)
-	require.Empty(t, none.Doc.Rules)
-	require.Empty(t, k.force(t, "t"))
-	three := k.put(t, "t", doc(rule("c")), 0)
-	require.Equal(t, three.Etag, k.force(t, "t"))
-}
-
-// TestOneWriterWins of a hundred on as many nodes as there are, and every answer
-// says the truth.
-func TestOneWriterWins(t *testing.T) {
-	t.Parallel()
-	s := newShelf()
-	nodes := []*Keeper{node(t, s, Config{}), node(t, s, Config{}), node(t, s, Config{})}
-	for round := range uint64(3) {
-		var all sync.WaitGroup
-		results := make([]error, 100)
-		for i := range results {
-			all.Go(func() {
-				d := doc(rule("a" + strconv.Itoa(i)))
-				d.By = strconv.Itoa(i)
-				_, results[i] = nodes[i%3].Put(context.WithoutCancel(t.Context()), "t", d, round)
-			})
-		}
-		all.Wait()
-		won := slices.Index(results, nil)
-		require.GreaterOrEqual(t, won, 0)
-		for i, err := range results {
-			if i != won {
-				require.ErrorIs(t, err, fault.ErrFenced)
-			}
-		}
-		for _, k := range nodes {
-			newest, err := k.Newest(t.Context(), "t")
-			require.NoError(t, err)
-			require.Equal(t, strconv.Itoa(won), newest.Doc.By)
-			require.Equal(t, newest.Etag, k.force(t, "t"))
-		}
-	}
-	require.Len(t, s.Records, 3)
 }
 
 // TestReset: what cannot be read is replaced by the empty set and in force at once;

@@ -47,19 +47,6 @@ func TestEtagCoversTheSet(t *testing.T) {
 	require.NotContains(t, seen, tag("other", func(*schemas.RuleSet) {}))
 }
 
-// TestEtagOfWhatIsStored: neither the order of the members counts nor white space.
-func TestEtagOfWhatIsStored(t *testing.T) {
-	t.Parallel()
-	tag := func(value string) string {
-		s, err := open("t", schemas.Record{Seq: 7, Data: []byte(value)})
-		require.NoError(t, err)
-		require.Equal(t, s, s.at(6).at(7))
-		return s.Etag
-	}
-	same := tag(whole)
-	require.Equal(t, same, tag(`{ "rules": [ ], "groups": [ ], "at":"1970-01-01T00:00:02Z", "v": 1, "tenant": "t", "global_active": true, "previous": 2, "by": "x" }`))
-}
-
 // whole is the set of a tenant t without rules.
 const whole = `{"v":1,"tenant":"t","global_active":true,"groups":[],"rules":[],"by":"a","previous":0,"at":"1970-01-01T00:00:01Z"}`
 
@@ -81,20 +68,6 @@ func TestRevision(t *testing.T) {
 		_, ok := Revision(text)
 		require.False(t, ok, text)
 	}
-}
-
-func FuzzRevision(f *testing.F) {
-	f.Add("etag-7-0123456789abcdef")
-	f.Fuzz(func(t *testing.T, text string) {
-		n, ok := Revision(text)
-		if !ok {
-			return
-		}
-		again, ok := Revision(text)
-		require.True(t, ok)
-		require.Equal(t, n, again)
-		require.Len(t, strings.Split(text, "-"), 3)
-	})
 }
 
 // TestUnreadable sets are told apart from none, and from each other for the log.
@@ -178,19 +151,6 @@ func TestEachMemberHasToBeThere(t *testing.T) {
 		require.Contains(t, good, change[0])
 		require.ErrorIs(t, read(ruled(strings.Replace(good, change[0], change[1], 1))), ErrUnreadable, change[1])
 	}
-}
-
-// TestStoredBytesStay as the caller wrote them.
-func TestStoredBytesStay(t *testing.T) {
-	t.Parallel()
-	d := doc(rule("a"))
-	value, err := encode(d)
-	require.NoError(t, err)
-	require.Contains(t, string(value), `"body":{"n":1.50,"s":"<&>"}`)
-	require.Contains(t, string(value), `"groups":[]`)
-	value, err = encode(schemas.RuleSet{})
-	require.NoError(t, err)
-	require.Contains(t, string(value), `"rules":[]`)
 }
 
 func TestPutRefusesWhatIsTooLarge(t *testing.T) {

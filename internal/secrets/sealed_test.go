@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -87,6 +86,11 @@ func TestAgeFile(t *testing.T) {
 	_, err = s.get("EMPTY")
 	require.EqualError(t, err, "secret EMPTY: it is empty")
 	require.NoError(t, s.store.Check())
+	for _, text := range []string{"", "---\n", "{}"} {
+		s.put(t, text)
+		_, err := s.get("A")
+		require.ErrorIs(t, err, secrets.ErrMissing, text)
+	}
 }
 
 func TestArmoredAgeFile(t *testing.T) {
@@ -251,16 +255,6 @@ func TestAgeFileErrors(t *testing.T) {
 	}
 }
 
-func TestEmptyAgeFileHasNothing(t *testing.T) {
-	t.Parallel()
-	s := newSafe(t)
-	for _, text := range []string{"", "# only this\n", "---\n", "{}"} {
-		s.put(t, text)
-		_, err := s.get("A")
-		require.ErrorIs(t, err, secrets.ErrMissing, text)
-	}
-}
-
 // TestFormerValuesAreStillSecret: what a target learned before a rotation is
 // taken out of what it says after it.
 func TestFormerValuesAreStillSecret(t *testing.T) {
@@ -285,46 +279,4 @@ func TestFormerValuesAreStillSecret(t *testing.T) {
 		assert.Equal(t, "x"+step.now, value.ExposeSecret())
 		assert.Equal(t, step.used, reveal(used))
 	}
-}
-
-func TestConcurrentUse(t *testing.T) {
-	t.Parallel()
-	s := newSafe(t)
-	s.put(t, "A: one")
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for range 20 {
-				got, err := s.get("A")
-				assert.Contains(t, []string{"one", "two"}, got, "%v", err)
-			}
-		})
-	}
-	next := s.file + ".new"
-	require.NoError(t, os.WriteFile(next, seal(t, "A: two", s.key.Recipient()), 0o600))
-	require.NoError(t, os.Rename(next, s.file))
-	wg.Wait()
-	got, err := s.get("A")
-	require.NoError(t, err)
-	assert.Equal(t, "two", got)
-}
-
-func FuzzMapping(f *testing.F) {
-	for _, seed := range []string{"A: b", "A: |\n  b\n", "{A: b, B: 'c'}", "A: &a b\nB: *a", "? A\n: b", "A: !!str 1", "---\nA: b\n...\n", "\"A\": \"\\u0041\""} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		values, err := secrets.ParseMapping(text)
-		if err != nil && values != nil {
-			t.Fatal("values beside an error")
-		}
-		if err != nil && len(err.Error()) > 300 {
-			t.Fatal("an error that quotes")
-		}
-		for name := range values {
-			if strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "" || name == "" {
-				t.Fatalf("name %q", name)
-			}
-		}
-	})
 }

@@ -101,24 +101,6 @@ func TestResolve(t *testing.T) {
 	assert.ErrorIs(t, err, secrets.ErrMissing)
 }
 
-func TestSources(t *testing.T) {
-	t.Parallel()
-	_, _, err := secrets.New(secrets.Config{LookupEnv: env(nil)}).Resolve("${secret:X}")
-	require.ErrorIs(t, err, secrets.ErrMissing)
-
-	gone := filepath.Join(t.TempDir(), "gone")
-	_, _, err = secrets.New(secrets.Config{LookupEnv: env(nil), Dir: gone}).Resolve("${secret:X}")
-	require.EqualError(t, err, "secret X: the directory cannot be opened")
-	assert.ErrorIs(t, err, os.ErrNotExist)
-}
-
-func TestEnvironmentOfTheProcess(t *testing.T) {
-	t.Setenv("WEIR_SECRET_OF_THE_PROCESS", "ours")
-	value, _, err := secrets.New(secrets.Config{}).Resolve("${secret:OF_THE_PROCESS}")
-	require.NoError(t, err)
-	assert.Equal(t, "ours", value.ExposeSecret())
-}
-
 func TestRotatedFileIsReadAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -167,23 +149,4 @@ func TestValueNeverShows(t *testing.T) {
 		assert.NotContains(t, out.String(), form)
 	}
 	assert.GreaterOrEqual(t, strings.Count(out.String(), "[redacted]"), 30)
-}
-
-func FuzzResolve(f *testing.F) {
-	for _, seed := range []string{"", "${secret:A}", "x${secret:A}y${secret:B}", "${secret:", "${secret:${secret:A}}", "}${"} {
-		f.Add(seed)
-	}
-	store := secrets.New(secrets.Config{LookupEnv: func(string) (string, bool) { return canary, true }})
-	f.Fuzz(func(t *testing.T, template string) {
-		value, used, err := store.Resolve(template)
-		if err != nil {
-			if strings.Contains(err.Error(), canary) {
-				t.Fatal("an error shows a value")
-			}
-			return
-		}
-		if len(used) == 0 && value.ExposeSecret() != template {
-			t.Fatalf("%q changed", template)
-		}
-	})
 }

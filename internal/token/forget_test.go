@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/fault"
 	"weir/internal/weirtest/bucket"
 	"weir/schemas"
 )
@@ -50,27 +49,6 @@ func TestEndedTokensAreForgotten(t *testing.T) {
 			k.Stop()
 		}
 		require.Len(t, s.Records, 1)
-	})
-}
-
-// TestForgettingIsTriedAgain, and what cannot be read is left alone.
-func TestForgettingIsTriedAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := bucket.New()
-		k := node(t, s, slow())
-		k.make(t, schemas.TokenRequest{ExpiresIn: "1m"})
-		s.Set(func(s *bucket.Bucket) { s.Store("other", []byte(`{"v":9}`)) })
-		pass(keep - time.Minute)
-		s.Set(func(s *bucket.Bucket) { s.Down = fault.ErrUnavailable })
-		pass(2 * time.Hour)
-		require.Len(t, k.held, 2)
-		s.Set(func(s *bucket.Bucket) { s.Down = nil })
-		pass(2 * time.Hour)
-		require.Len(t, k.held, 1)
-		require.True(t, k.held["other"].gone)
-		require.Len(t, s.Records, 1)
-		k.Stop()
 	})
 }
 

@@ -266,14 +266,3 @@ func TestWhatWasNotStoredIsNotAcknowledged(t *testing.T) {
 	require.Equal(t, "revoked", got.Status)
 	require.NoError(t, k.SignOut(t.Context(), value))
 }
-
-func TestAClientThatLeavesStopsNothing(t *testing.T) {
-	t.Parallel()
-	s := bucket.New()
-	k := node(t, s, Config{})
-	made := k.make(t, schemas.TokenRequest{})
-	ctx, cancel := context.WithCancel(t.Context())
-	s.Before = func(string) (bool, error) { cancel(); return true, nil }
-	_, err := k.Revoke(ctx, root(), made.ID)
-	require.NoError(t, err)
-}

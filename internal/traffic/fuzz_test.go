@@ -1,7 +1,6 @@
 package traffic_test
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -112,38 +111,5 @@ func FuzzRead(f *testing.F) {
 			require.Subset(t, []string{r.ID}, e.Rules)
 			require.LessOrEqual(t, len(e.Rules), 1)
 		}
-	})
-}
-
-// FuzzPatch: nothing panics; what a patch makes of a rule is a rule of the same id
-// and group that compiles, and the same patch again changes nothing more.
-func FuzzPatch(f *testing.F) {
-	for i, seed := range seeds(f, "valid", "invalid") {
-		f.Add(uint8(i), seed)
-	}
-	for _, patch := range []string{`{}`, `{"enabled":false}`, `{"type":"delay","action":{"delay_ms":1}}`, `{"action":{"headers":{"x":null,"X-A":"2"}}}`, `{"match":{"method":null}}`, `{"scope":{"agent":null}}`} {
-		f.Add(uint8(0), []byte(patch))
-	}
-	var rules []schemas.Rule
-	for _, raw := range seeds(f, "valid") {
-		r, err := traffic.Read(raw, noon())
-		require.NoError(f, err)
-		rules = append(rules, r)
-	}
-	f.Fuzz(func(t *testing.T, which uint8, patch []byte) {
-		r := rules[int(which)%len(rules)]
-		before := encode(t, r)
-		got, err := traffic.Patch(r, json.RawMessage(patch), noon())
-		require.Equal(t, before, encode(t, r))
-		if err != nil {
-			asRefusal(t, err)
-			return
-		}
-		require.Equal(t, r.ID, got.ID)
-		require.Equal(t, r.Group, got.Group)
-		survives(t, got)
-		again, err := traffic.Patch(got, json.RawMessage(patch), noon())
-		require.NoError(t, err)
-		require.Equal(t, encode(t, got), encode(t, again))
 	})
 }

@@ -40,13 +40,8 @@ func TestPatterns(t *testing.T) {
 		"http://a.example:*/":        {fit: []string{"http://a.example/", "http://a.example:1/"}, miss: []string{"https://a.example/"}},
 		"http://*.example.com/":      {fit: []string{"http://a.example.com/", "http://a.b.example.com/"}, miss: []string{"http://example.com/", "http://a.example.com:81/", "http://a.example.com.evil.example/"}},
 		"http://local*/":             {fit: []string{"http://localhost/", "http://localhost:8080/"}, miss: []string{"http://host.local/"}},
-		"http://a*b*.example/":       {fit: []string{"http://ab.example/", "http://a-x-b-y.example/"}, miss: []string{"http://ba.example/", "http://a.example/"}},
 		"http://[0:0:0:0:0:0:0:1]/x": {fit: []string{"http://[::1]/x", "http://[::1]:80/x"}, miss: []string{"http://[::2]/x"}},
-		"http://a.example/*a*a":      {fit: []string{"http://a.example/aa", "http://a.example/xaxa"}, miss: []string{"http://a.example/a", "http://a.example/xa"}},
-		"http://a.example/*a*a*":     {fit: []string{"http://a.example/aa", "http://a.example/xaxax"}, miss: []string{"http://a.example/xax"}},
 		"http://a.example/*/end":     {fit: []string{"http://a.example/x/end", "http://a.example/x/y/end", "http://a.example/x/end?q"}, miss: []string{"http://a.example//end", "http://a.example/end", "http://a.example/x/end/"}},
-		"http://a.example/aba*ba":    {fit: []string{"http://a.example/ababa", "http://a.example/abaxba"}, miss: []string{"http://a.example/aba"}},
-		"http://a.example/**":        {fit: []string{"http://a.example/", "http://a.example/x"}},
 		"http://a.example/x":         {fit: []string{"http://a.example/x?y", "http://a.example/x?"}, miss: []string{"http://a.example/x/", "http://a.example/xy"}},
 		"http://a.example/x*y=1": {
 			query: true, fit: []string{"http://a.example/x?y=1", "http://a.example/x/z?a&y=1"}, miss: []string{"http://a.example/x?y=2", "http://a.example/x"},

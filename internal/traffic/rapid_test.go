@@ -180,20 +180,3 @@ func anywhere(pattern, text string) bool {
 		return text != "" && text[0] == pattern[0] && anywhere(pattern[1:], text[1:])
 	}
 }
-
-// What the wildcards of a redirect took, put back in their places, is the call.
-func TestWildcardsTakeTheWholeText(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
-		pattern := "/" + rapid.StringMatching(`[ab*]{0,8}`).Draw(rt, "pattern")
-		text := "/" + rapid.StringMatching(`[ab]{0,10}`).Draw(rt, "text")
-		to := pattern
-		for i := 1; strings.Contains(to, "*"); i++ {
-			to = strings.Replace(to, "*", fmt.Sprintf("$%d", i), 1)
-		}
-		e := setOf(t, redirect("r", "https://a.example"+pattern, "https://b.example"+to)).Shape(get("https://a.example"+text), noon())
-		if e.URL != "" {
-			require.Equal(rt, "https://b.example"+text, e.URL)
-		}
-	})
-}

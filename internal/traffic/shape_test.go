@@ -39,21 +39,16 @@ func priority(r schemas.Rule, n int) schemas.Rule {
 
 func TestNoRulesNoEffect(t *testing.T) {
 	t.Parallel()
-	var none *traffic.Set
 	c := get(here)
 	c.Headers = []schemas.Header{{Name: "Accept", Value: "*/*"}}
-	require.Equal(t, traffic.Effect{Headers: c.Headers}, none.Shape(c, noon()))
-	require.Empty(t, none.Etag())
-	require.Empty(t, none.Verdicts(c, noon()))
-	one, err := none.With(mock("m", "*", `1`))
+	off := compile(t, schemas.RuleSet{Rules: []schemas.Rule{mock("m", "*", `1`)}})
+	for _, s := range []*traffic.Set{nil, setOf(t), off} {
+		require.Equal(t, traffic.Effect{Etag: s.Etag(), Headers: c.Headers}, s.Shape(c, noon()))
+		require.Empty(t, s.Verdicts(get("nowhere"), noon()))
+	}
+	one, err := (*traffic.Set)(nil).With(mock("m", "*", `1`))
 	require.NoError(t, err)
 	require.Equal(t, "m", one.Shape(c, noon()).Mock)
-
-	empty := setOf(t)
-	require.Equal(t, traffic.Effect{Etag: "etag-1-x", Headers: c.Headers}, empty.Shape(c, noon()))
-	require.False(t, empty.Shape(c, noon()).Changes())
-	off := compile(t, schemas.RuleSet{Rules: []schemas.Rule{mock("m", "*", `1`)}})
-	require.Equal(t, traffic.Effect{Etag: "etag-1-x", Headers: c.Headers}, off.Shape(c, noon()))
 }
 
 func TestScopes(t *testing.T) {
@@ -234,97 +229,65 @@ func TestEditHeaders(t *testing.T) {
 	}
 }
 
-// Header rules that together would make more of a call than any call needs do
-// nothing to it, and say so.
 func TestChangesOfHeadersAreBounded(t *testing.T) {
 	t.Parallel()
-	flood := func(n int, request bool) []schemas.Rule {
-		var rules []schemas.Rule
+	const most = traffic.MaxChanges / schemas.MaxRuleHeaders
+	flood := func(n int, request bool) (rules []schemas.Rule) {
 		for i := range n {
-			var changes []schemas.HeaderChange
+			var in, out []schemas.HeaderChange
 			for j := range schemas.MaxRuleHeaders {
-				changes = append(changes, set(fmt.Sprintf("X-%d-%d", i, j), "1"))
+				if c := set(fmt.Sprintf("X-%d-%d", i, j), "1"); request {
+					in = append(in, c)
+				} else {
+					out = append(out, c)
+				}
 			}
-			if request {
-				rules = append(rules, headers(fmt.Sprintf("h%d", i), "*", changes, nil))
-			} else {
-				rules = append(rules, headers(fmt.Sprintf("h%d", i), "*", nil, changes))
-			}
+			rules = append(rules, headers(fmt.Sprintf("h%t%d", request, i), "*", in, out))
 		}
 		return rules
 	}
 	c := get(here)
 	c.Headers = []schemas.Header{{Name: "Accept", Value: "*/*"}}
-	most := traffic.MaxChanges / schemas.MaxRuleHeaders
+	shape := func(rules ...schemas.Rule) traffic.Effect { return setOf(t, rules...).Shape(c, noon()) }
+	whole, answered := shape(flood(most, true)...), shape(flood(most, false)...)
+	require.False(t, whole.Excess || answered.Excess)
+	require.Greater(t, len(whole.Headers), policy.MaxHeaders, "policy denies the call")
+	require.LessOrEqual(t, len(whole.Headers), policy.MaxHeaders+schemas.MaxRuleHeaders, "and no more are made")
+	require.Len(t, answered.Response, traffic.MaxChanges)
 	for _, request := range []bool{true, false} {
-		e := setOf(t, flood(most, request)...).Shape(c, noon())
-		require.False(t, e.Excess)
-		require.Len(t, e.Rules, most)
-		if request {
-			require.Greater(t, len(e.Headers), policy.MaxHeaders, "policy denies the call")
-			require.LessOrEqual(t, len(e.Headers), policy.MaxHeaders+schemas.MaxRuleHeaders, "and no more are made")
-		} else {
-			require.Len(t, e.Response, traffic.MaxChanges)
-		}
-		for _, n := range []int{most + 1, schemas.MaxRules} {
-			more := setOf(t, flood(n, request)...).Shape(c, noon())
-			require.True(t, more.Excess)
-			require.Equal(t, c.Headers, more.Headers)
-			require.Empty(t, more.Response)
-			require.Len(t, more.Rules, n)
-			require.False(t, more.Same(e))
-		}
+		more := shape(flood(most+1, request)...)
+		require.True(t, more.Excess)
+		require.Equal(t, c.Headers, more.Headers)
+		require.Empty(t, more.Response)
+		require.Len(t, more.Rules, most+1)
+		require.False(t, more.Same(whole))
 	}
-	few := flood(most+1, true)
-	for i := range few {
-		few[i].Action.RequestHeaders = []schemas.HeaderChange{remove("x")}
-	}
-	more, less := setOf(t, flood(most+1, true)...).Shape(c, noon()), setOf(t, few...).Shape(c, noon())
-	require.False(t, more.Same(less), "though they leave the same call")
 	both := append(flood(most/2, true), flood(most/2, false)...)
-	for i := range both {
-		both[i].ID = fmt.Sprintf("b%d", i)
-	}
-	require.False(t, setOf(t, both...).Shape(c, noon()).Excess)
-	require.True(t, setOf(t, append(both, headers("one", "*", nil, []schemas.HeaderChange{remove("x")}))...).Shape(c, noon()).Excess)
+	require.False(t, shape(both...).Excess)
+	require.True(t, shape(append(both, headers("one", "*", nil, []schemas.HeaderChange{remove("x")}))...).Excess)
 }
 
+// TestCompileRefuses what no caller could have written: the fixtures show the rest.
 func TestCompileRefuses(t *testing.T) {
 	t.Parallel()
-	bad := mock("b", "https://a.example/#", `1`)
-	broken := mock("b", "*", `{`)
 	late := with(mock("b", "*", `1`), func(r *schemas.Rule) { r.ExpiresAt = time.Unix(1, 0) })
-	for name, c := range map[string]struct {
-		rules []schemas.Rule
-		want  string
-	}{
-		"twice":      {[]schemas.Rule{priority(mock("a", "*", `1`), 4), mock("c", "*", `1`), mock("a", "*", `1`)}, "rule 2 of the set: at /id: appears twice in the set"},
-		"pattern":    {[]schemas.Rule{bad}, "at /match/url_pattern"},
-		"body":       {[]schemas.Rule{broken}, "at /action/body"},
-		"to_url":     {[]schemas.Rule{redirect("r", "*", "https://b.example/$2")}, "at /action/to_url"},
-		"type":       {[]schemas.Rule{base("x", "block", "*")}, "at /type"},
-		"group":      {[]schemas.Rule{with(delay("d", 1), func(r *schemas.Rule) { r.Group = "" })}, "at /group"},
-		"method":     {[]schemas.Rule{with(delay("d", 1), func(r *schemas.Rule) { r.Match.Method = "" })}, "at /match/method"},
-		"scope":      {[]schemas.Rule{with(delay("d", 1), func(r *schemas.Rule) { r.Scope = &schemas.RuleScope{Agent: "a b"} })}, "at /scope/agent"},
-		"priority":   {[]schemas.Rule{priority(delay("d", 1), 1_000_001)}, "at /priority"},
-		"delay":      {[]schemas.Rule{delay("d", -1)}, "at /action/delay_ms"},
-		"no delay":   {[]schemas.Rule{base("d", schemas.RuleDelay, "*")}, "at /action/delay_ms"},
-		"status":     {[]schemas.Rule{with(mock("m", "*", `1`), func(r *schemas.Rule) { r.Action.Status = 600 })}, "at /action/status"},
-		"no mode":    {[]schemas.Rule{with(mock("m", "*", `1`), func(r *schemas.Rule) { r.Action.BodyMode = "" })}, "at /action/body_mode"},
-		"remove":     {[]schemas.Rule{headers("h", "*", []schemas.HeaderChange{{Op: "remove", Name: "x", Value: "1"}}, nil)}, "at /action/request_headers/0/value"},
-		"set empty":  {[]schemas.Rule{headers("h", "*", nil, []schemas.HeaderChange{set("x", "")})}, "at /action/response_headers/0/value"},
-		"large body": {[]schemas.Rule{mock("m", "*", `"`+strings.Repeat("a", 256<<10)+`"`)}, "is larger than 262144 bytes"},
+	for want, rules := range map[string][]schemas.Rule{
+		"rule 2 of the set: at /id: appears twice in the set": {priority(mock("a", "*", `1`), 4), mock("c", "*", `1`), mock("a", "*", `1`)},
+		"at /action/body":                 {mock("b", "*", `{`)},
+		"at /group":                       {with(delay("d", 1), func(r *schemas.Rule) { r.Group = "" })},
+		"at /match/method":                {with(delay("d", 1), func(r *schemas.Rule) { r.Match.Method = "" })},
+		"at /action/delay_ms":             {delay("d", -1)},
+		"at /action/body_mode":            {with(mock("m", "*", `1`), func(r *schemas.Rule) { r.Action.BodyMode = "" })},
+		"at /action/request_headers/0":    {headers("h", "*", []schemas.HeaderChange{{Op: "remove", Name: "x", Value: "1"}}, nil)},
+		"at /action/response_headers/0/v": {headers("h", "*", nil, []schemas.HeaderChange{set("x", "")})},
+		"is larger than 262144 bytes":     {mock("m", "*", `"`+strings.Repeat("a", 256<<10)+`"`)},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := traffic.Compile(schemas.RuleSet{GlobalActive: true, Rules: c.rules}, "e")
-			require.ErrorContains(t, err, c.want)
-		})
+		_, err := traffic.Compile(schemas.RuleSet{GlobalActive: true, Rules: rules}, "e")
+		require.ErrorContains(t, err, want)
 	}
-	_, err := traffic.Compile(schemas.RuleSet{Rules: []schemas.Rule{late}}, "e")
-	require.NoError(t, err, "an expired rule is still a rule")
-	_, err = traffic.Compile(schemas.RuleSet{Rules: []schemas.Rule{mock("m", "*", `"`+strings.Repeat("a", 256<<10-2)+`"`)}}, "e")
-	require.NoError(t, err, "the largest body")
+	for _, r := range []schemas.Rule{late, mock("m", "*", `"`+strings.Repeat("a", 256<<10-2)+`"`)} {
+		compile(t, schemas.RuleSet{Rules: []schemas.Rule{r}})
+	}
 }
 
 // TestBypassed finds the rules that a tunnel to a.example:443 would bypass, whatever their paths and methods.

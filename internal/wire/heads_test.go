@@ -58,30 +58,6 @@ func TestHeads(t *testing.T) {
 	}
 }
 
-// FuzzHeads: however the bytes come, the verdict is the same, and what is kept
-// of them is bounded.
-func FuzzHeads(f *testing.F) {
-	f.Add("POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\nabc", byte(3))
-	f.Add("GET / HTTP/1.1\r\nX: a\r\n b\r\n\r\n", byte(1))
-	f.Add("GET / HTTP/1.0\n\n", byte(2))
-	f.Add("POST / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n", byte(5))
-	f.Fuzz(func(t *testing.T, raw string, step byte) {
-		var whole, parts heads
-		whole.see([]byte(raw))
-		for rest := raw; rest != ""; {
-			n := min(int(step)+1, len(rest))
-			parts.see([]byte(rest[:n]))
-			rest = rest[n:]
-		}
-		if whole.bad() != parts.bad() {
-			t.Fatalf("%q, by parts %q", whole.bad(), parts.bad())
-		}
-		if len(parts.line) > lineMax || cap(parts.line) > 4*lineMax {
-			t.Fatal("a line is kept")
-		}
-	})
-}
-
 // FuzzHeadsBesideNetHTTP: where net/http reads another length of a body, or a
 // coding, the verdict is bad. Else requests could hide behind the difference.
 func FuzzHeadsBesideNetHTTP(f *testing.F) {

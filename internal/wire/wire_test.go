@@ -331,15 +331,6 @@ func TestAReaderThatTakesSlowlyIsServed(t *testing.T) {
 	})
 }
 
-func TestAnotherConnectionPasses(t *testing.T) {
-	t.Parallel()
-	a, b := net.Pipe()
-	t.Cleanup(func() { _ = a.Close(); _ = b.Close() })
-	ctx := context.Background()
-	require.Equal(t, ctx, wire.Context(ctx, a))
-	require.NotPanics(t, func() { wire.Begin(ctx); wire.End(a) })
-}
-
 // accepted is the context of a request on a connection of ours.
 func accepted(t *testing.T) context.Context {
 	t.Helper()

@@ -21,7 +21,6 @@ import (
 	"weir/internal/postcondition"
 	"weir/internal/problem"
 	snapshots "weir/internal/rules"
-	"weir/internal/task"
 	"weir/internal/traffic"
 	"weir/processors/plans"
 	"weir/schemas"
@@ -78,40 +77,6 @@ func TestPlanReportsFitTheirSchema(t *testing.T) {
 		for _, steps := range [][]plans.Step{nil, {{EffectRef: "a", View: view}, {EffectRef: "b", Message: "m"}}} {
 			fits(t, s, plans.Report(planID, json.RawMessage(`{"snapshot_id":1}`), steps))
 		}
-	}
-}
-
-func stats(now time.Time) schemas.Stats {
-	none := schemas.Latencies{nil, new(0.5)}
-	return schemas.Stats{
-		Since: now, Until: now, StepS: 10, Total: schemas.StatsSum{Outcomes: map[string]uint64{"denied": 1}},
-		Groups: []schemas.StatsGroup{{Name: "a", StatsSum: schemas.StatsSum{P50MS: new(1.5), Outcomes: map[string]uint64{}}, Points: schemas.StatsGroupPoints{Settled: []uint64{0, 1}, P50MS: none, P99MS: none}}},
-		Points: schemas.StatsPoints{Time: []time.Time{now, now}, Accepted: []uint64{0, 0}, Settled: []uint64{0, 1}, P50MS: none, P99MS: none, Outcomes: map[string][]uint64{"denied": {0, 1}}},
-	}
-}
-
-func TestRecordsFitTheirSchemas(t *testing.T) {
-	t.Parallel()
-	now := time.Now().UTC()
-	for file, v := range map[string]any{
-		"receipt.json":          schemas.Receipt{ID: "a", Status: "accepted", Durability: schemas.DurabilityDisk},
-		"problem.json":          schemas.Problem{Type: "about:blank", Title: "t", Status: 404, Code: schemas.NotFound},
-		"evidence.json":         schemas.Evidence{ID: "a", Time: now, Payload: json.RawMessage(`{}`)},
-		"evidence.page.json":    schemas.Page[schemas.Evidence]{Items: []schemas.Evidence{}},
-		"action.json":           schemas.ActionView{ID: "a", Kind: schemas.KindHTTP, Status: "waiting", Attempts: []schemas.AttemptView{{Number: 1, ExpiresAt: now}}, Waiting: &schemas.Waiting{For: schemas.WaitDelay}},
-		"action.page.json":      schemas.ActionPage{Items: []schemas.ActionEntry{{ID: "a", Kind: schemas.KindPlan, Status: "denied", Code: schemas.DenyHost, Settled: now, DurationMS: new(1.5)}}, Freshness: schemas.Freshness{AsOf: now, Behind: 1}, Count: &schemas.ActionCount{Total: 1, By: map[string]uint64{"denied": 1}}},
-		"stats.json":            stats(now),
-		"action.payload.json":   schemas.ActionPayload{ID: "a", Kind: schemas.KindHTTP, Payload: json.RawMessage(`{"method":"GET"}`)},
-		"dead_letter.page.json": schemas.Page[schemas.DeadLetterView]{Items: []schemas.DeadLetterView{{Seq: 1, Kind: schemas.KindHTTP, Code: schemas.Poison}}, Next: "1"},
-		"resolve.request.json":  map[string]any{"effect": "applied", "note": nil},
-		"redrive.request.json":  map[string]any{"sequence": uint64(1) << 63},
-		"readiness.json":        schemas.Readiness{Durability: schemas.DurabilityProcess, Checks: map[string]string{}},
-		"sandbox.json":          schemas.Sandbox{AllowedHosts: []string{}},
-		"action.status.json":    schemas.ActionStatus{ID: "a", Status: "canceled"},
-		"event.json":            schemas.EventView{Type: schemas.EventSettled, Settled: &schemas.EventViewSettled{Outcome: schemas.OutcomeFailed, Code: schemas.HTTPFailure}},
-		"event.page.json":       schemas.Page[schemas.EventView]{Items: []schemas.EventView{{Type: schemas.EventAttempt, Attempt: &schemas.EventViewAttempt{}}}},
-	} {
-		fits(t, compiled(t, file), v)
 	}
 }
 
@@ -215,21 +180,6 @@ func TestAcceptedAgentRequestsFitTheirSchema(t *testing.T) {
 	}
 }
 
-func TestPreviewsFitTheirSchema(t *testing.T) {
-	t.Parallel()
-	s := compiled(t, "rule.preview.json")
-	for _, p := range []schemas.Preview{
-		{Result: schemas.PreviewSent, Rules: []schemas.RuleVerdict{}, Decision: schemas.Decision{Allowed: true, Traffic: &schemas.Traffic{RulesEtag: "e"}}},
-		{
-			Result: schemas.PreviewMocked, Mock: &schemas.PreviewAnswer{Status: 200, Body: json.RawMessage(`"x"`)},
-			Rules: []schemas.RuleVerdict{{ID: "a", Type: schemas.RuleMock, Applies: true}}, ResponseHeaders: []schemas.HeaderChange{{Op: schemas.HeaderRemove, Name: "x"}},
-		},
-	} {
-		fits(t, s, p)
-	}
-	fits(t, compiled(t, "rule.audit.json"), schemas.RuleAudit{Result: "ok"})
-}
-
 func TestRunsFitTheirSchemas(t *testing.T) {
 	t.Parallel()
 	response, event := compiled(t, "run.response.json"), compiled(t, "run.event.json")
@@ -258,18 +208,6 @@ func TestRunsFitTheirSchemas(t *testing.T) {
 	require.NotEmpty(t, event.Validate(json.RawMessage(`{"type":"final","request_id":"r1"}`)))
 }
 
-func TestRefusalsOfRunsFitTheirSchema(t *testing.T) {
-	t.Parallel()
-	s := compiled(t, "run.refusal.json")
-	for _, code := range schemas.IngressCodes() {
-		fits(t, s, schemas.RunRefusal{
-			Status: schemas.RunFault, Outputs: json.RawMessage(`{}`), Warnings: []string{},
-			Error: schemas.RunError{Code: string(code), Message: "m"}, Code: code,
-		})
-	}
-	require.NotEmpty(t, s.Validate(json.RawMessage(`{"ok":false,"status":"ok","outputs":{},"warnings":[],"error":{"code":"X","message":"m"},"code":"CONFLICT","retryable":false}`)))
-}
-
 func TestWhatGoesOnToAnAgentFitsTheRequest(t *testing.T) {
 	t.Parallel()
 	n := int64(1)
@@ -284,59 +222,12 @@ func TestWhatGoesOnToAnAgentFitsTheRequest(t *testing.T) {
 	require.Empty(t, s.Validate(json.RawMessage(`{"request_id":"r1","task_type":"T","trace_id":"t","budgets":{"max_time_ms":300000,"max_tokens":100000}}`)))
 }
 
-// TestTasksFitTheirSchemas: what the routes of tasks and repositories write.
-func TestTasksFitTheirSchemas(t *testing.T) {
-	t.Parallel()
-	now := time.Now().UTC()
-	answer := "yes"
-	for _, status := range schemas.TaskStatuses() {
-		view := schemas.TaskView{ID: "t", Status: status, Repo: "r", Pool: schemas.PoolDefault, Created: now, Deadline: now}
-		if status.Final() {
-			view.Inquiries = []schemas.TaskInquiryView{{N: 1, Question: "q", Asked: now}, {N: 2, Question: "q", Asked: now, Answer: &answer, Answered: now, By: "b"}}
-			view.Budget, view.Metadata, view.Code = &schemas.TaskBudget{USD: 0.5}, map[string]string{"a": "b"}, schemas.TaskFailed
-		}
-		for file, v := range map[string]any{
-			"task.json": view, "task.page.json": schemas.TaskPage{Items: []schemas.TaskView{view}},
-			"task.new.json": schemas.NewTask{TaskView: view, Token: "t"}, "agent.task.json": schemas.AgentTask{Status: status},
-			"task.lease.json": schemas.LeasedTask{Task: schemas.AgentTask{Status: status}, Deadline: now},
-			"task.audit.json": schemas.TaskAudit{TaskUpdate: schemas.TaskUpdate{Status: status, Time: now}},
-		} {
-			fits(t, compiled(t, file), v)
-		}
-	}
-	for _, mode := range []schemas.RepoMode{schemas.RepoHosted, schemas.RepoProxy} {
-		fits(t, compiled(t, "repo.page.json"), schemas.Page[schemas.Repo]{Items: []schemas.Repo{{Name: "r", Mode: mode, Created: now}}})
-		fits(t, compiled(t, "repo.audit.json"), schemas.RepoAudit{Repo: "r", Mode: mode, Result: schemas.AuditOK})
-		fits(t, compiled(t, "push.audit.json"), schemas.PushAudit{Repo: "r", Mode: mode, Result: string(schemas.GitRefDenied)})
-	}
-	require.NotEmpty(t, compiled(t, "task.json").Validate(json.RawMessage(`{"id":"t","status":"running"}`)))
-}
-
 // fits holds what is written of v against a schema.
 func fits(t *testing.T, s *jsonschema.Schema, v any) {
 	t.Helper()
 	doc, err := json.Marshal(v)
 	require.NoError(t, err)
 	require.Empty(t, s.Validate(doc), "%s", doc)
-}
-
-// TestEventsOfTasksFitTheirSchemas: as their owners see them, and as they are told.
-func TestEventsOfTasksFitTheirSchemas(t *testing.T) {
-	t.Parallel()
-	event, update := compiled(t, "event.json"), compiled(t, "task.update.json")
-	for _, what := range []schemas.TaskWhat{
-		schemas.TaskOpened, schemas.TaskClaimed, schemas.TaskReleased, schemas.TaskLost, schemas.TaskReissued,
-		schemas.TaskAsked, schemas.TaskAnswered, schemas.TaskReported, schemas.TaskPushed,
-	} {
-		for _, kind := range []schemas.EventType{schemas.EventSignal, schemas.EventStatus} {
-			fits(t, event, schemas.EventView{Type: kind, Task: &schemas.EventViewTask{What: what, Status: schemas.TaskStatusRunning}})
-			u, ok := task.Update("t", schemas.Event{Type: kind, N: 2, Task: &schemas.TaskEvent{What: what, Status: schemas.TaskStatusRunning}})
-			if !ok {
-				continue
-			}
-			fits(t, update, u)
-		}
-	}
 }
 
 // TestEveryCodeIsAProblem that the schema knows, and that has a status which says

@@ -43,6 +43,7 @@ func TestWhatFits(t *testing.T) {
 		"a stream of a prompt that is long":   {of(elastic), sum{Tokens: 40}, sum{}, sum{}, 0, &Refusal{What: schemas.BudgetTokens, Spent: true}},
 		"the last request":                    {of(nil), sum{Requests: 3}, sum{Requests: 1}, sum{Requests: 1}, 60, nil},
 		"no request is left":                  {of(nil), sum{Requests: 3}, sum{Requests: 3}, sum{}, 0, &Refusal{What: schemas.BudgetRequests}},
+		"held of one, used of another":        {of(nil), sum{Requests: 2, Tokens: 100}, sum{Requests: 1, Tokens: 1}, sum{Requests: 1}, 0, &Refusal{What: schemas.BudgetTokens}},
 		"no request is free":                  {of(nil), sum{Requests: 3}, sum{Requests: 1}, sum{Requests: 2}, 0, &Refusal{What: schemas.BudgetRequests, Held: true}},
 		"to the last of the money":            {of(nil), sum{Nanos: cost}, sum{}, sum{}, 60, nil},
 		"a billionth short":                   {of(nil), sum{Nanos: cost}, sum{Nanos: 1}, sum{}, 0, &Refusal{What: schemas.BudgetUSD}},
@@ -100,66 +101,41 @@ func TestWhatFits(t *testing.T) {
 func TestWhatANodeIsTold(t *testing.T) {
 	t.Parallel()
 	const hour = time.Hour
-	windowed := func(n int64) schemas.Budget { return schemas.Budget{Name: "b", Tokens: n, Window: hour} }
+	windowed := schemas.Budget{Name: "b", Tokens: 100, Window: hour}
+	left := func(remaining, resets int64) []schemas.ChatLimit {
+		return []schemas.ChatLimit{{Source: "b", What: schemas.BudgetTokens, Limit: 100, Remaining: remaining, ResetMS: resets}}
+	}
 	for name, tc := range map[string]struct {
-		budget schemas.Budget
-		before func(*testing.T, *bench)
-		want   Refusal
+		budget  schemas.Budget
+		spent   bool          // another completion has used 11 tokens; else it holds 100
+		pass    time.Duration // before the question
+		want    Refusal
+		remains []schemas.ChatLimit
 	}{
-		"spent for good": {tokens(100), func(t *testing.T, b *bench) {
-			t.Helper()
-			b.reserve(t, order("z"))
-			b.end(t, order("z"), used(10, 1, 5))
-		}, Refusal{Spent: true, What: schemas.BudgetTokens, Limits: []schemas.ChatLimit{{Source: "b", What: schemas.BudgetTokens, Limit: 100, Remaining: 89}}}},
-		"held, without a window": {
-			tokens(100), func(t *testing.T, b *bench) { t.Helper(); b.reserve(t, order("z")) },
-			Refusal{Held: true, What: schemas.BudgetTokens, After: heldAgain, Limits: []schemas.ChatLimit{{Source: "b", What: schemas.BudgetTokens, Limit: 100}}},
-		},
-		"held of one thing, and spent of another": {schemas.Budget{Name: "b", Requests: 2, Tokens: 100}, func(t *testing.T, b *bench) {
-			t.Helper()
-			b.reserve(t, order("y"))
-			b.end(t, order("y"), used(10, 1, 5))
-			b.reserve(t, Order{Tenant: "t", Action: "z", Models: []string{"m"}, Output: 1, Until: b.Now().Add(hour)})
-		}, Refusal{Spent: true, What: schemas.BudgetTokens, Limits: []schemas.ChatLimit{
-			{Source: "b", What: schemas.BudgetRequests, Limit: 2}, {Source: "b", What: schemas.BudgetTokens, Limit: 100, Remaining: 88},
-		}}},
-		"used up in a window": {windowed(100), func(t *testing.T, b *bench) {
-			t.Helper()
-			b.reserve(t, order("z"))
-			b.end(t, order("z"), used(10, 1, 5))
-		}, Refusal{What: schemas.BudgetTokens, After: 30 * time.Minute, Limits: []schemas.ChatLimit{{Source: "b", What: schemas.BudgetTokens, Limit: 100, Remaining: 89, ResetMS: 1_800_000}}}},
-		"held in a window": {
-			windowed(100), func(t *testing.T, b *bench) { t.Helper(); b.reserve(t, order("z")) },
-			Refusal{Held: true, What: schemas.BudgetTokens, After: heldAgain, Limits: []schemas.ChatLimit{{Source: "b", What: schemas.BudgetTokens, Limit: 100, ResetMS: 1_800_000}}},
-		},
-		"held in a window that is all but over": {windowed(100), func(t *testing.T, b *bench) {
-			t.Helper()
-			b.reserve(t, order("z"))
-			b.pass(30*time.Minute - 7*time.Millisecond)
-			b.reserve(t, Order{Tenant: "t", Action: "late", Models: []string{"m"}, Output: 100, Until: b.Now().Add(hour)})
-		}, Refusal{Held: true, What: schemas.BudgetTokens, After: 7 * time.Millisecond, Limits: []schemas.ChatLimit{{Source: "b", What: schemas.BudgetTokens, Limit: 100, ResetMS: 7}}}},
-		"more than a whole window": {
-			windowed(99), nil,
-			Refusal{Spent: true, What: schemas.BudgetTokens, Limits: []schemas.ChatLimit{{Source: "b", What: schemas.BudgetTokens, Limit: 99, Remaining: 99, ResetMS: 1_800_000}}},
+		"spent for good":         {tokens(100), true, 0, Refusal{Spent: true}, left(89, 0)},
+		"held, without a window": {tokens(100), false, 0, Refusal{Held: true, After: heldAgain}, left(0, 0)},
+		"used up in a window":    {windowed, true, 0, Refusal{After: 30 * time.Minute}, left(89, 1_800_000)},
+		"held in a window":       {windowed, false, 0, Refusal{Held: true, After: heldAgain}, left(0, 1_800_000)},
+		"held in a window that is all but over": {
+			windowed, false, 30*time.Minute - 7*time.Millisecond, Refusal{Held: true, After: 7 * time.Millisecond}, left(0, 7),
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := open(tc.budget)
-			if tc.before != nil {
-				tc.before(t, b)
-			}
-			tc.want.Source = "b"
-			require.Equal(t, &tc.want, b.refused(t, order("a")))
-		})
+		b := open(tc.budget)
+		o := order("z")
+		o.Until = begun.Add(hour)
+		b.reserve(t, o)
+		if tc.spent {
+			b.end(t, o, used(10, 1, 5))
+		}
+		b.pass(tc.pass)
+		tc.want.Source, tc.want.What, tc.want.Limits = "b", schemas.BudgetTokens, tc.remains
+		require.Equal(t, &tc.want, b.refused(t, order("a")), name)
 	}
 	b := open(schemas.Budget{Name: "b", Nanos: 1 << 40, Window: hour})
 	o := order("a")
 	o.Prices = nil
 	r := b.refused(t, o)
-	require.True(t, r.Spent)
-	require.True(t, r.Unpriced)
-	require.Equal(t, schemas.BudgetUSD, r.What)
+	require.Equal(t, []any{true, true, schemas.BudgetUSD}, []any{r.Spent, r.Unpriced, r.What})
 	require.EqualError(t, r, "budget b does not bear it: usd")
 	require.Empty(t, b.shelf.Records)
 }
@@ -220,8 +196,6 @@ func TestAnotherWindow(t *testing.T) {
 	require.Equal(t, &behind, a)
 }
 
-// TestHoldsEnd when their completion must have ended, and an end that comes after all is
-// still charged.
 func TestHoldsEnd(t *testing.T) {
 	t.Parallel()
 	b := open(tokens(190))
@@ -234,25 +208,16 @@ func TestHoldsEnd(t *testing.T) {
 	require.Len(t, b.account(t, "t.b.").Holds, 2)
 	b.end(t, order("a"), used(40, 20, 9))
 	require.Equal(t, sum{1, 60, 9}, b.account(t, "t.b.").Used)
-	b.end(t, second, nil)
 
 	// One that nobody ever settles is forgotten, and then an end is none.
-	b.reserve(t, second)
 	b.pass(45*time.Minute + late)
 	third := order("c")
-	third.Until = b.Now().Add(time.Minute)
-	third.Prompt, third.Output = 1, 1
+	third.Prompt, third.Output, third.Until = 1, 1, b.Now().Add(time.Minute)
 	b.reserve(t, third)
-	a := b.account(t, "t.b.")
-	require.Len(t, a.Holds, 1)
 	b.end(t, second, used(40, 20, 9))
-	require.Equal(t, a.Used, b.account(t, "t.b.").Used)
-
-	// A repeat after that holds anew.
-	third.Until = b.Now().Add(2 * time.Minute)
-	b.pass(time.Minute)
-	b.reserve(t, third)
-	require.Equal(t, third.Until.UnixMilli(), b.account(t, "t.b.").Holds["c"].Until)
+	a := b.account(t, "t.b.")
+	require.Equal(t, sum{1, 60, 9}, a.Used)
+	require.Len(t, a.Holds, 1)
 }
 
 // TestWhatIsCharged: the provider's word, whatever was held, and never less than nothing.
@@ -312,24 +277,6 @@ func TestAnAccountHasAnEnd(t *testing.T) {
 	require.Equal(t, int64(60), output)
 	require.False(t, changed, "who holds for what was charged does not know of its end")
 	require.Nil(t, why)
-}
-
-func TestKeys(t *testing.T) {
-	t.Parallel()
-	for _, p := range []owner{
-		{"t", "b", "", "", ""},
-		{"acme.inc:1", "team.a", "k.1", "task:2", "openai/gpt-4.1@x+y"},
-		{"t", "b", "k", "", "m"},
-		{"", "", "", "", ""},
-	} {
-		got, ok := readKey(p.key())
-		require.True(t, ok, p.key())
-		require.Equal(t, p, got)
-	}
-	for _, key := range []string{"", "t", "t.b.%.%", "t.b.%.%.%.%", "t.b.%.%.%zz", "t.b..%.%"} {
-		_, ok := readKey(key)
-		require.False(t, ok, key)
-	}
 }
 
 // TestWorstCase: the largest answer of any that may answer, and the prices of all.

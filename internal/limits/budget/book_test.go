@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -219,7 +220,6 @@ func TestACrashOfWhatIsRefused(t *testing.T) {
 	require.Empty(t, b.account(t, "t.wide.").Holds)
 }
 
-// TestNobodyKnowsWhetherItWasStored: the bucket is asked, and it counts once.
 func TestNobodyKnowsWhetherItWasStored(t *testing.T) {
 	t.Parallel()
 	for _, stored := range []bool{false, true} {
@@ -239,25 +239,20 @@ func TestNobodyKnowsWhetherItWasStored(t *testing.T) {
 		require.Equal(t, sum{5, 10, 5}, b.account(t, "t.b.").Used)
 	}
 	b := open(tokens(1_000))
-	b.shelf.Before = func(string) (bool, error) { return false, fault.ErrUnavailable }
-	_, err := b.Reserve(t.Context(), order("a"))
-	require.ErrorIs(t, err, fault.ErrUnavailable)
-	require.Equal(t, 8, b.shelf.Puts)
-	b.shelf.Before = func(string) (bool, error) { return false, fault.ErrFull }
-	_, err = b.Reserve(t.Context(), order("a"))
-	require.ErrorIs(t, err, fault.ErrFull)
-	require.Equal(t, 9, b.shelf.Puts)
-	b.shelf.Before, b.shelf.Down = nil, errors.New("gone")
-	for _, err := range []error{
-		second(b.Reserve(t.Context(), order("a"))), b.Settle(t.Context(), order("a"), nil), second(b.List(t.Context(), "t")), b.Tidy(t.Context()),
-	} {
+	for tries, err := range map[int]error{8: fault.ErrUnavailable, 1: fault.ErrFull} {
+		b.shelf.Before, b.shelf.Puts = func(string) (bool, error) { return false, err }, 0
+		_, got := b.Reserve(t.Context(), order("a"))
+		require.ErrorIs(t, got, err)
+		require.Equal(t, tries, b.shelf.Puts)
+	}
+	b.shelf.Before, b.shelf.Broken = nil, errors.New("no disk")
+	require.ErrorIs(t, b.Settle(t.Context(), order("a"), nil), b.shelf.Broken, "a repeat promises as much as the first")
+	b.shelf.Down = errors.New("gone")
+	_, err := b.List(t.Context(), "t")
+	for _, err := range []error{err, b.Tidy(t.Context()), b.Settle(t.Context(), order("a"), nil)} {
 		require.ErrorIs(t, err, b.shelf.Down)
 	}
-	b.shelf.Down, b.shelf.Broken = nil, errors.New("no disk")
-	require.ErrorIs(t, b.Settle(t.Context(), order("a"), nil), b.shelf.Broken, "a repeat promises as much as the first")
 }
-
-func second[T any](_ T, err error) error { return err }
 
 // TestUnreadableAccounts stay, and bear nothing; all others are settled.
 func TestUnreadableAccounts(t *testing.T) {
@@ -362,6 +357,46 @@ func mustPlace(t *testing.T, key string) owner {
 	p, ok := readKey(key)
 	require.True(t, ok)
 	return p
+}
+
+// TestNodesShareTheAccounts: whichever node is faster, no more is granted than there is, and all of
+// that; and each end is charged once, on whichever node it is heard.
+func TestNodesShareTheAccounts(t *testing.T) {
+	t.Parallel()
+	const fit = 37
+	b := open(schemas.Budget{Name: "team", Per: []string{schemas.PerToken, schemas.PerModel}, Tokens: fit*100 + 99}, schemas.Budget{Name: "wide", Requests: 1_000})
+	nodes := []*Limiter{b.Limiter, b.another()}
+	var all sync.WaitGroup
+	var granted sync.Map
+	for i := range 100 {
+		all.Go(func() {
+			o := order(strconv.Itoa(i % 80)) // some are redelivered to another
+			_, err := nodes[(i+i/80)%2].Reserve(t.Context(), o)
+			if _, refused := errors.AsType[*Refusal](err); err == nil {
+				granted.Store(o.Action, true)
+			} else if !refused {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	require.Len(t, b.account(t, "t.team.").Holds, fit)
+	require.Len(t, b.account(t, "t.wide.").Holds, fit, "what the first refused, the second holds no more")
+	n := 0
+	granted.Range(func(action, _ any) bool {
+		n++
+		for _, node := range nodes {
+			all.Go(func() {
+				if err := node.Settle(t.Context(), order(fmt.Sprint(action)), used(1, 2, 3)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		return true
+	})
+	all.Wait()
+	require.Equal(t, fit, n)
+	require.Equal(t, sum{fit, fit * 3, fit * 3}, b.account(t, "t.team.").Used)
 }
 
 // TestSeatsOfAllThatMayAnswer: who names a model that a budget does not know before the one

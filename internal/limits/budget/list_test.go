@@ -95,19 +95,6 @@ func TestTidy(t *testing.T) {
 	require.Equal(t, sum{1, 2, 1}, b.account(t, "t.ever.").Used)
 }
 
-// TestWhy: each kind of refusal has a sentence of its own, with the budget's name.
-func TestWhy(t *testing.T) {
-	t.Parallel()
-	said := map[string]bool{}
-	for _, r := range []Refusal{
-		{Source: "b"}, {Source: "b", Held: true}, {Source: "b", Spent: true}, {Source: "b", Spent: true, Unpriced: true}, {Source: "b", Spent: true, Unreadable: true},
-	} {
-		require.Contains(t, r.Why(), "the budget b ")
-		said[r.Why()] = true
-	}
-	require.Len(t, said, 5)
-}
-
 func TestRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,17 +1,10 @@
 package callbody_test
 
 import (
-	"encoding/base64"
-	"io"
-	"math/rand/v2"
 	"mime"
-	"mime/multipart"
-	"net/url"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -125,114 +118,4 @@ func TestBadForms(t *testing.T) {
 		assert.Equal(t, tt.member, wrong.Member)
 		assert.Contains(t, wrong.Reason, tt.why)
 	})
-}
-
-// TestFormsAreReadAlike: readers of forms find the names and values of 2,000 random ones, in their
-// order, and each form is always sent as the same bytes.
-func TestFormsAreReadAlike(t *testing.T) {
-	t.Parallel()
-	r := rand.New(rand.NewPCG(1, 2))
-	for range 2000 {
-		doc, want, parts := randomForm(t, r)
-		var c, again schemas.HTTPCall
-		require.NoError(t, callbody.Forms{Form: doc}.Put(&c), "%s", doc)
-		require.NoError(t, callbody.Forms{Form: append([]byte("\n "), doc...)}.Put(&again))
-		require.Equal(t, c, again)
-		sent, err := c.Sent()
-		require.NoError(t, err)
-		require.Equal(t, len(sent), c.SentSize())
-		if !parts {
-			require.Equal(t, want, readFields(t, string(sent)), "%s", doc)
-			continue
-		}
-		_, params, err := mime.ParseMediaType(c.ContentType)
-		require.NoError(t, err)
-		require.Equal(t, want, readParts(t, string(sent), params["boundary"]), "%s", doc)
-	}
-}
-
-// pair is a name and value as a reader finds them.
-type pair struct{ name, file, value string }
-
-func randomForm(t *testing.T, r *rand.Rand) (doc []byte, want []pair, parts bool) {
-	t.Helper()
-	text := func() string {
-		b := make([]rune, r.IntN(6))
-		for i := range b {
-			b[i] = []rune("ab&=+%\"\\; é€😀\u00a0")[r.IntN(14)]
-		}
-		return string(b)
-	}
-	quote := func(s string) string {
-		q, err := jsontext.AppendQuote(nil, s)
-		require.NoError(t, err)
-		return string(q)
-	}
-	var b strings.Builder
-	for i := range r.IntN(5) {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		name := text() + string(rune('A'+i))
-		b.WriteString(quote(name) + ":[")
-		for j := range r.IntN(3) {
-			if j > 0 {
-				b.WriteByte(',')
-			}
-			value := text()
-			switch r.IntN(4) {
-			case 0:
-				parts = true
-				raw := make([]byte, r.IntN(9))
-				for i := range raw {
-					raw[i] = byte(r.Uint32())
-				}
-				b.WriteString(`{"base64":"` + base64.StdEncoding.EncodeToString(raw) + `","filename":` + quote(value) + `}`)
-				want = append(want, pair{name, value, string(raw)})
-				continue
-			case 1:
-				value = "1.50"
-				b.WriteString(value)
-			default:
-				b.WriteString(quote(value))
-			}
-			want = append(want, pair{name, "", value})
-		}
-		b.WriteByte(']')
-	}
-	return []byte("{" + b.String() + "}"), want, parts
-}
-
-func readFields(t *testing.T, sent string) (got []pair) {
-	t.Helper()
-	for f := range strings.SplitSeq(sent, "&") {
-		name, value, _ := strings.Cut(f, "=")
-		if f == "" {
-			continue
-		}
-		n, err := url.QueryUnescape(name)
-		require.NoError(t, err)
-		v, err := url.QueryUnescape(value)
-		require.NoError(t, err)
-		got = append(got, pair{n, "", v})
-	}
-	return got
-}
-
-func readParts(t *testing.T, sent, boundary string) (got []pair) {
-	t.Helper()
-	r := multipart.NewReader(strings.NewReader(sent), boundary)
-	for {
-		p, err := r.NextRawPart()
-		if err == io.EOF { //nolint:errorlint // as the package says
-			return got
-		}
-		require.NoError(t, err)
-		content, err := io.ReadAll(p)
-		require.NoError(t, err)
-		_, params, err := mime.ParseMediaType(p.Header.Get("Content-Disposition"))
-		require.NoError(t, err)
-		require.True(t, utf8.ValidString(params["name"]))
-		got = append(got, pair{params["name"], params["filename"], string(content)})
-	}
 }

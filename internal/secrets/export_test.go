@@ -1,4 +1,0 @@
-package secrets
-
-// ParseMapping is parseMapping, for the fuzzer.
-func ParseMapping(data []byte) (map[string]Value, error) { return parseMapping(data) }
