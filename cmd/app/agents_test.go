@@ -1,13 +1,8 @@
 package app
 
 import (
-	"context"
 	"encoding/json"
-	"io"
-	"maps"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/config"
 	"weir/internal/models"
 	"weir/internal/policy/evaluate"
 	"weir/schemas"
@@ -56,14 +50,23 @@ models:
   far: {url: "https://far.example", headers: {Authorization: "Bearer ${secret:NOWHERE}"}}
 `
 
-// TestAgentsAndModelsInForce: what is known of them is what their policy entries let pass.
+// TestAgentsAndModelsInForce: what is known of them is what their policy entries let pass. They come, change and go with
+// the policy, as a whole.
 func TestAgentsAndModelsInForce(t *testing.T) {
 	t.Parallel()
 	assert.False(t, (&App{}).serves("A"), "before there is a policy")
 	assert.Empty(t, (&App{}).budgets())
 	assert.Nil(t, (&App{}).models())
 
-	s := newSite(t, allowing()+agentsAndModels)
+	s := newSite(t, allowing())
+	none := s.policyView(nil, true).Version
+	assert.False(t, s.serves("A"))
+	assert.Empty(t, s.models().List(models.Scope{}))
+	s.write(t, allowing()+agentsAndModels)
+	done := s.reloaded(t)
+	assert.True(t, done.Changed)
+	assert.NotEqual(t, none, done.Version)
+	assert.Contains(t, s.said.String(), "agent B: token: ")
 	a, _ := s.agent("A")
 	assert.Equal(t, schemas.Agent{TaskType: "A", URL: "http://127.0.0.1:9001", Mode: schemas.AgentSync, Timeout: 3 * time.Second, Concurrency: 32}, a)
 	b, _ := s.agent("B")
@@ -97,25 +100,6 @@ func TestAgentsAndModelsInForce(t *testing.T) {
 	}
 	assert.NotRegexp(t, "agent A|model m", warned)
 	assert.Empty(t, s.budgets())
-}
-
-// TestReloadOfAgentsAndModels: they come, change and go with the policy, as a whole.
-func TestReloadOfAgentsAndModels(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, allowing())
-	none := s.policyView(nil, true).Version
-	assert.False(t, s.serves("A"))
-	assert.Empty(t, s.models().List(models.Scope{}))
-
-	s.write(t, allowing()+agentsAndModels)
-	done := s.reloaded(t)
-	assert.True(t, done.Changed)
-	assert.NotEqual(t, none, done.Version)
-	assert.True(t, s.serves("A"))
-	assert.True(t, s.runsOf(t, "A").Allowed)
-	assert.True(t, s.completionOf(t, "fast").Allowed)
-	assert.Contains(t, s.said.String(), "agent B: token: ")
-	assert.Contains(t, s.said.String(), "model far: header Authorization: ")
 
 	for _, tt := range []struct {
 		what, before, after string
@@ -155,25 +139,4 @@ func TestReloadOfAgentsAndModels(t *testing.T) {
 	assert.Equal(t, none, s.reloaded(t).Version)
 	assert.False(t, s.serves("B"))
 	assert.Empty(t, s.models().List(models.Scope{}))
-}
-
-// TestExampleStarts: the file that shows every key is one to begin with.
-func TestExampleStarts(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "weir.example.yaml"))
-	require.NoError(t, err)
-	c, err := config.Parse("weir.example.yaml", text, nil, map[string]string{"listen": "127.0.0.1:0", "data": t.TempDir(), "log.durability": "process"})
-	require.NoError(t, err)
-	a, err := New(t.Context(), Options{Config: c, Log: io.Discard})
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, a.Stop(context.WithoutCancel(t.Context()))) })
-	for task := range maps.Keys(c.Agents) {
-		assert.True(t, a.serves(task), task)
-	}
-	assert.NotEmpty(t, c.Agents)
-	for name := range maps.Keys(c.Models) {
-		_, _, known := a.models().Find(strings.ReplaceAll(name, "*", "any"))
-		assert.True(t, known, name)
-	}
-	assert.NotEmpty(t, c.Models)
 }

@@ -21,13 +21,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"weir/cmd/cli"
 	"weir/internal/broker"
 	"weir/internal/broker/embedded"
 	"weir/internal/config"
 	"weir/internal/ledger"
-	"weir/internal/weirtest/agent"
-	"weir/internal/weirtest/poll"
 	"weir/processors/janitor"
 	"weir/schemas"
 )
@@ -65,7 +62,8 @@ func newApp(t *testing.T, extra string, more ...func(*Options)) *App {
 	return a
 }
 
-// shared is a node that many tests use. Each keeps to tenants, ids and targets of its own.
+// shared is a node that many tests use. Each keeps to tenants, ids and targets of its own. TARGET in its
+// configuration is the switchboard.
 type shared struct {
 	extra string
 	once  sync.Once
@@ -80,14 +78,27 @@ var openNode, tokenNode = &shared{}, &shared{extra: withTokens + `policy:
     - {name: orders, url_prefix: "https://orders.example/"}
     - {name: stock, url_prefix: "https://stock.example/"}
     - {name: stock, url_prefix: "https://stock.example/", methods: [DELETE], mode: shadow}
+    - {name: via, url_prefix: "TARGET/tokens/", network: loopback}
+    - {name: t, url_prefix: "TARGET/t/", network: loopback}
+    - {name: other, url_prefix: "TARGET/other/", network: loopback}
+    - {name: third, url_prefix: "TARGET/third/", network: loopback}
 agents: {T: {url: "http://127.0.0.1:1"}}
+models:
+  m/*: {url: "TARGET/provider/v1", model: "*"}
+  sim/*: {url: "TARGET/provider/v1", price: {input: 1, output: 1}}
+`}
+
+// natsNode is an open node that NATS clients of this machine reach, with a proxy. All that can be granted is.
+var natsNode = &shared{extra: withProxy + `nats: {listen: "127.0.0.1:0"}
+rules: {agent_api: false}
+policy: {allowed_hosts: [localhost, .localhost, 127.0.0.1, 127.9.9.9, "::1"]}
 `}
 
 func (s *shared) node(t *testing.T) *App {
 	t.Helper()
 	s.once.Do(func() {
 		if s.dir, s.err = os.MkdirTemp("", "weir-app"); s.err == nil { //nolint:usetesting // it outlives the test
-			s.app, s.err = begin(context.Background(), s.dir, s.extra)
+			s.app, s.err = begin(context.Background(), s.dir, strings.ReplaceAll(s.extra, "TARGET", switchboard().URL))
 		}
 	})
 	require.NoError(t, s.err)
@@ -101,6 +112,22 @@ func (s *shared) stop() error {
 	return errors.Join(s.app.Stop(context.Background()), os.RemoveAll(s.dir))
 }
 
+// board is a target on which each test has a path of its own. Below /provider/ it is one of models, and elsewhere it
+// shows the headers that it receives.
+type board struct {
+	*http.ServeMux
+	URL, host string
+}
+
+var switchboard = sync.OnceValue(func() *board {
+	b := &board{ServeMux: http.NewServeMux()}
+	b.Handle("/provider/", http.StripPrefix("/provider", http.HandlerFunc(provide)))
+	b.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%q", fmt.Sprint(r.Header)) })
+	b.URL = httptest.NewServer(b).URL // until the end of the program
+	b.host = strings.TrimPrefix(b.URL, "http://")
+	return b
+})
+
 var used atomic.Int64
 
 // fresh is a name of that sort which no test has used on a shared node.
@@ -108,7 +135,7 @@ func fresh(name string) string { return fmt.Sprintf("%s-%d", name, used.Add(1)) 
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if err := errors.Join(openNode.stop(), tokenNode.stop()); err != nil {
+	if err := errors.Join(openNode.stop(), tokenNode.stop(), viaNode.stop(), natsNode.stop()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
@@ -180,35 +207,14 @@ func (a *App) letter(t *testing.T, tenant, id string) (sequence uint64) {
 	return seq
 }
 
-// TestUndecodableMessageIsParked puts garbage on the log among good work: it is
-// parked, its action reads as failed, and the others flow.
-func TestUndecodableMessageIsParked(t *testing.T) {
-	t.Parallel()
-	a, upstream := openNode.node(t), okUpstream(t)
-	id := fresh("garbage")
-	ref := schemas.Ref{Tenant: "default", Kind: schemas.KindHTTP, ID: id}
-	seq, err := a.broker.Append(t.Context(), schemas.Append{Subject: a.layout().Subject(ref, schemas.SectionAccepted), Data: []byte("{not an event")})
-	require.NoError(t, err)
-	a.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", get(upstream))
-
-	events := "/v1/actions/" + id + "/events?live=long-poll&after=" + strconv.FormatUint(seq, 10)
-	body, _ := a.asks(t, http.StatusOK, http.MethodGet, events, "", "Accept", "application/json")
-	assert.Contains(t, body, `"code":"POISON"`)
-	body, _ = a.asks(t, http.StatusOK, http.MethodGet, "/v1/actions/"+id, "")
-	assert.Contains(t, body, `"status":"failed"`)
-	_, body, _ = a.ask(t, http.MethodGet, "/v1/dead-letters", "")
-	assert.Regexp(t, `"action_id":"`+id+`"[^}]*"code":"POISON"`, body)
-}
-
 // TestOwnPortsAreNoTarget: what the node listens on is refused under every name
 // of this machine, though everything that can be granted was.
 func TestOwnPortsAreNoTarget(t *testing.T) {
 	t.Parallel()
-	upstream := okUpstream(t)
-	s := newSite(t, "nats: {listen: '127.0.0.1:0'}\npolicy: {allowed_hosts: [localhost, .localhost, 127.0.0.1, 127.9.9.9, '::1']}\n")
-	s.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", get(upstream))
-	for _, own := range []string{s.http.addr(), s.NATS()} {
-		for _, host := range []string{"127.0.0.1", "localhost", "weir.localhost", "127.9.9.9", "[::1]"} {
+	s := natsNode.node(t)
+	s.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", get(okUpstream(t)))
+	for _, own := range []string{s.http.addr(), s.NATS(), s.proxy.addr()} {
+		for _, host := range []string{"127.0.0.1", "weir.localhost", "127.9.9.9", "[::1]"} {
 			url := "http://" + host + ":" + strconv.Itoa(int(portOf(own))) + "/healthz"
 			body, _ := s.asks(t, http.StatusForbidden, http.MethodPost, "/v1/execute", get(url))
 			assert.Contains(t, body, `"code":"DENY_ADDRESS"`, url)
@@ -224,37 +230,22 @@ func TestAnAddressOfIPv4OpensNoOther(t *testing.T) {
 	} {
 		assert.Equal(t, want, family(listen), listen)
 	}
-	a := &App{cfg: config.Config{Listen: "0.0.0.0:0"}}
-	require.NoError(t, a.listen(t.Context()))
-	defer func() { require.NoError(t, a.teardown.unwind(t.Context())) }()
-	assert.Regexp(t, `^0\.0\.0\.0:`, a.http.addr())
 }
 
 // TestALostMessage: an action whose message was acknowledged without any work, and that has no wake-up, begins all the
-// same, and ends by its deadline.
+// same.
 func TestALostMessage(t *testing.T) {
 	t.Parallel()
-	for deadline, want := range map[time.Duration]struct{ outcome, overdue string }{
-		50 * time.Millisecond: {"expired", "1"},
-		time.Hour:             {"failed", "0"}, // nobody listens at its target
-	} {
-		t.Run(want.outcome, func(t *testing.T) {
-			t.Parallel()
-			dir := t.TempDir()
-			strand(t, dir, schemas.Layout{Partitions: 1}, "stranded", deadline)
-			a, err := begin(t.Context(), dir, "log: {durability: disk}\n", func(o *Options) {
-				o.Janitor = janitor.Config{Every: 20 * time.Millisecond, Idle: time.Millisecond, Grace: time.Millisecond}
-			})
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, a.Stop(context.WithoutCancel(t.Context()))) })
-			status, body, _ := a.ask(t, http.MethodGet, "/v1/actions/stranded/events", "", "Accept", "text/event-stream") // until its end
-			require.Equal(t, http.StatusOK, status)
-			require.Contains(t, body, `"outcome":"`+want.outcome+`"`)
-			poll.Until(t, func() bool {
-				return caller{App: a}.metric(t, `weir_actions_overdue_total{kind="http"}`) == want.overdue
-			})
-		})
-	}
+	dir := t.TempDir()
+	strand(t, dir, schemas.Layout{Partitions: 1}, "stranded", time.Hour)
+	a, err := begin(t.Context(), dir, "log: {durability: disk}\n", func(o *Options) {
+		o.Janitor = janitor.Config{Every: 20 * time.Millisecond, Idle: time.Millisecond, Grace: time.Millisecond}
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, a.Stop(context.WithoutCancel(t.Context()))) })
+	events, _ := a.asks(t, http.StatusOK, http.MethodGet, "/v1/actions/stranded/events", "", "Accept", "text/event-stream") // until its end
+	require.Contains(t, events, `"outcome":"failed"`, "nothing listens at its target")
+	require.Equal(t, "0", caller{App: a}.metric(t, `weir_actions_overdue_total{kind="http"}`))
 }
 
 // strand leaves an action on a log that no worker is told of any more.
@@ -277,48 +268,6 @@ func strand(t *testing.T, dir string, layout schemas.Layout, id string, within t
 	require.NoError(t, err)
 	require.True(t, (<-messages).Ack())
 	require.NoError(t, sub.Close())
-}
-
-// TestARunThatOutlastsTheDrain: a node that stops waits as long as workers.drain
-// says. A run that is not over by then loses its agent, and the next node ends it
-// as unknown without asking the agent again. What would be forgotten before it ends
-// is refused.
-func TestARunThatOutlastsTheDrain(t *testing.T) {
-	t.Parallel()
-	hold := make(chan struct{})
-	double := agent.New(t, agent.Config{Script: []agent.Act{{Hold: hold}}})
-	t.Cleanup(func() { close(hold) })
-	dir := t.TempDir()
-	extra := fmt.Sprintf("log: {durability: process, history: 1h}\nworkers: {drain: 1s}\nagents: {%s: {url: %q}}\n", agent.TaskType, double.URL())
-	run := fmt.Sprintf(`{"request_id":"r1","task_type":%q}`, agent.TaskType)
-	first, err := begin(t.Context(), dir, extra)
-	require.NoError(t, err)
-	first.asks(t, http.StatusAccepted, http.MethodPost, "/agents/run/sync", run, "Prefer", "respond-async")
-	double.WaitRun(1)
-	require.NoError(t, first.Stop(context.WithoutCancel(t.Context())))
-
-	second, err := begin(t.Context(), dir, extra)
-	require.NoError(t, err)
-	defer func() { assert.NoError(t, second.Stop(context.WithoutCancel(t.Context()))) }()
-	body, _ := second.asks(t, http.StatusOK, http.MethodPost, "/agents/run/sync", run)
-	assert.Contains(t, body, `"code":"OUTCOME_UNKNOWN"`)
-	assert.Equal(t, 1, double.Hits())
-	long := `{"request_id":"r2","task_type":"ECHO","budgets":{"timeout_ms":3000001}}`
-	body, _ = second.asks(t, http.StatusUnprocessableEntity, http.MethodPost, "/agents/run/sync", long)
-	assert.Contains(t, body, "from 1 to 3000000")
-}
-
-// TestCheckOfWeir holds Weir itself against the contract that it checks.
-func TestCheckOfWeir(t *testing.T) {
-	t.Parallel()
-	a := openNode.node(t)
-	code, out, errs := command(t, "check", a.URL()+"=ECHO")
-	assert.Equal(t, cli.ExitOK, code, out+errs)
-	assert.Contains(t, out, " passed, 0 failed, 0 skipped, 0 warnings\n")
-	assert.Empty(t, errs)
-
-	code, out, _ = command(t, "check", a.URL()+"=ECHO", "--inputs", `{"steps":3}`, "--json")
-	assert.Equal(t, cli.ExitOK, code, out)
 }
 
 // TestEachKindHasItsParts: the first request for a kind would find a part missing.

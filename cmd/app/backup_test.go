@@ -117,7 +117,7 @@ func TestBackupUnderLoad(t *testing.T) {
 	target := newSlowTarget(t)
 	a := newApp(t, "")
 	before := map[string]string{}
-	for i := range 40 {
+	for i := range 8 {
 		id := fmt.Sprint("done-", i)
 		a.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", target.call(id, "/"+id))
 		before[id], _ = a.asks(t, http.StatusOK, http.MethodGet, "/v1/actions/"+id+"/events", "")

@@ -7,13 +7,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -33,7 +31,7 @@ func TestBatch(t *testing.T) {
 	t.Cleanup(target.Close)
 	own, key := fresh("batch"), fresh("key")
 	requests := []string{`{"type":"Http","args":{"method":"POST","url":"` + target.URL + `/post","body":{"n":1}},"request_id":"` + own + `"}`}
-	for i := range 50 {
+	for i := range 5 {
 		requests = append(requests, fmt.Sprintf(`{"method":"GET","url":"%s/%d"}`, target.URL, i))
 	}
 	requests = append(requests, `{"method":"GET","url":"`+target.URL+`/404"}`, `{"method":"GET","url":"http://denied.example/"}`, `{"method":"GET"}`)
@@ -43,19 +41,19 @@ func TestBatch(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(text), &first))
 	require.Len(t, first.Items, len(requests))
 	require.Equal(t, own, first.Items[0].ActionID)
-	for i, item := range first.Items[1:51] {
+	for i, item := range first.Items[1:6] {
 		require.Equal(t, http.StatusOK, item.Status)
 		require.JSONEq(t, fmt.Sprintf(`{"path":"/%d"}`, i), string(item.Result.Body))
 	}
-	rest := first.Items[51:]
+	rest := first.Items[6:]
 	require.Equal(t, []int{http.StatusBadGateway, http.StatusForbidden, http.StatusBadRequest}, []int{rest[0].Status, rest[1].Status, rest[2].Status})
 	require.Equal(t, http.StatusNotFound, rest[0].Error.Status)
 	require.Equal(t, schemas.DenyHost, rest[1].Error.Code)
-	require.EqualValues(t, 52, calls.Load())
+	require.EqualValues(t, 7, calls.Load())
 
 	text, _ = a.asks(t, http.StatusOK, http.MethodPost, "/v1/batch", body, "Idempotency-Key", key)
 	require.NoError(t, json.Unmarshal([]byte(text), &again))
-	require.EqualValues(t, 52, calls.Load(), "nothing is sent again")
+	require.EqualValues(t, 7, calls.Load(), "nothing is sent again")
 	for i, item := range again.Items {
 		require.Equal(t, first.Items[i].ActionID, item.ActionID)
 		require.Equal(t, first.Items[i].Result, item.Result)
@@ -63,24 +61,4 @@ func TestBatch(t *testing.T) {
 	}
 	text, _ = a.asks(t, http.StatusOK, http.MethodGet, "/v1/evidence?action_id="+rest[1].ActionID, "")
 	require.Contains(t, text, string(schemas.DenyHost))
-}
-
-// TestABatchWaitsAtItsWorker: the calls of a batch that find no slot wait at the worker of a node that
-// is alone. A move to an overflow queue would cost a write and a read each.
-func TestABatchWaitsAtItsWorker(t *testing.T) {
-	t.Parallel()
-	const slots, many = 10, 50
-	u := newTally(t)
-	a := newApp(t, fmt.Sprintf("workers: {slots: %d}\n", slots))
-	open := sync.OnceFunc(func() { close(u.gate) })
-	t.Cleanup(open) // before the node is stopped
-	call := `{"method":"GET","url":"` + u.url + `"}`
-	a.asks(t, http.StatusAccepted, http.MethodPost, "/v1/batch", `{"requests":[`+strings.Repeat(call+",", many-1)+call+`]}`, "Prefer", "respond-async")
-	poll.Until(t, func() bool {
-		waiting, err := a.broker.Waiting(t.Context())
-		return err == nil && waiting == 0 && len(u.order()) == slots
-	}, "all are at the worker")
-	open()
-	poll.Until(t, func() bool { return len(u.order()) == many })
-	require.Equal(t, "0", caller{App: a}.metric(t, `weir_work_overflowed_total{kind="http"}`))
 }

@@ -27,7 +27,7 @@ receives it. The tour checks every line that it prints. Exit 0 if all is as expe
 		Example: "  weir demo",
 		Args:    cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := demo.Run(cmd.Context(), startDemo, demo.Config{Out: cli.Unescaped(env.Out), Color: cli.Terminal(env.Out) && env.Lookup("NO_COLOR", "") == ""})
+			err := demo.Run(cmd.Context(), startDemo, cli.Unescaped(env.Out))
 			if err != nil {
 				return fmt.Errorf("demo: %w", err)
 			}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -12,31 +11,25 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
-	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
-// newProvider is an upstream that speaks every dialect. It returns its URL.
-func newProvider(t *testing.T) string {
-	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		raw, _ := io.ReadAll(r.Body)
-		d, _ := schemas.DialectOf(r.URL.Path)
-		s := scriptOf(d)
-		if !gjson.GetBytes(raw, "stream").Bool() {
-			w.Header().Set("Content-Type", "application/json")
-			fmt.Fprint(w, s.document)
-			return
-		}
-		w.Header().Set("Content-Type", "text/event-stream")
-		for _, e := range s.events {
-			fmt.Fprintf(w, "event: %s\ndata: %s\n\n", gjson.Get(e, "type").Str, e)
-			_ = http.NewResponseController(w).Flush()
-		}
-	}))
-	t.Cleanup(server.Close)
-	return server.URL + "/v1"
+// provide answers as a provider that speaks every dialect.
+func provide(w http.ResponseWriter, r *http.Request) {
+	raw, _ := io.ReadAll(r.Body)
+	d, _ := schemas.DialectOf(r.URL.Path)
+	s := scriptOf(d)
+	if !gjson.GetBytes(raw, "stream").Bool() {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, s.document)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	for _, e := range s.events {
+		fmt.Fprintf(w, "event: %s\ndata: %s\n\n", gjson.Get(e, "type").Str, e)
+		_ = http.NewResponseController(w).Flush()
+	}
 }
 
 // script is what the provider answers in a dialect.
@@ -82,6 +75,7 @@ func scriptOf(d schemas.Dialect) (s script) {
 		s.request = `"input":"hi"`
 		s.document = `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.10,-2e-7]}],"model":"real-1","usage":{"prompt_tokens":5,"total_tokens":5}}`
 	case schemas.DialectChat:
+		s.document = `{"id":"c","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"Hello"},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":2}}`
 	}
 	return s
 }
@@ -92,11 +86,6 @@ func (s script) body(more string) string { return `{"model":"m/fine",` + s.reque
 // own is what a caller reads of the provider's bytes.
 func own(text, action string) string {
 	return strings.ReplaceAll(text, "resp_theirs", schemas.ResponseID(action))
-}
-
-func dialectNode(t *testing.T) caller {
-	t.Helper()
-	return newApp(t, withTokens+fmt.Sprintf("models: {m/*: {url: %q, model: \"*\"}}\n", newProvider(t))).admin(t)
 }
 
 // eventsOf are the frames of a stream: the name, the id and the data of each.
@@ -126,7 +115,7 @@ func eventsOf(t *testing.T, text string) (frames [][3]string) {
 // and a repeat with the key continues from any frame.
 func TestADialectIsServedWhole(t *testing.T) {
 	t.Parallel()
-	admin := dialectNode(t)
+	admin := tokenNode.node(t).admin(t)
 	table.RunNamed(t, map[string]schemas.Dialect{
 		"responses": schemas.DialectResponses, "messages": schemas.DialectMessages, "count_tokens": schemas.DialectCount, "embeddings": schemas.DialectEmbeddings,
 	}, func(t *testing.T, name string, d schemas.Dialect) {
@@ -165,29 +154,11 @@ func TestADialectIsServedWhole(t *testing.T) {
 	})
 }
 
-// TestATaskReadsItsOwnResponses with the task's token alone, and none of another task.
-func TestATaskReadsItsOwnResponses(t *testing.T) {
-	t.Parallel()
-	admin := dialectNode(t)
-	holder, other := admin.files(t, ""), admin.files(t, "")
-	s := scriptOf(schemas.DialectResponses)
-	made, _ := holder.does(t, http.StatusOK, http.MethodPost, "/v1/responses", s.body(`,"background":true`))
-	path := "/v1/responses/" + gjson.Get(made, "id").Str
-	poll.Until(t, func() bool {
-		shown, _ := holder.does(t, http.StatusOK, http.MethodGet, path, "")
-		return gjson.Get(shown, "status").Str == "completed"
-	}, "completed")
-	admin.does(t, http.StatusOK, http.MethodGet, path, "")
-	other.does(t, http.StatusNotFound, http.MethodGet, path, "")
-	other.does(t, http.StatusNotFound, http.MethodPost, path+"/cancel", "")
-	holder.does(t, http.StatusOK, http.MethodPost, path+"/cancel", "")
-}
-
 // TestASubtokenHasItsOwnResponses: it neither reads, continues nor cancels those that were made with wider
 // limits than its own.
 func TestASubtokenHasItsOwnResponses(t *testing.T) {
 	t.Parallel()
-	admin := dialectNode(t)
+	admin := tokenNode.node(t).admin(t)
 	holder := admin.files(t, `,"models":["m/fine","m/hangs"]`)
 	child, _ := holder.subtoken(t, `{"models":["m/fine"]}`)
 	s := scriptOf(schemas.DialectResponses)

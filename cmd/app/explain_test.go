@@ -67,22 +67,17 @@ func TestPolicyExplain(t *testing.T) {
 		"an unknown":     {[]string{"GET", url, "--key", "nobody"}, cli.ExitDenied, []string{"DENY_KEY_UNKNOWN"}},
 		"a form of it":   {[]string{"GET", "https://api.example.com./orders"}, cli.ExitDenied, []string{"without the trailing dot"}},
 	} {
-		var answers []schemas.Explanation
-		for _, where := range [][]string{{"--config", file}, {"--server", s.URL()}} {
-			args := append(append([]string{"policy", "explain"}, tt.args...), where...)
-			code, out, errs := command(t, args...)
-			assert.Equal(t, tt.code, code, "%s %v: %s", name, where, errs)
-			for _, w := range tt.want {
-				assert.Contains(t, out, w, "%s %v", name, where)
-			}
-			assert.NotContains(t, out, "secret", name)
-			code, out, _ = command(t, append(args, "--json")...)
-			assert.Equal(t, tt.code, code)
-			var x schemas.Explanation
-			require.NoError(t, json.Unmarshal([]byte(out), &x), out)
-			answers = append(answers, x)
+		args := append([]string{"policy", "explain"}, tt.args...)
+		code, out, errs := command(t, append(args, "--config", file)...)
+		assert.Equal(t, tt.code, code, "%s: %s", name, errs)
+		for _, w := range tt.want {
+			assert.Contains(t, out, w, name)
 		}
-		assert.Equal(t, answers[0], answers[1], "%s: the node says what its configuration does", name)
+		assert.NotContains(t, out, "secret", name)
+		_, local, _ := command(t, append(args, "--config", file, "--json")...)
+		code, inForce, _ := command(t, append(args, "--server", s.URL(), "--json")...)
+		assert.Equal(t, tt.code, code)
+		assert.JSONEq(t, local, inForce, "%s: the node says what its configuration does", name)
 	}
 	for _, args := range [][]string{
 		{"GET"},
@@ -114,6 +109,8 @@ func TestPolicyExplain(t *testing.T) {
 	_, body, _ := s.ask(t, http.MethodGet, "/v1/actions", "")
 	assert.Contains(t, body, `"items":[]`, "nothing was stored")
 
+	s.sameOnTheNode(t)
+
 	// The view shows names and no values.
 	body, _ = s.asks(t, http.StatusOK, http.MethodGet, "/v1/policy", "")
 	var view schemas.PolicyView
@@ -132,7 +129,7 @@ func TestPolicyOfAToken(t *testing.T) {
 		entries int
 		hosts   []string
 	}{
-		"":                      {4, []string{"localhost", "127.0.0.1"}}, // and that of an agent
+		"":                      {10, []string{"localhost", "127.0.0.1"}}, // and those of an agent and models
 		`,"entries":["orders"]`: {1, []string{}},
 		`,"entries":["stock"]`:  {2, []string{}},
 		`,"entries":["no"]`:     {0, []string{}},
@@ -226,7 +223,38 @@ policy:
 	}
 }
 
-// TestPolicyShow: the local policy and the one in force are listed alike, with all that is left to callers.
+// ends runs the program, which must end with a code, and returns what it prints.
+func ends(t *testing.T, want int, args ...string) string {
+	t.Helper()
+	code, out, errs := command(t, args...)
+	require.Equal(t, want, code, errs)
+	return out
+}
+
+// sameOnTheNode: the policy in force is listed and tested as its configuration is.
+func (s *site) sameOnTheNode(t *testing.T) {
+	t.Helper()
+	cases := filepath.Join(t.TempDir(), "cases.yaml")
+	require.NoError(t, os.WriteFile(cases, []byte("- allow: GET https://api.example.com/orders\n- deny: PUT https://api.example.com/orders\n  because: DENY_PATH\n"), 0o600))
+	of := func(want int, args ...string) (local, inForce string) {
+		args = append([]string{"policy"}, args...)
+		return ends(t, want, append(args, "--config", s.file)...), ends(t, want, append(args, "--server", s.URL())...)
+	}
+	local, inForce := of(cli.ExitFailed, "test", cases, "--json")
+	require.Equal(t, local, inForce)
+	require.Equal(t, []int{1, 1}, []int{strings.Count(local, `"pass":true`), strings.Count(local, `"pass":false`)})
+	local, inForce = of(cli.ExitOK, "show")
+	local, _, _ = strings.Cut(local, "version:") // it covers the ports that the node has, too
+	require.True(t, strings.HasPrefix(inForce, local), "%s\n%s", local, inForce)
+	_, inForce = of(cli.ExitOK, "show", "--json")
+	require.Contains(t, inForce, `"headers":["Authorization"]`)
+	require.NoError(t, os.WriteFile(cases, []byte("- allow: GET https://api.example.com/orders\n  entries: [orders]\n"), 0o600))
+	code, _, errs := command(t, "policy", "test", cases, "--server", s.URL())
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, errs, "only for a local configuration")
+}
+
+// TestPolicyShow: the policy is listed with all that is left to callers.
 func TestPolicyShow(t *testing.T) {
 	t.Parallel()
 	const text = `policy:
@@ -246,12 +274,7 @@ models: {gpt: {url: "https://models.example/v1", pass: "*"}}
 `
 	file := filepath.Join(t.TempDir(), "weir.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	show := func(args ...string) string {
-		code, out, errs := weir(t, []string{"HOME=/nowhere"}, append([]string{"policy", "show"}, args...)...)
-		require.Equal(t, cli.ExitOK, code, errs)
-		return out
-	}
-	local := show("--config", file)
+	local := ends(t, cli.ExitOK, "policy", "show", "--config", file)
 	for _, line := range []string{
 		`hub +enforce +GET +https://hub\.example/ +public +headers: X-Auth +headers: \*; params: page +rate: 10/s; concurrency: 2`,
 		`near +enforce +GET POST +http://127\.0\.0\.1:3000/ +loopback +- +any +-`,
@@ -260,11 +283,4 @@ models: {gpt: {url: "https://models.example/v1", pass: "*"}}
 	} {
 		require.Regexp(t, line+"\n", local)
 	}
-	a := newApp(t, text)
-	entries, _, _ := strings.Cut(local, "version:") // it covers the ports that the node has, too
-	inForce, _, _ := strings.Cut(show("--server", a.URL()), "version:")
-	require.Equal(t, entries, inForce)
-	var v schemas.PolicyView
-	require.NoError(t, json.Unmarshal([]byte(show("--server", a.URL(), "--json")), &v))
-	require.Equal(t, []string{"*"}, v.Entries[0].CallerHeaders)
 }

@@ -102,7 +102,7 @@ func TestNATSUsage(t *testing.T) {
 
 func TestNATSConsumers(t *testing.T) {
 	t.Parallel()
-	a := newApp(t, "nats: {listen: 127.0.0.1:0}\n")
+	a := natsNode.node(t)
 	credentials := embedded.CredentialsFile(a.cfg.Data)
 	raw, err := os.ReadFile(credentials)
 	require.NoError(t, err)

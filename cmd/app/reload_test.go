@@ -29,10 +29,10 @@ import (
 // site is a whole Weir whose configuration lies in a file.
 type site struct {
 	*App
-	file string
-	said *capture.Buffer
-	late func() // runs between New and Start
-	bare bool   // the file need not be there
+	file   string
+	said   *capture.Buffer
+	late   func()         // runs between New and Start
+	change func(*Options) // nil: none
 }
 
 const base = "listen: 127.0.0.1:0\nlog: {durability: process}\n"
@@ -48,17 +48,15 @@ func newSite(t *testing.T, rules string) *site {
 func (s *site) start(t *testing.T, watch bool) *site {
 	t.Helper()
 	flags := map[string]string{"data": t.TempDir()}
-	load := func() (config.Config, error) {
-		if _, err := os.Stat(s.file); s.bare && err != nil {
-			return config.Parse("", nil, nil, map[string]string{"data": flags["data"], "listen": "127.0.0.1:0", "log.durability": "process"})
-		}
-		return config.Load(s.file, nil, flags)
-	}
+	load := func() (config.Config, error) { return config.Load(s.file, nil, flags) }
 	cfg, err := load()
 	require.NoError(t, err)
 	opts := Options{Config: cfg, Log: io.Discard, Load: load, Notices: s.said}
 	if watch {
 		opts.File = s.file
+	}
+	if s.change != nil {
+		s.change(&opts)
 	}
 	s.App, err = New(t.Context(), opts)
 	require.NoError(t, err)
@@ -191,48 +189,46 @@ func TestReload(t *testing.T) {
 		assert.Contains(t, told, key+": the change takes effect after a restart")
 	}
 	assert.NotRegexp(t, "allow|listen", told)
+	s.refreshes(t)
 }
 
 // TestWhatWasWrittenStays: a file that is gone or cut to nothing grants nothing,
 // though one that was never there means the defaults, which grant loopback.
 func TestWhatWasWrittenStays(t *testing.T) {
 	t.Parallel()
-	upstream := okUpstream(t)
-	s := &site{file: filepath.Join(t.TempDir(), "weir.yaml"), said: &capture.Buffer{}, bare: true}
-	s.start(t, false)
-	assert.False(t, s.reloaded(t).Changed, "there is no file still")
-	s.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", get(upstream))
-	require.NoError(t, os.WriteFile(s.file, nil, 0o600))
-	assert.False(t, s.reloaded(t).Changed, "there is nothing in it")
-	s.write(t, allowing())
-	require.True(t, s.reloaded(t).Changed)
-
-	before := s.policyView(nil, true)
-	refused := func(told string) {
-		t.Helper()
-		body, _ := s.asks(t, http.StatusUnprocessableEntity, http.MethodPost, "/v1/policy/reload", "")
-		assert.Contains(t, body, told)
-		assert.NotContains(t, body, filepath.Dir(s.file))
-		assert.Equal(t, before, s.policyView(nil, true))
-		s.asks(t, http.StatusForbidden, http.MethodPost, "/v1/execute", get(upstream))
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	read := func(text string) config.Config {
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		cfg, err := config.Load(file, nil, nil)
+		require.NoError(t, err)
+		return cfg
 	}
-	require.NoError(t, os.Rename(s.file, s.file+".away"))
-	refused("weir.yaml: the file is gone")
+	never, err := config.Parse("", nil, nil, nil)
+	require.NoError(t, err)
+	written := read(allowing())
+	require.NoError(t, kept(never, never))
+	require.NoError(t, kept(never, read("")))
+	require.NoError(t, kept(never, written))
+	require.ErrorContains(t, kept(written, never), "weir.yaml: the file is gone")
 	for _, text := range []string{"", "\n\n", "# nothing\n", "---\n", "null\n", "~"} {
-		require.NoError(t, os.WriteFile(s.file, []byte(text), 0o600))
-		refused("weir.yaml: the file has become empty")
+		require.ErrorContains(t, kept(written, read(text)), "weir.yaml: the file has become empty")
 	}
-	require.NoError(t, os.WriteFile(s.file, []byte("{}\n"), 0o600))
-	assert.True(t, s.reloaded(t).Changed, "that is meant")
-	assert.NotEmpty(t, s.policyView(nil, true).AllowedHosts)
+	require.NoError(t, kept(written, read("{}\n")), "that is meant")
 }
 
-// TestRefresh reloads when the file is not what is in force, whoever put that
+// refreshes reloads when the file is not what is in force, whoever put that
 // there, and tells of one mistake once.
-func TestRefresh(t *testing.T) {
-	t.Parallel()
+func (s *site) refreshes(t *testing.T) {
+	t.Helper()
 	const one, slots = "http://127.0.0.1:1/", "workers: {slots: %d}\n"
-	s := newSite(t, allowing(one))
+	s.write(t, allowing(one))
+	s.reloaded(t)
+	mark, count := len(s.said.String()), func(result string) (n int) {
+		_, err := fmt.Sscan(caller{App: s.App}.metric(t, `weir_policy_reloads_total{result="`+result+`"}`), &n)
+		require.NoError(t, err)
+		return n
+	}
+	ok, failed := count("ok"), count("failed")
 	for _, step := range []struct {
 		what       string
 		file       string // "": as it is
@@ -264,16 +260,12 @@ func TestRefresh(t *testing.T) {
 			s.reloaded(t)
 		}
 		s.refresh(t.Context())
-		_, body, _ := s.ask(t, http.MethodGet, "/metrics", "")
-		for result, n := range map[string]int{"ok": step.ok, "failed": step.failed} {
-			//nolint:testifylint // the body is long
-			assert.True(t, strings.Contains(body, fmt.Sprintf("weir_policy_reloads_total{result=%q} %d\n", result, n)), "%s: %s", step.what, result)
-		}
+		assert.Equal(t, []int{step.ok, step.failed}, []int{count("ok") - ok, count("failed") - failed}, step.what)
 		if step.what == "the same" {
-			assert.Equal(t, 1, strings.Count(s.said.String(), "not reloaded"))
+			assert.Equal(t, 1, strings.Count(s.said.String()[mark:], "not reloaded"))
 		}
 	}
-	assert.Contains(t, s.said.String(), "workers.slots: ")
+	assert.Contains(t, s.said.String()[mark:], "workers.slots: ")
 	b, _ := s.agent("B")
 	assert.Equal(t, 8, b.Concurrency)
 }
@@ -334,62 +326,14 @@ func TestOwnAddresses(t *testing.T) {
 	own, err := ownAddrs()
 	require.NoError(t, err)
 	require.Contains(t, own, netip.MustParseAddr("127.0.0.1"))
-	cfg, err := config.Parse("test", fmt.Appendf(nil, "listen: 0.0.0.0:0\ndata: %q\nlog: {durability: process}\n", t.TempDir()), nil, nil)
+	cfg, err := config.Parse("test", []byte("listen: 0.0.0.0:0\ndata: x\n"), nil, nil)
 	require.NoError(t, err)
-	a, err := New(t.Context(), Options{Config: cfg, Log: io.Discard})
+	a := &App{cfg: cfg}
+	require.NoError(t, a.listen(t.Context()))
+	defer func() { require.NoError(t, a.teardown.unwind(t.Context())) }()
+	assert.Regexp(t, `^0\.0\.0\.0:`, a.http.addr(), "an address of IPv4 opens no other")
+	_, err = a.compile(a.cfg)
 	require.NoError(t, err, "a node that listens everywhere starts")
-	require.NoError(t, a.Stop(context.WithoutCancel(t.Context())))
-}
-
-func answerOf(node string, done bool, version string) nodeAnswer {
-	return nodeAnswer{schemas.NodeReport{Node: node, Role: "worker", Version: version}, done}
-}
-
-// TestGather waits for whoever has said to be there, and for nobody longer than it takes.
-func TestGather(t *testing.T) {
-	t.Parallel()
-	type testCase struct {
-		say  func(answers chan<- nodeAnswer)
-		want []string
-		took time.Duration
-	}
-	table.Run(t, map[string]testCase{
-		"nobody": {func(chan<- nodeAnswer) {}, []string{}, calling},
-		"all are quick": {func(answers chan<- nodeAnswer) {
-			for _, node := range []string{"b", "a"} {
-				answers <- answerOf(node, false, "")
-				answers <- answerOf(node, true, "v1")
-			}
-		}, []string{"a v1 ", "b v1 "}, calling},
-		"one is slow": {func(answers chan<- nodeAnswer) {
-			answers <- answerOf("a", false, "")
-			time.Sleep(7 * time.Second)
-			answers <- answerOf("a", true, "v2")
-		}, []string{"a v2 "}, 7 * time.Second},
-		"one dies": {func(answers chan<- nodeAnswer) {
-			answers <- answerOf("a", false, "")
-			answers <- answerOf("b", true, "v2") // its first word was lost, or comes late
-			answers <- answerOf("b", false, "")
-		}, []string{"a  it has not reported its result in time", "b v2 "}, telling},
-	}, func(t *testing.T, tt testCase) {
-		synctest.Test(t, func(t *testing.T) {
-			answers, start := make(chan nodeAnswer), time.Now()
-			go tt.say(answers)
-			got := []string{}
-			for _, n := range gather(t.Context(), answers, calling) {
-				got = append(got, n.Node+" "+n.Version+" "+n.Error)
-			}
-			assert.Equal(t, tt.want, got)
-			assert.Equal(t, tt.took, time.Since(start))
-		})
-	})
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		start := time.Now()
-		require.Empty(t, gather(ctx, make(chan nodeAnswer), calling))
-		require.Equal(t, time.Second, time.Since(start))
-	})
 }
 
 // TestWhenAFileIsLookedAt: once after a burst of events, and in a folder that is

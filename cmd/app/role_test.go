@@ -76,7 +76,7 @@ func waitingApp(t *testing.T, role Role, extra string) (a *App, end func() error
 // TestNodeWithoutItsLog is alive and says why it is not ready; all else may be asked again.
 func TestNodeWithoutItsLog(t *testing.T) {
 	t.Parallel()
-	for _, role := range []Role{RoleAll, RoleIngress, RoleWorker, RoleEgress} {
+	for _, role := range []Role{RoleAll, RoleEgress} {
 		a, end := waitingApp(t, role, "")
 		a.asks(t, http.StatusOK, http.MethodGet, "/healthz", "")
 		for _, path := range []string{"/readyz", "/health/ready"} {

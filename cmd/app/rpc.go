@@ -3,7 +3,6 @@ package app
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,7 @@ import (
 	"net/url"
 	"time"
 
-	"weir/client"
+	"weir/cmd/cli/envelope"
 	"weir/ingress/rules"
 	"weir/internal/broker"
 	"weir/internal/config"
@@ -64,32 +63,19 @@ type rpc struct {
 // answer answers one request, always with an envelope. The token in the request identifies the
 // caller; it must belong to the tenant in the subject. A node in open mode has one tenant.
 func (r rpc) answer(ctx context.Context, subject string, data []byte) []byte {
+	names := envelope.NamesOf(envelope.Find(data))
 	if errors.Is(context.Cause(ctx), broker.ErrBusy) {
-		return unanswered(data, schemas.RateLimited, "", "too many requests are being answered; wait and send it again")
+		return envelope.Refuse(names, schemas.RateLimited, "", "too many requests are being answered; wait and send it again")
 	}
 	tenant, ok := schemas.ParseAgentAPI(subject)
 	if !ok {
-		return unanswered(data, schemas.InvalidRequest, "", "the subject does not end in a tenant")
+		return envelope.Refuse(names, schemas.InvalidRequest, "", "the subject does not end in a tenant")
 	}
 	ctx, cancel := context.WithTimeout(rules.ForTenant(ctx, tenant), r.timeout)
 	defer cancel()
 	doc := r.serve(ctx, data)
-	var is schemas.AgentResponse
-	if json.Unmarshal(doc, &is) != nil || is.OK == (is.Error != nil) {
-		const late = "the request was not answered in time; send it again under the same request_id"
-		return unanswered(data, schemas.InternalError, string(schemas.Unavailable), late)
-	}
-	return doc
-}
-
-// unanswered is the answer to a request that the handler did not answer. It repeats the names that can be read.
-func unanswered(data []byte, code schemas.Code, detail, message string) []byte {
-	req, _ := rules.Read(data)
-	doc, err := client.Encode(schemas.AgentResponse{
-		RequestID: req.RequestID, Operation: req.Operation, Error: &schemas.AgentError{Code: code, Message: message, Detail: detail},
-	})
-	if err != nil {
-		panic("agent API: strings that cannot be encoded") // there is no such string
+	if envelope.Result(doc) == "" {
+		return envelope.Unavailable(names, "the request was not answered in time; send it again under the same request_id")
 	}
 	return doc
 }

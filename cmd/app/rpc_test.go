@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,25 +21,16 @@ import (
 	"weir/internal/broker"
 	"weir/internal/broker/embedded"
 	"weir/internal/config"
-	"weir/internal/weirtest/relay"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
 // reply is what the agent API answers, by whichever way.
 type reply struct {
-	OK        bool   `json:"ok"`
-	RequestID string `json:"request_id"`
-	Operation string `json:"operation"`
-	Data      struct {
-		Pong         bool           `json:"pong"`
-		GlobalActive bool           `json:"global_active"`
-		RuleCount    int            `json:"rule_count"`
-		RulesEtag    string         `json:"rules_etag"`
-		Rule         *schemas.Rule  `json:"rule"`
-		Rules        []schemas.Rule `json:"rules"`
-	} `json:"data"`
-	Error schemas.AgentError `json:"error"`
+	OK        bool               `json:"ok"`
+	RequestID string             `json:"request_id"`
+	Operation string             `json:"operation"`
+	Error     schemas.AgentError `json:"error"`
 }
 
 func replyOf(t *testing.T, doc []byte) (r reply) {
@@ -110,28 +100,6 @@ func natsAgent(t *testing.T, a *App) *nats.Conn {
 	return nc
 }
 
-// demoSequence is what the protocol's own demo does: it makes a group's first rule, lists and
-// disables it, and expects another etag of each write.
-func demoSequence(t *testing.T, ask func(operation, args string) reply) {
-	t.Helper()
-	assert.True(t, ask(schemas.OpPing, `{}`).Data.Pong)
-	first := ask(schemas.OpStatus, `{}`)
-	require.True(t, first.OK, "%+v", first)
-	assert.True(t, first.Data.GlobalActive)
-	made := ask(schemas.OpRulesCreate, fmt.Sprintf(`{"if_match":%q,"group":"demo","create_group_if_missing":true,"rule":{"id":"checkout-delay-01","type":"delay",
-		"enabled":true,"match":{"url_pattern":"https://api.example.com/checkout/*","method":"POST"},"action":{"delay_ms":1200}}}`, first.Data.RulesEtag))
-	require.True(t, made.OK, "%+v", made)
-	listed := ask(schemas.OpRulesList, `{"group":"demo"}`)
-	require.Len(t, listed.Data.Rules, 1)
-	assert.Equal(t, made.Data.RulesEtag, listed.Data.RulesEtag)
-	disabled := ask(schemas.OpRulesDisable, fmt.Sprintf(`{"if_match":%q,"id":"checkout-delay-01"}`, made.Data.RulesEtag))
-	require.NotNil(t, disabled.Data.Rule, "%+v", disabled)
-	assert.False(t, disabled.Data.Rule.Enabled)
-	assert.NotEqual(t, made.Data.RulesEtag, disabled.Data.RulesEtag)
-	late := ask(schemas.OpGlobalOff, fmt.Sprintf(`{"if_match":%q}`, first.Data.RulesEtag))
-	assert.Equal(t, schemas.EtagMismatch, late.Error.Code)
-}
-
 // TestAnOpenNodeIsServedOnThisMachineAlone: without tokens whoever reaches the NATS server could write the rules. With
 // them, the subject names the tenant, and a good token of another is no good there.
 func TestAnOpenNodeIsServedOnThisMachineAlone(t *testing.T) {
@@ -152,7 +120,7 @@ func TestAnOpenNodeIsServedOnThisMachineAlone(t *testing.T) {
 		}
 		return r, err
 	}
-	near := newApp(t, "nats: {listen: 127.0.0.1:0}\nrules: {agent_api: false}\n")
+	near := natsNode.node(t)
 	got, err := ask(near, schemas.Operator, "")
 	require.NoError(t, err)
 	assert.Equal(t, [2]string{"UNAUTHORIZED", "AGENT_API_DISABLED"}, [2]string{string(got.Error.Code), got.Error.Detail}, "it may be off by every way")
@@ -185,37 +153,4 @@ func TestAnOpenNodeIsServedOnThisMachineAlone(t *testing.T) {
 	const rule = `{"id":"%s","type":"delay","match":{"url_pattern":"http://a.example/"},"action":{"delay_ms":1}}`
 	admin.ruled(t, "create", fmt.Sprintf(rule, "one"))
 	admin.refused(t, "RULE_LIMIT_EXCEEDED", "create", fmt.Sprintf(rule, "two"))
-}
-
-// TestAgentAPIThroughARelay drives the demo sequence the whole way: an agent, a
-// relay, `weir rules relay` and a Weir that asks for tokens.
-func TestAgentAPIThroughARelay(t *testing.T) {
-	t.Parallel()
-	c := tenant(t, "relays")
-	at := relay.New(t, relay.Config{Token: "shared"})
-	ctx, stop := context.WithCancel(t.Context())
-	var relayed sync.WaitGroup
-	relayed.Go(func() {
-		Main(ctx, []string{"rules", "relay", "--url", at.URL(), "--session", "s1"}, []string{"WEIR_URL=" + c.URL(), "WEIR_RELAY_TOKEN=shared"},
-			Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard})
-	})
-	defer relayed.Wait()
-	defer stop()
-	at.Wait("s1", 1)
-	agent, n := at.Agent("s1"), 0
-	ask := func(operation, args, token string) reply {
-		n++
-		doc := agent.Ask(fmt.Sprintf(`{"request":{"request_id":"<ws %d>","operation":%q,"auth_token":%q,"args":%s}}`, n, operation, token, args))
-		var frame struct {
-			Response json.RawMessage `json:"response"`
-		}
-		require.NoError(t, json.Unmarshal(doc, &frame), string(doc))
-		assert.Contains(t, string(doc), fmt.Sprintf(`"namespace":"modinet-agent-relay-v1","direction":"extension-to-page","request_id":"<ws %d>"`, n))
-		return replyOf(t, frame.Response)
-	}
-	demoSequence(t, func(operation, args string) reply { return ask(operation, args, c.token) })
-	assert.Equal(t, schemas.Unauthorized, ask(schemas.OpStatus, `{}`, "wrong").Error.Code)
-	at.Cut("s1")
-	at.Wait("s1", 2)
-	assert.True(t, ask(schemas.OpPing, `{}`, c.token).OK, "it has come back")
 }

@@ -4,10 +4,8 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,60 +48,6 @@ func (c caller) refused(t *testing.T, says string, args ...string) {
 	code, _, errs := c.command(t, append([]string{"rules"}, args...)...)
 	require.Equal(t, cli.ExitFailed, code, "%v", args)
 	require.Contains(t, errs, says)
-}
-
-// counted is a target that counts its calls.
-func counted(t *testing.T, answer string) (url string, calls *atomic.Int32) {
-	t.Helper()
-	calls = new(atomic.Int32)
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		calls.Add(1)
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, strings.ReplaceAll(answer, "PATH", r.URL.Path))
-	}))
-	t.Cleanup(s.Close)
-	return s.URL, calls
-}
-
-// TestRulesRehearse: what a plan was answered is given again without its target.
-func TestRulesRehearse(t *testing.T) {
-	t.Parallel()
-	target, calls := counted(t, `{"at":"PATH"}`)
-	c := newApp(t, withTokens+fmt.Sprintf("policy: {allowlist: [{name: x, url_prefix: %q, network: loopback}]}\n", target+"/")).admin(t)
-	plan := func(id string) string {
-		t.Helper()
-		decision := func(ref string) string {
-			return fmt.Sprintf(`{"effect_ref":%q,"target_state":{"url":"%s/%s","allowlist_key":"x"}}`, ref, target, ref)
-		}
-		body := fmt.Sprintf(`{"request_id":%q,"state:env.snapshot":{},"artifact:proposed.plan":{"decisions":[%s,%s]}}`, id, decision("one"), decision("two"))
-		text, _ := c.does(t, http.StatusOK, http.MethodPost, "/v1/plans", body)
-		return text
-	}
-	first := plan("p1")
-	require.EqualValues(t, 2, calls.Load())
-	out := c.ruled(t, "record", "p1", "--request-id", "p2", "--group", "rehearsal", "--expires-in", "1h")
-	assert.Equal(t, 2, strings.Count(out, " answers "), out)
-	second := plan("p2")
-	assert.EqualValues(t, 2, calls.Load(), "nothing was sent")
-	hash := func(report string) string {
-		_, rest, found := strings.Cut(report, `"execution_hash":`)
-		require.True(t, found, report)
-		return rest[:66]
-	}
-	assert.Equal(t, hash(first), hash(second), "the same report")
-	plan("p3")
-	assert.EqualValues(t, 4, calls.Load(), "others are not rehearsed")
-
-	c.refused(t, "--replace puts its answers back", "record", "p1")
-	assert.Contains(t, c.ruled(t, "record", "p1", "--replace", "--request-id", "p4"), " answers ")
-	plan("p4")
-	assert.EqualValues(t, 4, calls.Load())
-	// Nothing of the scope before is left, which would keep the rules from answering.
-	c.ruled(t, "record", "p1", "--replace", "--kind", "http", "--agent", "nobody")
-	c.ruled(t, "record", "p1", "--replace", "--request-id", "p5", "--group", "rehearsal")
-	plan("p5")
-	assert.EqualValues(t, 4, calls.Load(), "nothing was sent")
-	c.refused(t, "NOT_FOUND", "record", "nobody")
 }
 
 // TestRulesPreviewWithARule looks at a rule that is not there, in the words of the
@@ -165,14 +109,12 @@ func TestRulesPreviewOfAnAgentsCall(t *testing.T) {
 // door says so as the worker does.
 func TestRulesWidenNothing(t *testing.T) {
 	t.Parallel()
-	one, ones := counted(t, `{}`)
-	two, twos := counted(t, `{}`)
-	a := newApp(t, withTokens+fmt.Sprintf(`policy:
-  allowed_hosts: []
-  allowlist: [{name: one, url_prefix: "%s/", network: loopback}, {name: two, url_prefix: "%s/", network: loopback}]
-`, one, two))
-	admin := a.admin(t)
-	limited, made := admin.grant(t, `{"name":"l","scopes":["actions:write"],"entries":["one"]}`)
+	var ones, twos atomic.Int32
+	switchboard().HandleFunc("/t/widens/", func(http.ResponseWriter, *http.Request) { ones.Add(1) })
+	switchboard().HandleFunc("/other/widens/", func(http.ResponseWriter, *http.Request) { twos.Add(1) })
+	one, two := switchboard().URL+"/t/widens", switchboard().URL+"/other/widens"
+	a, admin := tokenNode.node(t), tenant(t, "widens")
+	limited, made := admin.grant(t, `{"name":"l","scopes":["actions:write"],"entries":["t"]}`)
 	admin.ruled(t, "create", fmt.Sprintf(`{"id":"r","type":"redirect","match":{"url_pattern":"%s/*"},"action":{"to_url":"%s/$1"}}`, one, two))
 	admin.does(t, http.StatusOK, http.MethodPost, "/v1/execute", get(one+"/a"))
 	body, _ := limited.does(t, http.StatusForbidden, http.MethodPost, "/v1/execute", get(one+"/a"), "Prefer", "respond-async")
@@ -182,21 +124,23 @@ func TestRulesWidenNothing(t *testing.T) {
 
 	var asked schemas.HTTPCall
 	require.NoError(t, json.Unmarshal([]byte(get(one+"/a")), &asked))
-	d, _ := a.callerPolicy(grant.Caller{Tenant: schemas.Operator, Kind: schemas.KindHTTP, Principal: made.ID, Entries: []string{"one"}}).Evaluate(asked)
+	d, _ := a.callerPolicy(grant.Caller{Tenant: made.Tenant, Kind: schemas.KindHTTP, Principal: made.ID, Entries: []string{"t"}}).Evaluate(asked)
 	assert.Equal(t, schemas.DenyRule, d.Code)
-	d, class := a.callerPolicy(grant.Caller{Tenant: schemas.Operator, Kind: schemas.KindHTTP}).Evaluate(asked)
-	assert.Equal(t, "two", d.Entry)
+	d, class := a.callerPolicy(grant.Caller{Tenant: made.Tenant, Kind: schemas.KindHTTP}).Evaluate(asked)
+	assert.Equal(t, "other", d.Entry)
 	assert.Equal(t, schemas.ClassSafe, class)
 	d, _ = a.callerPolicy(grant.Caller{Tenant: "other", Kind: schemas.KindHTTP}).Evaluate(asked)
-	assert.Equal(t, "one", d.Entry, "the rules of one tenant are not another's")
+	assert.Equal(t, "t", d.Entry, "the rules of one tenant are not another's")
 }
 
 // TestRulesThatNobodyCanRead: with a set that this program does not know, nothing
 // goes out as if there were none, and nothing is written over it but by a reset.
 func TestRulesThatNobodyCanRead(t *testing.T) {
 	t.Parallel()
-	target, calls := counted(t, `{}`)
+	var calls atomic.Int32
 	of := fresh("unreadable")
+	switchboard().HandleFunc("/"+of+"/", func(http.ResponseWriter, *http.Request) { calls.Add(1) })
+	target := switchboard().URL + "/" + of
 	c, _ := tokenNode.node(t).admin(t).grant(t, fmt.Sprintf(`{"name":"all","tenant":%q,"scopes":["admin"]}`, of))
 	_, err := c.broker.Bucket(schemas.RuleBucket).Put(t.Context(), schemas.EscapeToken(of), []byte(`{"v":99}`), 0)
 	require.NoError(t, err)
@@ -249,40 +193,22 @@ func TestPreviewAnswer(t *testing.T) {
 	assert.Nil(t, got.Body)
 }
 
-// TestTheAgentAPIAuthenticatesFirst: callers without a token in force are told nothing of what is
-// wrong with a body, and a long one is not waited for. A long body needs the token in its header.
-func TestTheAgentAPIAuthenticatesFirst(t *testing.T) {
+// TestALongRequestOfTheAgentAPI needs its token in the header: without one it is answered before it has come.
+func TestALongRequestOfTheAgentAPI(t *testing.T) {
 	t.Parallel()
-	c := tenant(t, "first")
-	for name, tt := range map[string]struct{ body, known string }{
-		"no JSON":          {`{"auth_token":"TOKEN"`, ""},
-		"a list":           {`[]`, ""},
-		"no operation":     {`{"request_id":"r","auth_token":"TOKEN"}`, "at /operation"},
-		"another type":     {`{"type":"OTHER","request":{"request_id":"r","operation":"ping","auth_token":"TOKEN"}}`, "at /type"},
-		"another spelling": {`{"Request_ID":"r","operation":"ping","auth_token":"TOKEN"}`, "/Request_ID"},
-	} {
-		text, _ := c.does(t, http.StatusBadRequest, http.MethodPost, schemas.RouteAgentAPI, strings.ReplaceAll(tt.body, "TOKEN", c.token))
-		assert.Contains(t, text, tt.known, name)
-		status, text, _ := caller{c.App, "weir1_x"}.do(t, http.MethodPost, schemas.RouteAgentAPI, tt.body)
-		assert.Equal(t, http.StatusUnauthorized, status, name)
-		assert.Contains(t, text, "send a token that is in force", name)
-		assert.NotRegexp(t, "at /|JSON|request_id must|characters", text, name)
-	}
+	c := tenant(t, "long")
 	long := `{"request_id":"r","operation":"global.off","auth_token":"` + c.token + `","args":{"if_match":"e","x":"` + strings.Repeat("x", 100<<10) + `"}}`
 	text, _ := c.asks(t, http.StatusUnauthorized, http.MethodPost, schemas.RouteAgentAPI, long)
 	assert.Contains(t, text, "over 65536 bytes needs it in the header")
 	_, text, _ = c.do(t, http.MethodPost, schemas.RouteAgentAPI, long)
-	assert.Contains(t, text, "ETAG_MISMATCH", "with the token in the header it is read")
-
-	for _, header := range []string{"", "Authorization: Bearer weir1_x\r\n"} {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(c.URL(), "http://"))
-		require.NoError(t, err)
-		_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n%s\r\n{", schemas.RouteAgentAPI, header)
-		require.NoError(t, err)
-		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		require.NoError(t, err, "it is answered while the body still does not come")
-		assert.Equal(t, http.StatusUnauthorized, resp.StatusCode)
-		require.NoError(t, resp.Body.Close())
-		require.NoError(t, conn.Close())
-	}
+	assert.Contains(t, text, "ETAG_MISMATCH")
+	conn, err := net.Dial("tcp", strings.TrimPrefix(c.URL(), "http://"))
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{", schemas.RouteAgentAPI)
+	require.NoError(t, err)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusUnauthorized, resp.StatusCode)
+	require.NoError(t, resp.Body.Close())
 }

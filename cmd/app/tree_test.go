@@ -3,7 +3,6 @@ package app
 import (
 	"io"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -123,20 +122,4 @@ func exampleArgs(line string) (args []string, ok bool) {
 	}
 	flush()
 	return args, quote == 0 // an open quote goes on in the next line
-}
-
-func TestEveryListIsLS(t *testing.T) {
-	t.Parallel()
-	lists := 0
-	for _, cmd := range commandTree(t) {
-		assert.NotEqual(t, "list", cmd.Name(), cmd.CommandPath())
-		if cmd.Name() != "ls" {
-			continue
-		}
-		lists++
-		assert.Contains(t, cmd.Aliases, "list", cmd.CommandPath())
-		singular, plural := strings.CutSuffix(cmd.Parent().Name(), "s")
-		assert.Equal(t, plural, slices.Contains(cmd.Parent().Aliases, singular), cmd.CommandPath())
-	}
-	require.Equal(t, 10, lists)
 }

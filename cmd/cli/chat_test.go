@@ -68,29 +68,21 @@ func TestChatPrintsTheAnswer(t *testing.T) {
 	})
 }
 
-func TestChatSaysWhatAnAnswerCost(t *testing.T) {
-	t.Parallel()
-	_, server := provider(t, llm.Config{Default: llm.Act{Answer: func(x *llm.Exchange) {
-		x.Stream()
-		x.Data(`{"choices":[{"index":0,"delta":{"content":"a"}},{"index":1,"delta":{"content":"b"}}]}`)
-		x.Data(`{"choices":[{"index":0,"delta":{"content":null,"refusal":"no"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"cost":0.000125}}`)
-		x.Data("[DONE]")
-	}}})
-	code, out, errs := saying(t, "", "chat", "m", "Hi", server)
-	require.Equal(t, ExitOK, code, errs)
-	assert.Equal(t, "ano\n", out)
-	assert.Equal(t, "1 tokens in, 2 out, $0.000125\n", errs)
-}
-
-// TestChatPrintsWhatProvidersSend: content in parts, a choice without an index, and a cost that is a string.
+// TestChatPrintsWhatProvidersSend: what an answer cost, other choices, content in parts, a choice without an index, and
+// a cost that is a string.
 func TestChatPrintsWhatProvidersSend(t *testing.T) {
 	t.Parallel()
-	const doc = `{"choices":[{"message":{"content":[{"type":"text","text":"one, "},{"type":"image"},7,{"type":"text","text":"two"}]},"finish_reason":"stop"}],` +
-		`"usage":{"prompt_tokens":1,"completion_tokens":2,"cost":"0.5"}}`
-	code, out, errs := saying(t, "", "chat", "m", "Hi", "--server="+always(t, http.StatusOK, "application/json", doc))
-	require.Equal(t, ExitOK, code, errs)
-	assert.Equal(t, "one, two\n", out)
-	assert.Equal(t, "1 tokens in, 2 out, $0.5\n", errs)
+	examples(t, "chat m Hi", map[string]example{
+		"a stream": {kind: "text/event-stream", answer: `data: {"choices":[{"index":0,"delta":{"content":"a"}},{"index":1,"delta":{"content":"b"}}]}
+
+data: {"choices":[{"index":0,"delta":{"content":null,"refusal":"no"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"cost":0.000125}}
+
+data: [DONE]
+
+`, out: "ano\n", errs: "1 tokens in, 2 out, $0.000125\n"},
+		"a document": {answer: `{"choices":[{"message":{"content":[{"type":"text","text":"one, "},{"type":"image"},7,{"type":"text","text":"two"}]},"finish_reason":"stop"}],` +
+			`"usage":{"prompt_tokens":1,"completion_tokens":2,"cost":"0.5"}}`, out: "one, two\n", errs: "1 tokens in, 2 out, $0.5\n"},
+	})
 }
 
 func TestChatAsksWhatItIsTold(t *testing.T) {

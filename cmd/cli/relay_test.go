@@ -125,14 +125,3 @@ func TestRelayLendsItsTokenWhereItIsToldTo(t *testing.T) {
 	assert.Equal(t, []any{"served", "status", "UNAUTHORIZED"}, []any{served["event"], served["operation"], served["result"]})
 	assert.Empty(t, r.err.String())
 }
-
-func TestRelayEndsWithAReason(t *testing.T) {
-	t.Parallel()
-	at := relay.New(t, relay.Config{Token: "right"})
-	file := filepath.Join(t.TempDir(), "token")
-	require.NoError(t, os.WriteFile(file, []byte("canary-wrong\n"), 0o600))
-	code, _, text := command(t, "rules", "relay", "--url", at.URL(), "--relay-token-file", file)
-	assert.Equal(t, ExitFailed, code)
-	assert.Contains(t, text, "does not take the token (401): set the relay's token in $WEIR_RELAY_TOKEN")
-	assert.NotContains(t, text, "canary-wrong")
-}

@@ -12,13 +12,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/client"
-	"weir/internal/traffic"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -292,85 +290,42 @@ func TestRulesRefused(t *testing.T) {
 	})
 }
 
-// TestRulesRecordedAgain: with --replace what was recorded comes back.
-func TestRulesRecordedAgain(t *testing.T) {
+// TestRulesRecorded: a recording becomes rules, in the group and for as long as the flags say. One that was recorded before
+// is refused.
+func TestRulesRecorded(t *testing.T) {
 	t.Parallel()
 	const recording = `{"rules":[{"id":"rec-1-1","group":"g","type":"mock","enabled":true,"priority":0,"match":{"url_pattern":"http://a/","method":"GET","include_query":true},"action":{"status":200}}],` +
 		`"skipped":[{"step":2,"reason":"it is the same","rule":"rec-1-1"}]}`
-	front := func(s *scripted, requests *[]string) (url string) {
+	var requests []string
+	front := func(s *scripted) (url string) {
 		return served(t, func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/v1/rules/record" {
 				s.ServeHTTP(w, r)
 				return
 			}
 			body, _ := io.ReadAll(r.Body)
-			*requests = append(*requests, string(body))
+			requests = append(requests, string(body))
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, recording)
 		})
 	}
-	var requests []string
-	const old = `rules.get {"rule":{"id":"rec-1-1","group":"g","type":"mock","action":{"headers":{"X-Old":"1"}}},"rules_etag":"etag-4-d"}`
-	s := script(t, status1, "rules.create VALIDATION_ERROR|RULE_EXISTS", old, "rules.patch ETAG_MISMATCH|", old, `rules.patch {"rules_etag":"e"}`)
-	code, out, errs := command(t, "rules", "record", "a1", "--replace", "--group", "g", "--request-id", "r1", "--server", front(s, &requests))
+	s := script(t, status1, `rules.create {"rules_etag":"e"}`)
+	code, out, errs := command(t, "rules", "record", "a1", "--group", "g", "--request-id", "r1", "--server", front(s))
 	assert.Equal(t, ExitOK, code, errs)
 	assert.Equal(t, "rule rec-1-1 answers GET http://a/; e\n", out)
 	assert.Equal(t, "weir: step 2 is not recorded: it is the same\n", errs)
 	assert.Contains(t, requests[0], `"action_id":"a1","group":"g","scope":{"request_id":"r1"},"expires_at":"`)
 	assert.Equal(t, true, s.args(t, 1)["create_group_if_missing"])
-	assert.Equal(t, "etag-4-d", s.args(t, 5)["if_match"], "the patch is for the set that the old rule was read from")
-	patch, ok := s.args(t, 5)["patch"].(map[string]any)
-	require.True(t, ok)
-	assert.Equal(t, map[string]any{"status": 200.0, "headers": nil, "body_mode": nil, "body": nil}, patch["action"])
-	assert.Contains(t, patch, "scope")
-	assert.Nil(t, patch["scope"])
-
-	s = script(t, status1, "rules.create VALIDATION_ERROR|RULE_EXISTS", old)
-	code, _, errs = command(t, "rules", "record", "a1", "--replace", "--group", "other", "--server", front(s, new([]string)))
-	assert.Equal(t, ExitFailed, code)
-	assert.Contains(t, errs, "rule rec-1-1 is in group g and stays there")
-
 	s = script(t, status1, "rules.create VALIDATION_ERROR|RULE_EXISTS")
-	code, _, errs = command(t, "rules", "record", "a1", "--expires-in", "0", "--server", front(s, &requests))
+	code, _, errs = command(t, "rules", "record", "a1", "--expires-in", "0", "--server", front(s))
 	assert.Equal(t, ExitFailed, code)
-	assert.Contains(t, errs, "--replace")
+	assert.Contains(t, errs, "weir rules patch ID PATCH")
 	assert.JSONEq(t, `{"action_id":"a1"}`, requests[1])
-
-	s = script(t)
-	code, out, errs = command(t, "rules", "record", "a1", "--dry-run", "--json", "--server", front(s, &requests))
+	code, out, errs = command(t, "rules", "record", "a1", "--dry-run", "--json", "--server", front(script(t)))
 	assert.Equal(t, ExitOK, code, errs)
 	assert.JSONEq(t, recording, out)
-	code, out, _ = command(t, "rules", "record", "a1", "--dry-run", "--server", front(s, &requests))
-	assert.Equal(t, ExitOK, code)
+	_, out, _ = command(t, "rules", "record", "a1", "--dry-run", "--server", front(script(t)))
 	assert.Contains(t, out, "rec-1-1  mock  enabled")
-}
-
-// TestReplacement: the patch, merged into what there was, is what was recorded.
-func TestReplacement(t *testing.T) {
-	t.Parallel()
-	mock := func(headers map[string]string, scope *schemas.RuleScope) schemas.Rule {
-		return schemas.Rule{
-			ID: "rec-1-0", Group: "g", Type: schemas.RuleMock, Enabled: true, Match: schemas.RuleMatch{URLPattern: "http://h/", Method: "GET"},
-			Action: schemas.RuleAction{Status: 201, Headers: headers}, Scope: scope,
-		}
-	}
-	now := time.Now()
-	old := mock(map[string]string{"X-Old": "1", "X-Both": "old"}, &schemas.RuleScope{ActionKind: schemas.KindHTTP, Agent: "A", TaskID: "t", RequestID: "r1"})
-	old.Name, old.ExpiresAt, old.Enabled, old.Priority = "n", now.Add(time.Hour).UTC(), false, 7
-	old.Action.BodyMode, old.Action.Body, old.Match.IncludeQuery = "json", json.RawMessage(`1`), true
-	for _, want := range []schemas.Rule{
-		mock(map[string]string{"x-both": "new", "x-new": "2"}, &schemas.RuleScope{RequestID: "r2"}),
-		mock(nil, &schemas.RuleScope{Agent: "B"}),
-		mock(map[string]string{"x-new": "2"}, nil),
-	} {
-		patch, err := replacement(old, want)
-		require.NoError(t, err)
-		text, err := client.Encode(patch)
-		require.NoError(t, err)
-		got, err := traffic.Patch(old, text, now)
-		require.NoError(t, err)
-		assert.Equal(t, want, got)
-	}
 }
 
 func TestPreviewed(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"weir/client"
 	"weir/schemas"
 )
 
@@ -21,7 +21,6 @@ type recordFlags struct {
 	group     string
 	expiresIn time.Duration
 	dryRun    bool
-	replace   bool
 }
 
 // recordedFor is how long recorded rules answer unless something else is said: one
@@ -49,7 +48,6 @@ rule answers: a rehearsal would send it. The other rules are created.`,
 	cmd.Flags().StringVar(&f.group, "group", "", "the group that the rules go to; it is made if there is none (default default)")
 	cmd.Flags().DurationVar(&f.expiresIn, "expires-in", recordedFor, "how long the rules answer; 0: for ever")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the rules and make none")
-	cmd.Flags().BoolVar(&f.replace, "replace", false, "where the action was recorded before, put its answers back")
 	return changesRules(env, cmd, func(ctx context.Context, w *ruleWriter, args []string) error {
 		if f.expiresIn < 0 {
 			return usageError{errors.New("--expires-in is a duration such as 1h, or 0 for ever")}
@@ -72,7 +70,7 @@ func (f *recordFlags) record(ctx context.Context, w *ruleWriter, action string) 
 	}
 	incomplete := w.unrecorded(rec)
 	for _, r := range rec.Rules {
-		done, err := f.keep(ctx, w, r)
+		done, err := w.create(ctx, r, f.group, f.group != "")
 		if err != nil {
 			return err
 		}
@@ -101,87 +99,6 @@ func (c *api) unrecorded(rec schemas.Recording) error {
 	}
 	fmt.Fprintf(c.Err, "weir: a rehearsal is not without effect: calls of its that go out: %d\n", out)
 	return Printed()
-}
-
-// keep makes a rule, or with --replace puts it in the place of the one with its id.
-func (f *recordFlags) keep(ctx context.Context, w *ruleWriter, r schemas.Rule) (written, error) {
-	done, err := w.create(ctx, r, f.group, f.group != "")
-	no, refused := errors.AsType[*agentError](err)
-	if !refused || no.answer.Error.Detail != schemas.DetailRuleExists {
-		return done, err
-	}
-	if !f.replace {
-		no.advice = "the action was recorded before: --replace puts its answers back"
-		return done, no
-	}
-	return w.again(func() (written, error) { return f.put(ctx, w, r) })
-}
-
-// put makes what became of a recorded rule into r again, on the set that this was
-// read from.
-func (f *recordFlags) put(ctx context.Context, w *ruleWriter, r schemas.Rule) (written, error) {
-	old, err := w.rule(ctx, r.ID)
-	if err != nil {
-		return written{}, err
-	}
-	if f.group != "" && old.Rule.Group != f.group {
-		return written{}, fmt.Errorf("rule %s is in group %s and stays there; record without --group, or with that one", r.ID, old.Rule.Group)
-	}
-	if !w.pinned {
-		w.etag = old.RulesEtag
-	}
-	patch, err := replacement(*old.Rule, r)
-	if err != nil {
-		return written{}, err
-	}
-	return w.once(ctx, schemas.OpRulesPatch, map[string]any{"id": r.ID, "patch": patch})
-}
-
-// replacement is the patch that makes old into r. A patch leaves what it does not
-// name: what r has not is named, and taken away.
-func replacement(old, r schemas.Rule) (map[string]any, error) {
-	patch, err := membersOf(r, "name", "scope", "expires_at")
-	if err != nil {
-		return nil, err
-	}
-	delete(patch, "id")
-	delete(patch, "group")
-	action, err := membersOf(r.Action, "status", "headers", "body_mode", "body")
-	if err != nil {
-		return nil, err
-	}
-	if len(r.Action.Headers) > 0 {
-		headers := map[string]any{}
-		for name := range old.Action.Headers {
-			headers[strings.ToLower(name)] = nil
-		}
-		for name, value := range r.Action.Headers {
-			headers[strings.ToLower(name)] = value
-		}
-		action["headers"] = headers
-	}
-	patch["action"] = action
-	if r.Scope != nil {
-		patch["scope"], err = membersOf(r.Scope, "action_kind", "agent", "task_id", "request_id")
-	}
-	return patch, err
-}
-
-// membersOf are the members of a document with these names; a missing one is null.
-func membersOf(doc any, names ...string) (map[string]any, error) {
-	all := make(map[string]any, len(names))
-	for _, name := range names {
-		all[name] = nil
-	}
-	members := map[string]json.RawMessage{}
-	text, err := client.Encode(doc)
-	if err == nil {
-		err = json.Unmarshal(text, &members)
-	}
-	for name, value := range members {
-		all[name] = value
-	}
-	return all, err
 }
 
 func (c *api) printRecording(rec schemas.Recording) error {
@@ -253,7 +170,7 @@ scope actions:read or rules:write. Exit 3 if the policy would deny the call.`,
 		if c.asJSON {
 			err = PrintDocument(c.Out, raw)
 		} else {
-			err = printOutcome(c.Out, previewed(p))
+			_, err = io.WriteString(c.Out, previewed(p))
 		}
 		if err == nil && p.Result == schemas.PreviewDenied {
 			return exitError{code: ExitDenied}

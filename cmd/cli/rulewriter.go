@@ -72,7 +72,6 @@ type agentError struct {
 	answer schemas.AgentResponse
 	raw    []byte
 	token  string // what to do about the token
-	advice string // what to do, in place of what is said of every such refusal
 }
 
 func (r *agentError) Error() string {
@@ -83,8 +82,6 @@ func (r *agentError) Error() string {
 // hint says what to do about a refusal, where that can be said.
 func (r *agentError) hint() string {
 	switch e := r.answer.Error; {
-	case r.advice != "":
-		return r.advice
 	case e.Detail == schemas.DetailAPIDisabled:
 		return "the server's configuration has rules.agent_api: false; remove that and restart it"
 	case e.Detail == schemas.DetailScopeRequired && r.answer.Operation == schemas.OpRulesReset:
@@ -160,12 +157,8 @@ func (w *ruleWriter) change(ctx context.Context, operation string, args map[stri
 // write makes one change. Without --if-match it is made to the newest set, and again if that has
 // changed meanwhile.
 func (w *ruleWriter) write(ctx context.Context, operation string, args map[string]any) (written, error) {
-	return w.again(func() (written, error) { return w.once(ctx, operation, args) })
-}
-
-func (w *ruleWriter) again(change func() (written, error)) (written, error) {
 	for try := 1; ; try++ {
-		done, err := change()
+		done, err := w.once(ctx, operation, args)
 		if err == nil {
 			w.etag = done.RulesEtag
 			return done, nil

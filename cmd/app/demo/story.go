@@ -9,29 +9,14 @@ import (
 // story tells the tour. Every line that claims something has been checked
 // before it is printed; the first claim that does not hold ends the tour.
 type story struct {
-	out   io.Writer
-	color bool
-	step  int
-}
-
-const (
-	bold  = "\x1b[1m"
-	green = "\x1b[32m"
-	dim   = "\x1b[2m"
-	reset = "\x1b[0m"
-)
-
-func (s *story) paint(style, text string) string {
-	if !s.color {
-		return text
-	}
-	return style + text + reset
+	out  io.Writer
+	step int
 }
 
 // chapter begins a step of the tour.
 func (s *story) chapter(title string) {
 	s.step++
-	fmt.Fprintf(s.out, "\n%s\n", s.paint(bold, fmt.Sprintf("%d. %s", s.step, title)))
+	fmt.Fprintf(s.out, "\n%d. %s\n", s.step, title)
 }
 
 // say explains.
@@ -42,13 +27,13 @@ func (s *story) say(format string, args ...any) {
 // show prints something as it is: a request, a line of a stream.
 func (s *story) show(format string, args ...any) {
 	for line := range strings.SplitSeq(fmt.Sprintf(format, args...), "\n") {
-		fmt.Fprintf(s.out, "     %s\n", s.paint(dim, line))
+		fmt.Fprintf(s.out, "     %s\n", line)
 	}
 }
 
 // claim states what has just been checked.
 func (s *story) claim(format string, args ...any) {
-	fmt.Fprintf(s.out, "   %s %s\n", s.paint(green, "✓"), fmt.Sprintf(format, args...))
+	fmt.Fprintf(s.out, "   ✓ %s\n", fmt.Sprintf(format, args...))
 }
 
 // mismatch is a claim that does not hold.

@@ -29,20 +29,14 @@ type Weir struct {
 // stop it.
 type Start func(ctx context.Context, entryName, urlPrefix string) (w Weir, stop func() error, err error)
 
-// Config configures the output of the tour.
-type Config struct {
-	Out   io.Writer
-	Color bool
-}
-
 // entry is the allowlist entry of the tour.
 const entry = "shop"
 
 // Run takes the tour. An error says which of its claims did not hold.
-func Run(ctx context.Context, start Start, cfg Config) (err error) {
+func Run(ctx context.Context, start Start, out io.Writer) (err error) {
 	began := time.Now()
-	s := &story{out: cfg.Out, color: cfg.Color}
-	fmt.Fprintln(s.out, s.paint(bold, "Weir: a tour. Everything runs on this machine, in a temporary directory."))
+	s := &story{out: out}
+	fmt.Fprintln(s.out, "Weir: a tour. Everything runs on this machine, in a temporary directory.")
 
 	shop, err := openShop(ctx)
 	if err != nil {
@@ -69,7 +63,7 @@ func Run(ctx context.Context, start Start, cfg Config) (err error) {
 			return err
 		}
 	}
-	fmt.Fprintf(s.out, "\n%s\n", s.paint(bold, fmt.Sprintf("That was all of it, in %.1f s: accepted, decided, performed once, streamed, proven.", time.Since(began).Seconds())))
+	fmt.Fprintf(s.out, "\nThat was all of it, in %.1f s: accepted, decided, performed once, streamed, proven.\n", time.Since(began).Seconds())
 	fmt.Fprintf(s.out, "Next: `weir serve`, then `weir exec GET http://localhost:…`; the README goes on from here.\n")
 	return nil
 }

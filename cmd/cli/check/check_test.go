@@ -229,59 +229,42 @@ func failures(r check.Report) map[string][2]string {
 	return all
 }
 
-// TestHintsFitTheError: of a run that did not succeed the hint is about what the
-// service says was in its way, on both routes.
-func TestHintsFitTheError(t *testing.T) {
+// TestHints: of a run that did not succeed, and of a refusal, the report has what the service says was in its way, and a
+// hint about that, on both routes.
+func TestHints(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		err         schemas.RunError
-		found, hint string
-	}{
-		{
-			schemas.RunError{Code: "AGENT_UNAVAILABLE", Message: `no "x"`},
-			"status is \"error\"; its error is \"AGENT_UNAVAILABLE\": \"no \\\"x\\\"\"", "start the agent that serves",
-		},
-		{schemas.RunError{Code: "TASK_FAILED", Message: "no"}, `status is "error"; its error is "TASK_FAILED": "no"`, "if it needs inputs"},
-		{schemas.RunError{Code: "VALIDATION_ERROR"}, `status is "error"; its error is "VALIDATION_ERROR"`, "give the inputs"},
-		{schemas.RunError{Code: "UNSUPPORTED_TASK_TYPE"}, `status is "error"; its error is "UNSUPPORTED_TASK_TYPE"`, "name a task type"},
-		{
-			schemas.RunError{Code: "TASK_FAILED", Message: "no", Details: json.RawMessage(`{"code":"DENY_HOST"}`)},
-			`status is "error"; its error is "TASK_FAILED" ("DENY_HOST"): "no"`, "its policy denies",
-		},
-		{schemas.RunError{Code: "TASK_FAILED", Message: "no", Details: json.RawMessage(`[5]`)}, `status is "error"; its error is "TASK_FAILED": "no"`, "if it needs inputs"},
-	} {
-		t.Run(tt.found, func(t *testing.T) {
-			t.Parallel()
-			got := failures(run(t, agent.New(t, agent.Config{Script: []agent.Act{{Error: &tt.err}}}), check.Config{}))
-			assert.Len(t, got, 2)
-			for _, id := range []string{"sync.success", "end.success"} {
-				assert.Equal(t, tt.found, got[id][0], id)
-				assert.Contains(t, got[id][1], tt.hint, id)
-			}
-		})
+	failed := func(code, message, details string) agent.Act {
+		e := &schemas.RunError{Code: code, Message: message}
+		if details != "" {
+			e.Details = json.RawMessage(details)
+		}
+		return agent.Act{Error: e}
 	}
-}
-
-// TestHintsFitTheStatus: the report has the error of a refusal, and a hint about it.
-func TestHintsFitTheStatus(t *testing.T) {
-	t.Parallel()
-	for fault, want := range map[agent.Fault][2]string{
-		agent.Status400:   {`its error is "UNSUPPORTED_TASK_TYPE"`, "name a task type"},
-		agent.Status422:   {`its error is "VALIDATION_ERROR"`, "--inputs"},
-		agent.Status429:   {"429 Too Many Requests", "busy"},
-		agent.Status503:   {"503 Service Unavailable", "busy"},
-		agent.Redirects:   {"307 Temporary Redirect", "redirects are not followed"},
-		agent.NoStream404: {"404 Not Found", "serve this route"},
-		agent.Status500:   {"500 Internal Server Error", "serve this route"},
+	for want, act := range map[[2]string]agent.Act{
+		{`status is "error"; its error is "AGENT_UNAVAILABLE": "no \"x\""`, "start the agent that serves"}: failed("AGENT_UNAVAILABLE", `no "x"`, ""),
+		{`status is "error"; its error is "TASK_FAILED": "no"`, "if it needs inputs"}:                      failed("TASK_FAILED", "no", ""),
+		{`status is "error"; its error is "VALIDATION_ERROR"`, "give the inputs"}:                          failed("VALIDATION_ERROR", "", ""),
+		{`status is "error"; its error is "UNSUPPORTED_TASK_TYPE"`, "name a task type"}:                    failed("UNSUPPORTED_TASK_TYPE", "", ""),
+		{`status is "error"; its error is "TASK_FAILED" ("DENY_HOST"): "no"`, "its policy denies"}:         failed("TASK_FAILED", "no", `{"code":"DENY_HOST"}`),
+		{`status is "error"; its error is "TASK_FAILED": "odd"`, "if it needs inputs"}:                     failed("TASK_FAILED", "odd", `[5]`),
+		{`its error is "UNSUPPORTED_TASK_TYPE"`, "name a task type"}:                                       {Fault: agent.Status400},
+		{`its error is "VALIDATION_ERROR"`, "--inputs"}:                                                    {Fault: agent.Status422},
+		{"429 Too Many Requests", "busy"}:                                                                  {Fault: agent.Status429},
+		{"503 Service Unavailable", "busy"}:                                                                {Fault: agent.Status503},
+		{"307 Temporary Redirect", "redirects are not followed"}:                                           {Fault: agent.Redirects},
+		{"404 Not Found", "serve this route"}:                                                              {Fault: agent.NoStream404},
+		{"500 Internal Server Error", "serve this route"}:                                                  {Fault: agent.Status500},
 	} {
-		t.Run(string(fault), func(t *testing.T) {
+		t.Run(want[0], func(t *testing.T) {
 			t.Parallel()
-			script := []agent.Act{{Fault: fault}}
 			ids := []string{"sync.status", "stream.status"}
-			if fault == agent.NoStream404 {
+			switch {
+			case act.Error != nil:
+				ids = []string{"sync.success", "end.success"}
+			case act.Fault == agent.NoStream404:
 				ids = ids[1:]
 			}
-			got := failures(run(t, agent.New(t, agent.Config{Script: script}), check.Config{}))
+			got := failures(run(t, agent.New(t, agent.Config{Script: []agent.Act{act}}), check.Config{}))
 			assert.Len(t, got, len(ids))
 			for _, id := range ids {
 				assert.Contains(t, got[id][0], want[0], id)
@@ -328,25 +311,6 @@ func TestPrint(t *testing.T) {
 		want string
 	}
 	table.Run(t, map[string]testCase{
-		"all passed": {agent.New(t, agent.Config{}), `
-AT DOUBLE: passed
-  health    5 passed
-  sync      9 passed
-  stream    23 passed
-  refusals  4 passed
-  41 passed, 0 failed, 0 skipped, 0 warnings
-`},
-		"one failure": {agent.New(t, agent.Config{Fault: agent.EndOtherID}), `
-AT DOUBLE: failed
-  health    5 passed
-  sync      9 passed
-  stream    1 failed, 22 passed
-    failed   end.request_id: the terminal event's request_id is the request's
-             found: request_id is "another"
-             fix:   repeat request_id as it came
-  refusals  4 passed
-  40 passed, 1 failed, 0 skipped, 0 warnings
-`},
 		"a warning": {agent.New(t, agent.Config{Fault: agent.StartNoTask}), `
 AT DOUBLE: passed
   health    5 passed
