@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
@@ -48,20 +47,6 @@ func TestRecordsOfACall(t *testing.T) {
 		order := h.watch()
 		require.NoError(t, h.worker(t, "w").Handle(t.Context(), rec, true))
 		require.Equal(t, tt.want, *order)
-	})
-}
-
-// TestNothingIsSentUnlessBegun: who finds at the attempt that another has begun the
-// action sends nothing and leaves nothing.
-func TestNothingIsSentUnlessBegun(t *testing.T) {
-	t.Parallel()
-	table.Run(t, map[string]string{"sent": "http://up.example/x", "denied": "http://elsewhere.example/x"}, func(t *testing.T, url string) {
-		h := newEnv()
-		rec := h.accept(t, schemas.HTTPCall{Method: "POST", URL: url})
-		h.refuse = func(schemas.Append) error { return fault.ErrFenced }
-		require.ErrorAs(t, h.worker(t, "w").Handle(t.Context(), rec, true), new(*fault.RetryAfter))
-		require.Zero(t, h.sent)
-		require.Empty(t, h.evidence(t))
 	})
 }
 

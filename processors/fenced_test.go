@@ -8,33 +8,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/fault"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/table"
-	"weir/processors"
 	"weir/schemas"
 )
-
-// TestTheSameMessageAgain while it is under way here rests until a heartbeat has replaced
-// the delay. Any other of its action rests for a moment.
-func TestTheSameMessageAgain(t *testing.T) {
-	t.Parallel()
-	h := newEnv()
-	rec := h.accept(t, schemas.HTTPCall{Method: "GET", URL: "http://up.example/x"})
-	p := h.worker(t, "w")
-	executor := gated{begun: make(chan struct{}), end: make(chan error)}
-	p.Kinds = map[schemas.Kind]processors.Kind{schemas.KindHTTP: {Executor: executor}}
-	done := make(chan error, 1)
-	go func() { done <- p.Handle(t.Context(), rec, true) }()
-	<-executor.begun
-	harness.Later(t, p.Handle(t.Context(), rec, false), harness.Patience)
-	other := rec
-	other.Seq++
-	harness.Later(t, p.Handle(t.Context(), other, true), 2*time.Second)
-	executor.end <- fault.ErrUnavailable
-	require.ErrorIs(t, <-done, fault.ErrUnavailable)
-}
 
 // TestTwoNodesAtOneMessage, both alive: the one that took the action over has it, and the
 // one that finds that by the fence leaves it alone, safe as its call is.
@@ -62,33 +40,6 @@ func TestTwoNodesAtOneMessage(t *testing.T) {
 		require.NoError(t, n1.Handle(t.Context(), rec, false), "it has settled")
 		assert.Equal(t, 2, d.sent)
 	})
-}
-
-// TestAFirstDeliveryThatIsNone, as a consumer gives it that was made anew: whoever finds
-// another node at the action's call gives that node's message back, whatever the call is.
-// To acknowledge it would leave the action to its attempt's expiry if that node dies.
-func TestAFirstDeliveryThatIsNone(t *testing.T) {
-	t.Parallel()
-	for _, method := range []string{"GET", "POST"} {
-		t.Run(method, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				d := newDormitory(t)
-				rec := d.take(t, "mine", "one", method)
-				d.during = func() { time.Sleep(20 * time.Second) }
-				n1, first := d.node(t, "n1", false), make(chan error, 1)
-				go func() { first <- n1.Handle(t.Context(), rec, true) }()
-				time.Sleep(5 * time.Second)
-				harness.Later(t, d.node(t, "n2", false).Handle(t.Context(), rec, true), harness.Patience)
-				assert.Empty(t, d.alarm.at)
-				require.NoError(t, <-first)
-				st := d.state(t, "mine", "one")
-				assert.Equal(t, schemas.OutcomeSucceeded, st.Settled.Outcome)
-				assert.Len(t, st.Attempts, 1)
-				assert.Equal(t, 1, d.sent)
-			})
-		})
-	}
 }
 
 // wake is a wake-up of an action, as a node gets it whom the log's live feed does
@@ -172,35 +123,5 @@ func TestDeadWorkersSafeCall(t *testing.T) {
 		}
 		assert.Equal(t, schemas.OutcomeSucceeded, st.Settled.Outcome)
 		assert.Less(t, time.Since(st.Action.AcceptedAt), time.Second)
-	})
-}
-
-// TestWritesThatChangeNothing for an action that rests have it say nothing more.
-func TestWritesThatChangeNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newDormitory(t)
-		d.book.Put(t, rulebook.Delay("d", anywhere, 60_000))
-		d.put(t, "mine", "one")
-		planned := d.alarm.at["one"]
-		for range 20 {
-			time.Sleep(time.Second)
-			d.book.Put(t, rulebook.Delay("d", anywhere, 60_000), rulebook.Mock("m", "http://other.example/*", 200, ""))
-			d.pipeline.RulesChanged("mine")
-			require.NoError(t, <-d.handled)
-		}
-		assert.Equal(t, 1, d.waits(t))
-		assert.Equal(t, planned, d.alarm.at["one"])
-		d.book.Put(t, rulebook.Delay("d", anywhere, 50_000))
-		d.pipeline.RulesChanged("mine")
-		require.NoError(t, <-d.handled)
-		assert.Equal(t, 2, d.waits(t))
-		assert.Equal(t, planned.Add(-10*time.Second), d.alarm.at["one"])
-		assert.Equal(t, []string{"d"}, d.state(t, "mine", "one").Waiting.Rules)
-		d.book.Put(t, rulebook.Delay("e", anywhere, 50_000))
-		d.pipeline.RulesChanged("mine")
-		require.NoError(t, <-d.handled)
-		assert.Equal(t, 3, d.waits(t), "another rule holds it back")
-		assert.Equal(t, []string{"e"}, d.state(t, "mine", "one").Waiting.Rules)
 	})
 }

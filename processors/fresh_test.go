@@ -20,7 +20,6 @@ import (
 	"weir/internal/policy"
 	"weir/internal/policy/evaluate"
 	"weir/internal/weirtest/harness"
-	"weir/internal/weirtest/table"
 	"weir/internal/weirtest/upstream"
 	"weir/schemas"
 )
@@ -124,28 +123,6 @@ func (s *site) checkRefusal(t *testing.T, st *ledger.State) {
 	assert.NotEmpty(t, res.Decision.Reason)
 }
 
-// TestReloadThatStillAllows: the call goes out once, by the entry and with the
-// credentials of the policy in force when it does.
-func TestReloadThatStillAllows(t *testing.T) {
-	t.Parallel()
-	other := up(func(e *policy.Entry) { e.Headers = map[string]string{"X-Key": "${secret:TWO}"} })
-	table.Run(t, map[string]func(s *site, reload func()){
-		"while it is queued":   func(_ *site, reload func()) { reload() },
-		"while it dials":       func(s *site, reload func()) { s.dialled = reload },
-		"after it was written": func(s *site, reload func()) { s.written = reload },
-	}, func(t *testing.T, place func(s *site, reload func())) {
-		s := newSite(t)
-		rec := s.claim(t, schemas.HTTPCall{Method: http.MethodPost, URL: "http://up.example/a"})
-		place(s, func() { s.reload(t, other) })
-		st := s.handle(t, rec)
-		require.Equal(t, schemas.OutcomeSucceeded, st.Settled.Outcome)
-		require.Equal(t, 1, s.server.Hits())
-		assert.Equal(t, []string{"value-of-TWO"}, s.server.Ledger()[0].Values("X-Key"))
-		require.Len(t, s.records(t), 1)
-		assert.Equal(t, s.policy.Load().Version(), s.records(t)[0].PolicyVersion)
-	})
-}
-
 // TestShadow: a shadow entry changes nothing and is seen in the evidence.
 func TestShadow(t *testing.T) {
 	t.Parallel()
@@ -159,19 +136,6 @@ func TestShadow(t *testing.T) {
 	require.NotNil(t, shadow)
 	assert.False(t, shadow.Allowed)
 	assert.Equal(t, schemas.DenyMethod, shadow.Code)
-
-	wide := elsewhere()
-	wide.Name, wide.URLPrefix, wide.Mode = "wide", "http://up.example/", policy.ModeShadow
-	s = newSite(t)
-	s.reload(t, elsewhere(), wide)
-	st = s.handle(t, s.claim(t, schemas.HTTPCall{Method: http.MethodGet, URL: "http://up.example/a"}))
-	require.Equal(t, schemas.OutcomeDenied, st.Settled.Outcome)
-	assert.Zero(t, s.server.Hits())
-	require.Len(t, s.records(t), 1)
-	shadow = s.records(t)[0].Shadow
-	require.NotNil(t, shadow)
-	assert.True(t, shadow.Allowed)
-	assert.Equal(t, "wide", shadow.Entry)
 }
 
 // piped is a site in a bubble. Its upstream is the far end of a pipe, so that

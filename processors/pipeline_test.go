@@ -3,7 +3,6 @@ package processors_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
+	"weir/internal/policy"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/table"
@@ -93,49 +93,6 @@ func (h *env) check(t *testing.T, what string, most int) schemas.Outcome {
 	default:
 	}
 	return st.Settled.Outcome
-}
-
-// TestCrashInAPlan does the same with a plan of four decisions: none is carried
-// out twice, and the closing record stands once.
-func TestCrashInAPlan(t *testing.T) {
-	t.Parallel()
-	target := func(method, url string) json.RawMessage {
-		return json.RawMessage(fmt.Sprintf(`{"method":%q,"url":%q,"allowlist_key":"up"}`, method, url))
-	}
-	plan := schemas.PlanRequest{Snapshot: json.RawMessage(`{}`), Plan: schemas.ProposedPlan{Decisions: []schemas.PlanDecision{
-		{EffectRef: "put", TargetState: target("PUT", "http://up.example/1")},
-		{EffectRef: "denied", TargetState: target("GET", "http://elsewhere.example/")},
-		{EffectRef: "unreadable", TargetState: json.RawMessage(`{}`)},
-		{EffectRef: "get", TargetState: target("GET", "http://up.example/2")},
-	}}}
-	harness.EachStep(t, 8, func(t *testing.T, n int, done bool, what string) bool { //nolint:thelper // it is the test
-		h := newEnv()
-		rec := h.claim(t, schemas.KindPlan, plan)
-		h.DieAt(n, done)
-		err := h.worker(t, "w1").Handle(t.Context(), rec, true)
-		died := h.Dead()
-		h.Heal()
-		if died {
-			require.Error(t, err, what)
-			require.NoError(t, h.worker(t, "w2").Handle(t.Context(), rec, false), what)
-		} else {
-			assert.Equal(t, 2, h.sent)
-		}
-		st := harness.Load(t, h.ingressLedger(), schemas.Ref{Tenant: "default", Kind: schemas.KindPlan, ID: "a"})
-		require.NotNil(t, st.Settled, what)
-		result := harness.Decode[schemas.PlanResult](t, st.Settled.Result)
-		assert.Equal(t, "partial", result.Report.Status, what)
-		assert.Len(t, result.Report.Errors, 2, what)
-		assert.LessOrEqual(t, h.sent, 3, what)
-		records := h.evidence(t)
-		for id, times := range records {
-			assert.Equal(t, 1, times, "%s: evidence %s", what, id)
-		}
-		for _, id := range []string{settle.ClosingID("a"), settle.DenialID("a", 1, 0), settle.DenialID("a", 2, 0)} {
-			assert.Equal(t, 1, records[id], "%s: %s", what, id)
-		}
-		return died
-	})
 }
 
 func TestSettledIsLeftAlone(t *testing.T) {
@@ -249,6 +206,31 @@ func TestEvidenceThatAPowerCutTook(t *testing.T) {
 	assert.Equal(t, map[string]int{id: 1}, h.evidence(t))
 }
 
+// TestResponseSchemaOfAPlan: a step whose answer does not fit fails, unless the entry only warns.
+func TestResponseSchemaOfAPlan(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[string]schemas.Outcome{
+		policy.SchemaStrict: schemas.OutcomeFailed, policy.SchemaRedact: schemas.OutcomeFailed, policy.SchemaWarn: schemas.OutcomeSucceeded,
+	} {
+		h := newEnv()
+		h.entries = []policy.Entry{{
+			Name: "up", URLPrefix: "http://up.example/", Methods: []string{"PUT"},
+			Contract: policy.Contract{ResponseSchema: &policy.ResponseSchema{Schema: []byte(`{"required":["id"]}`), Mode: mode}},
+		}}
+		rec := h.claim(t, schemas.KindPlan, schemas.PlanRequest{Snapshot: json.RawMessage(`{}`), Plan: schemas.ProposedPlan{Decisions: []schemas.PlanDecision{
+			{EffectRef: "put", TargetState: json.RawMessage(`{"method":"PUT","url":"http://up.example/1","allowlist_key":"up"}`)},
+		}}})
+		require.NoError(t, h.worker(t, "w1").Handle(t.Context(), rec, true))
+		st := harness.Load(t, h.ingressLedger(), schemas.Ref{Tenant: "default", Kind: schemas.KindPlan, ID: "a"})
+		require.NotNil(t, st.Settled)
+		assert.Equal(t, want, st.Settled.Outcome, mode)
+		if want == schemas.OutcomeFailed {
+			assert.Equal(t, schemas.ResponseSchemaInvalid, st.Settled.Code)
+			assert.Contains(t, string(st.Settled.Result), "the answer does not fit the response schema of its entry")
+		}
+	}
+}
+
 // TestLostAcknowledgements from a log whose replica is late: the worker that writes
 // an action's events knows them for its own. Otherwise it would give up the call it
 // has just written down, or leave it to another node, which would wait for it.
@@ -290,16 +272,6 @@ func TestActionThatAReplicaDoesNotKnow(t *testing.T) {
 		assert.Equal(t, 1, d.sent)
 		assert.Empty(t, harness.Dead(t, d.log))
 	})
-}
-
-// TestMissingAction: a log that gave out a message and shows no such action is asked again. Only
-// this message leads to the action, so its acknowledgement would lose it.
-func TestMissingAction(t *testing.T) {
-	t.Parallel()
-	rec := newEnv().accept(t, schemas.HTTPCall{Method: "POST", URL: "http://up.example/x"})
-	h := newEnv()
-	require.ErrorIs(t, h.worker(t, "w").Handle(t.Context(), rec, false), fault.ErrUnavailable)
-	assert.Zero(t, h.sent)
 }
 
 // TestCostOfAnAction: what one call of a pipeline allocates between the log and its

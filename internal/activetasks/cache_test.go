@@ -1,7 +1,6 @@
 package activetasks
 
 import (
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -113,24 +112,6 @@ func TestALeaseAndItsEnd(t *testing.T) {
 		require.Empty(t, h.queue)
 		require.Empty(t, h.held)
 	}
-}
-
-// TestClocksOfNodesDoNotCount: a task is as old as the log says.
-func TestClocksOfNodesDoNotCount(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPaper(t)
-		b := p.start(Config{})
-		defer b.Stop()
-		for i, offset := range []time.Duration{0, -time.Hour, time.Hour, -time.Minute} {
-			id := "task" + strconv.Itoa(i)
-			a := schemas.Action{ID: id, Tenant: "t", Kind: schemas.KindTask, Payload: []byte(`{"pool":"default"}`), AcceptedAt: time.Now().Add(offset)}
-			p.write(id, schemas.Event{Type: schemas.EventAccepted, Action: &a})
-			p.opened(id)
-			<-time.After(time.Millisecond)
-		}
-		require.Equal(t, []string{"task0", "task1", "task2", "task3"}, b.queue("t"))
-	})
 }
 
 func TestChanged(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"strconv"
@@ -51,37 +50,6 @@ func TestCatchUp(t *testing.T) {
 	require.Len(t, b.tasks, page+19)
 }
 
-// TestTheFeedLosesSome: what comes behind a hole waits for it.
-func TestTheFeedLosesSome(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPaper(t)
-		b := p.start(Config{Check: time.Hour})
-		defer b.Stop()
-		lost := func(s schemas.Section) func(*paper) {
-			return func(p *paper) {
-				p.deaf = func(r schemas.Record) bool { return r.Subject == schemas.Moved(r.Subject, s) }
-			}
-		}
-		p.open("one")
-		p.set(lost(schemas.SectionWake))
-		p.lease("one", 1, "k") // unheard
-		p.lose("one", 1)       // is what shows it
-		synctest.Wait()
-		require.Equal(t, []string{"one"}, b.queue("t"))
-		require.Equal(t, 1, b.tasks[ref("one")].state.Lease)
-
-		p.set(lost(schemas.SectionAccepted))
-		p.open("two")
-		synctest.Wait()
-		require.Equal(t, []string{"one", "two"}, b.queue("t"))
-		p.set(func(p *paper) { p.deaf = nil })
-		p.Lose()
-		synctest.Wait()
-		require.Equal(t, []string{"one", "two"}, b.queue("t"))
-	})
-}
-
 // TestCheckFindsWhatTheFeedMissed in its time, and says when it cannot.
 func TestCheckFindsWhatTheFeedMissed(t *testing.T) {
 	t.Parallel()
@@ -110,26 +78,6 @@ func TestCheckFindsWhatTheFeedMissed(t *testing.T) {
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
-}
-
-func TestStartAndStop(t *testing.T) {
-	t.Parallel()
-	p := newPaper(t)
-	b := New(p, Config{Layout: layout})
-	b.Stop()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.ErrorIs(t, b.CatchUp(ctx), context.Canceled, "nothing runs yet")
-	p.set(func(p *paper) { p.down = errors.New("gone") })
-	require.ErrorIs(t, b.Start(t.Context()), p.down)
-	p.set(func(p *paper) { p.down = nil })
-	require.NoError(t, b.Start(t.Context()))
-	b.caughtUp(t)
-	b.Stop()
-	b.Stop()
-	require.ErrorIs(t, b.CatchUp(t.Context()), fault.ErrUnavailable)
-	p.open("one")
-	require.Empty(t, b.queue("t"), "nothing is heard any more")
 }
 
 // TestCatchUpsShareALook that begins behind all of them.
@@ -197,35 +145,6 @@ func TestOrdersAside(t *testing.T) {
 	b.caughtUp(t)
 	require.True(t, shut(changed))
 	require.Equal(t, []string{"last"}, b.queue("t", "default"))
-}
-
-// TestOneOrderOutOfReach keeps no other task from being known, and is tried again.
-func TestOneOrderOutOfReach(t *testing.T) {
-	t.Parallel()
-	p := newPaper(t)
-	b := New(p, Config{Layout: layout, Check: time.Hour})
-	first := p.aside("first", `{"pool":"ci"}`)
-	p.set(func(p *paper) { p.deaf, p.lost = nothing, map[string]error{first: fault.ErrUnavailable} })
-	require.ErrorIs(t, b.Start(t.Context()), fault.ErrUnavailable)
-	p.set(func(p *paper) { p.lost = nil })
-	require.NoError(t, b.Start(t.Context()))
-	t.Cleanup(b.Stop)
-	require.Equal(t, []string{"first"}, b.queue("t", "ci"))
-	p.set(func(p *paper) { p.lost = map[string]error{} })
-	for i := range 8 {
-		id := "task" + strconv.Itoa(i)
-		order := `{"pool":"ci","description":"` + id + `"}`
-		if i == 3 { // from before it can be read
-			name, err := p.PutBlob(t.Context(), "t", []byte(order))
-			require.NoError(t, err)
-			p.set(func(p *paper) { p.lost[name] = fault.ErrUnavailable })
-		}
-		p.aside(id, order)
-	}
-	require.ErrorIs(t, b.CatchUp(t.Context()), fault.ErrUnavailable)
-	require.Len(t, b.queue("t", "ci"), 8)
-	p.set(func(p *paper) { p.lost = nil })
-	require.Len(t, b.caughtUp(t).queue("t", "ci"), 9)
 }
 
 // TestTheLogIsWalkedOnce: what others have written is not looked through again and again
@@ -323,20 +242,6 @@ func TestWhatNobodyCanRead(t *testing.T) {
 		require.Equal(t, "one", e.Ref.ID)
 		require.Len(t, b.tasks, 1)
 	}
-}
-
-// TestHistoryHasDroppedABeginning: what is left of it says nothing.
-func TestHistoryHasDroppedABeginning(t *testing.T) {
-	t.Parallel()
-	p := newPaper(t)
-	p.open("old")
-	p.Purge(schemas.LogStream(layout.Partition("t", "old")), 2)
-	p.open("new")
-	b := p.start(Config{})
-	require.Equal(t, []string{"new"}, b.queue("t"))
-	p.lease("old", 1, "k")
-	_, held := b.caughtUp(t).Held("t", "k")
-	require.False(t, held)
 }
 
 // TestHistoryDropsATask that nobody has ended: nobody can any more.

@@ -34,8 +34,7 @@ type paper struct {
 	walks []uint64                  // where Next was asked from
 	// silent is a partition's stream that has no leader.
 	silent string
-	behind uint64           // how much less than there is the leaders have
-	lost   map[string]error // objects that cannot be read
+	behind uint64 // how much less than there is the leaders have
 	files  map[schemas.Ref]*file
 }
 
@@ -86,16 +85,6 @@ func (p *paper) Bounds(ctx context.Context, stream string) (first, last uint64, 
 		seen()
 	}
 	return first, last - min(last, behind), err
-}
-
-func (p *paper) GetBlob(ctx context.Context, name string) ([]byte, error) {
-	p.mu.Lock()
-	err := p.lost[name]
-	p.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
-	return p.Log.GetBlob(ctx, name)
 }
 
 // Next has the last word on what there is.

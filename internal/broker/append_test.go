@@ -3,9 +3,7 @@ package broker
 import (
 	"bytes"
 	"context"
-	"errors"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,9 +21,23 @@ import (
 
 var _ ledger.Log = (*Broker)(nil)
 
-func TestAppendClaimsOnce(t *testing.T) {
+// TestOneNode starts one node for what needs none of its own: each writes under names of its own.
+func TestOneNode(t *testing.T) {
 	t.Parallel()
-	n := open(t, embedded.Config{}, Config{})
+	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
+	for name, test := range map[string]func(*testing.T, *node){
+		"claims": claimsOnce, "fences": fencesEvents, "forged headers": readsNoForgedHeaders, "fenced buckets": fencesBuckets, "forgotten keys": forgetsKeys,
+		"history": keepsHistory, "topics": refusesTopics, "published once": publishesOnce,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, n)
+		})
+	}
+}
+
+func claimsOnce(t *testing.T, n *node) {
+	t.Helper()
 	first := n.put(t, claim("a", "one"))
 
 	_, err := n.Append(t.Context(), claim("a", "two"))
@@ -37,10 +49,7 @@ func TestAppendClaimsOnce(t *testing.T) {
 	require.ErrorIs(t, err, fault.ErrFenced)
 	// Another id that begins with it, and the same id of another tenant, are free.
 	n.put(t, claim("ab", "four"))
-	m := claim("a", "five")
-	r := schemas.Ref{Tenant: "u", Kind: schemas.KindHTTP, ID: "a"}
-	m.Subject, m.Guard = layout.Subject(r, schemas.SectionAccepted), layout.AnyKind("u", "a")
-	n.put(t, m)
+	n.put(t, claimOf(schemas.Ref{Tenant: "u", Kind: schemas.KindHTTP, ID: "a"}, "five"))
 
 	got := must(n.Range(t.Context(), schemas.LogStream(0), layout.AnyKind("t", "a"), 0, 10))(t)
 	require.Len(t, got, 1)
@@ -48,36 +57,16 @@ func TestAppendClaimsOnce(t *testing.T) {
 	require.Equal(t, "one", string(got[0].Data))
 }
 
-func TestAppendFence(t *testing.T) {
-	t.Parallel()
-	n := open(t, embedded.Config{}, Config{})
-	a := n.put(t, claim("a", "accepted"))
-	b := n.put(t, event("a", "next", a))
+func fencesEvents(t *testing.T, n *node) {
+	t.Helper()
+	a := n.put(t, claim("fence", "accepted"))
+	b := n.put(t, event("fence", "next", a))
 	for _, stale := range []uint64{0, a, b + 1} {
-		_, err := n.Append(t.Context(), event("a", "late", stale))
+		_, err := n.Append(t.Context(), event("fence", "late", stale))
 		require.ErrorIs(t, err, fault.ErrFenced, stale)
 	}
-	n.put(t, event("a", "after", b))
-	n.put(t, schemas.Append{Subject: layout.Subject(ref("a"), schemas.SectionEvent), Data: []byte("unguarded")})
-}
-
-func TestAppendHasOneWinner(t *testing.T) {
-	t.Parallel()
-	n := open(t, embedded.Config{}, Config{})
-	var won atomic.Int32
-	var wg sync.WaitGroup
-	for i := range 50 {
-		wg.Go(func() {
-			_, err := n.Append(context.Background(), claim("a", strconv.Itoa(i)))
-			if err == nil {
-				won.Add(1)
-			} else if !errors.Is(err, fault.ErrFenced) {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	require.EqualValues(t, 1, won.Load())
+	n.put(t, event("fence", "after", b))
+	n.put(t, schemas.Append{Subject: layout.Subject(ref("fence"), schemas.SectionEvent), Data: []byte("unguarded")})
 }
 
 func TestAppendTooLarge(t *testing.T) {
@@ -169,10 +158,10 @@ func TestServerWall(t *testing.T) {
 	n.put(t, event("0", "settled", 1))
 }
 
-// The broker's own limit refuses new actions only, and gives way when records grow old.
+// The broker's own limit refuses new actions only, and gives way when records are gone.
 func TestBrokerLimit(t *testing.T) {
 	t.Parallel()
-	n := open(t, embedded.Config{}, Config{MaxBytes: 64 << 10, History: 15 * time.Second})
+	n := open(t, embedded.Config{}, Config{MaxBytes: 64 << 10})
 	var err error
 	var stored, newest uint64
 	for ; err == nil && stored < 1000; stored++ {
@@ -191,6 +180,8 @@ func TestBrokerLimit(t *testing.T) {
 	require.Equal(t, newest, last, "nothing of the refused claim is stored")
 	n.put(t, event(strconv.FormatUint(stored-2, 10), "settled", newest))
 
+	log := must(n.js.Stream(t.Context(), schemas.LogStream(0)))(t)
+	require.NoError(t, log.Purge(t.Context()))
 	poll.Until(t, func() bool {
 		_, err := n.Append(t.Context(), claim("again", "x"))
 		return err == nil

@@ -2,8 +2,6 @@ package broker
 
 import (
 	"errors"
-	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,36 +9,6 @@ import (
 	"weir/internal/broker/embedded"
 	"weir/schemas"
 )
-
-// TestNodesAgreeOnTheKey even where all of them are the first.
-func TestNodesAgreeOnTheKey(t *testing.T) {
-	t.Parallel()
-	n := open(t, embedded.Config{}, Config{})
-	nodes := []*Broker{n.Broker}
-	for range 7 {
-		nodes = append(nodes, n.second(t))
-	}
-	keys, errs := make([]string, len(nodes)), make([]error, len(nodes))
-	var all sync.WaitGroup
-	for i, b := range nodes {
-		all.Go(func() {
-			key, err := b.SealKey(t.Context())
-			keys[i], errs[i] = string(key), err
-		})
-	}
-	all.Wait()
-	require.NoError(t, errors.Join(errs...))
-	require.Len(t, keys[0], SealKeyLen)
-	require.NotEqual(t, strings.Repeat("\x00", SealKeyLen), keys[0])
-	for _, key := range keys {
-		require.Equal(t, keys[0], key)
-	}
-	first, last, err := n.Bounds(t.Context(), "KV_"+schemas.KeyBucket)
-	require.NoError(t, err)
-	require.Equal(t, first, last, "one was stored")
-	other := must(open(t, embedded.Config{}, Config{}).SealKey(t.Context()))(t)
-	require.NotEqual(t, keys[0], string(other), "each log has its own")
-}
 
 // TestKeyIsDurableBeforeUse: nobody gets it, whether they have made it or found it, before it would
 // survive what the durability promises.

@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -24,9 +23,9 @@ func (n *node) second(t *testing.T) *Broker {
 	return b
 }
 
-func TestBucketIsFenced(t *testing.T) {
-	t.Parallel()
-	k := open(t, embedded.Config{}, Config{}).Bucket(schemas.TokenBucket)
+func fencesBuckets(t *testing.T, n *node) {
+	t.Helper()
+	k := n.Bucket(schemas.TokenBucket)
 	first := must(k.Put(t.Context(), "a", []byte("1"), 0))(t)
 	_, err := k.Put(t.Context(), "a", []byte("2"), 0)
 	require.ErrorIs(t, err, fault.ErrFenced)
@@ -37,39 +36,20 @@ func TestBucketIsFenced(t *testing.T) {
 	_, err = k.Put(t.Context(), "a", []byte("3"), first)
 	require.ErrorIs(t, err, fault.ErrFenced)
 	require.NoError(t, k.Barrier(t.Context()))
+	set := must(k.Set(t.Context(), "a", []byte("4")))(t)
+	_, err = k.Put(t.Context(), "a", []byte("5"), next)
+	require.ErrorIs(t, err, fault.ErrFenced, "a guarded put sees what was set")
+	r := must(k.Get(t.Context(), "a"))(t)
+	require.WithinDuration(t, time.Now(), r.Time, time.Minute, "the server says when")
+	require.Equal(t, schemas.Record{Stream: "KV_WEIR_TOKENS", Subject: "a", Seq: set, Time: r.Time, Data: []byte("4")}, r)
 	all := must(k.Read(t.Context(), 0, 10))(t)
-	require.Len(t, all, 1, "only the newest value of a key is kept")
-	require.Equal(t, "a", all[0].Subject)
-	require.Equal(t, "2", string(all[0].Data))
-	require.Equal(t, next, all[0].Seq)
+	require.Equal(t, []schemas.Record{r}, all, "only the newest value of a key is kept")
 }
 
-func TestBucketIsReadInPages(t *testing.T) {
-	t.Parallel()
-	k := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{}).Bucket(schemas.TokenBucket)
-	empty := must(k.Read(t.Context(), 0, 10))(t)
-	require.Empty(t, empty)
-	const count = 25
-	for i := range count {
-		must(k.Put(t.Context(), fmt.Sprintf("k%02d", i), []byte{byte(i)}, 0))(t)
-	}
-	var after uint64
-	var got []byte
-	for _, want := range []int{10, 10, 5, 0} {
-		page := must(k.Read(t.Context(), after, 10))(t)
-		require.Len(t, page, want)
-		for _, r := range page {
-			require.Equal(t, fmt.Sprintf("k%02d", len(got)), r.Subject)
-			got, after = append(got, r.Data...), r.Seq
-		}
-	}
-	require.Len(t, got, count)
-}
-
-// TestBucketForgets one key, up to a revision, and leaves no mark of it.
-func TestBucketForgets(t *testing.T) {
-	t.Parallel()
-	k := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{}).Bucket(schemas.TokenBucket)
+// forgetsKeys one key, up to a revision, and leaves no mark of it.
+func forgetsKeys(t *testing.T, n *node) {
+	t.Helper()
+	k := n.Bucket(schemas.LeaseBucket)
 	put := func(key string, last uint64) uint64 {
 		rev := must(k.Put(t.Context(), key, []byte(key), last))(t)
 		return rev
@@ -95,10 +75,9 @@ func TestBucketForgets(t *testing.T) {
 	require.Greater(t, put("b", 0), next, "revisions go on")
 }
 
-// TestBucketKeepsHistory of each key, so many values and no more.
-func TestBucketKeepsHistory(t *testing.T) {
-	t.Parallel()
-	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
+// keepsHistory of each key, so many values and no more.
+func keepsHistory(t *testing.T, n *node) {
+	t.Helper()
 	k := n.Bucket(schemas.RuleBucket)
 	_, err := k.Next(t.Context(), "a", 0)
 	require.ErrorIs(t, err, fault.ErrNotFound)
@@ -176,23 +155,6 @@ func TestBucketIsSharedByNodes(t *testing.T) {
 	must(here.Put(t.Context(), key, []byte("2"), gone.Seq))(t)
 	_, err := here.Get(t.Context(), "a")
 	require.ErrorIs(t, err, fault.ErrNotFound)
-}
-
-// TestBucketIsSet whatever a key has: the last value counts, and only that is kept.
-func TestBucketIsSet(t *testing.T) {
-	t.Parallel()
-	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
-	k := n.Bucket(schemas.LeaseBucket)
-	first := must(k.Set(t.Context(), "t.a", []byte("1")))(t)
-	next := must(k.Set(t.Context(), "t.a", []byte("2")))(t)
-	require.Greater(t, next, first)
-	r := must(k.Get(t.Context(), "t.a"))(t)
-	require.WithinDuration(t, time.Now(), r.Time, time.Minute, "the server says when")
-	require.Equal(t, schemas.Record{Stream: "KV_WEIR_LEASES", Subject: "t.a", Seq: next, Time: r.Time, Data: []byte("2")}, r)
-	all := must(k.Read(t.Context(), 0, 10))(t)
-	require.Len(t, all, 1)
-	_, err := k.Put(t.Context(), "t.a", []byte("4"), first)
-	require.ErrorIs(t, err, fault.ErrFenced, "a guarded put sees it")
 }
 
 // TestBucketOutOfReach: a store that is gone is not an empty one.

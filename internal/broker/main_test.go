@@ -14,12 +14,7 @@ import (
 	"weir/schemas"
 )
 
-func TestMain(m *testing.M) {
-	// Watermill's suite leaves its own fan-in behind when it has read enough.
-	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction("github.com/ThreeDotsLabs/watermill/internal/subscriber.(*multiplier).Subscribe.func2"),
-		goleak.IgnoreAnyFunction("github.com/ThreeDotsLabs/watermill/internal/subscriber.(*multiplier).Subscribe.func3"))
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var layout = schemas.Layout{Partitions: 1}
 
@@ -80,11 +75,10 @@ func ref(id string) schemas.Ref {
 }
 
 // claim is the append that makes an id ours.
-func claim(id, data string) schemas.Append {
-	return schemas.Append{
-		Subject: layout.Subject(ref(id), schemas.SectionAccepted), Data: []byte(data),
-		Guarded: true, Guard: layout.AnyKind("t", id),
-	}
+func claim(id, data string) schemas.Append { return claimOf(ref(id), data) }
+
+func claimOf(r schemas.Ref, data string) schemas.Append {
+	return schemas.Append{Subject: layout.Subject(r, schemas.SectionAccepted), Data: []byte(data), Guarded: true, Guard: layout.AnyKind(r.Tenant, r.ID)}
 }
 
 // event is a later append of the action, fenced by the sequence before it.

@@ -2,9 +2,7 @@ package broker
 
 import (
 	"context"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -51,33 +49,6 @@ func TestServeAnswers(t *testing.T) {
 	require.Empty(t, m.Data)
 	m = must(nc.Request(schemas.AgentAPISubject("t"), nil, 5*time.Second))(t)
 	require.Equal(t, "weir.rpc.agent-api.t ", string(m.Data))
-}
-
-// TestServeGivesARequestToOneNode of all that serve under one name.
-func TestServeGivesARequestToOneNode(t *testing.T) {
-	t.Parallel()
-	n, nc := askable(t)
-	var mu sync.Mutex
-	got := map[string]int{}
-	for _, b := range []*Broker{n.Broker, n.second(t), n.second(t)} {
-		stop, err := b.Serve(asked, "q", func(_ context.Context, _ string, data []byte) []byte {
-			mu.Lock()
-			defer mu.Unlock()
-			got[string(data)]++
-			return data
-		})
-		require.NoError(t, err)
-		defer stop()
-	}
-	for i := range 100 {
-		must(nc.Request(schemas.AgentAPISubject("t"), []byte(strconv.Itoa(i)), 5*time.Second))(t)
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	require.Len(t, got, 100)
-	for data, times := range got {
-		require.Equal(t, 1, times, data)
-	}
 }
 
 // TestServeIsBounded: one too many is told so while the others run, and there is room again when
@@ -162,26 +133,4 @@ func TestServeStops(t *testing.T) {
 	require.Equal(t, "x", <-answered)
 	<-stopped
 	stop()
-}
-
-// TestServeEndsWithItsBroker: a request that runs when the broker closes is told.
-func TestServeEndsWithItsBroker(t *testing.T) {
-	t.Parallel()
-	n, nc := askable(t)
-	b := n.second(t)
-	began, ended := make(chan struct{}), make(chan struct{})
-	stop, err := b.Serve(asked, "q", func(ctx context.Context, _ string, _ []byte) []byte {
-		close(began)
-		<-ctx.Done()
-		close(ended)
-		return []byte("late")
-	})
-	require.NoError(t, err)
-	require.NoError(t, nc.PublishRequest(schemas.AgentAPISubject("t"), nc.NewInbox(), nil))
-	<-began
-	b.Close(t.Context())
-	<-ended
-	stop()
-	_, err = b.Serve(asked, "q", nil)
-	require.Error(t, err)
 }

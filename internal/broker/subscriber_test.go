@@ -147,9 +147,8 @@ func TestSubscriberDelivers(t *testing.T) {
 	NakAfter(message.NewMessage("x", nil), time.Second)
 }
 
-func TestSubscriberRefusesWhatIsNotThere(t *testing.T) {
-	t.Parallel()
-	n := open(t, embedded.Config{}, Config{})
+func refusesTopics(t *testing.T, n *node) {
+	t.Helper()
 	s, _ := n.subscribe(t, SubscriberConfig{})
 	for _, topic := range []string{"", "x", "/x", "x/", "WEIR_LOG_0/none", "NONE/http"} {
 		_, err := s.Subscribe(t.Context(), topic)
@@ -183,48 +182,6 @@ func TestNackComesBackLater(t *testing.T) {
 	m.Ack()
 	n.settled(t)
 	require.Equal(t, 3, n.metrics.get(&n.metrics.redelivered))
-}
-
-func TestManyMessagesInFlight(t *testing.T) {
-	t.Parallel()
-	n := open(t, embedded.Config{}, Config{})
-	_, out := n.subscribe(t, SubscriberConfig{Slots: 20, Backlog: 10})
-	n.fill(t, 30)
-	var held []*message.Message
-	for range 20 {
-		held = append(held, next(t, out))
-	}
-	select {
-	case <-out:
-		t.Fatal("more messages than slots")
-	case <-time.After(100 * time.Millisecond):
-	}
-	for _, m := range held {
-		m.Ack()
-	}
-	ackAll(t, out, 10, 1)
-	n.settled(t)
-}
-
-// What waits behind a worker's few slots is another's to begin.
-func TestFewSlotsHoldFew(t *testing.T) {
-	t.Parallel()
-	n := open(t, embedded.Config{}, Config{})
-	n.fill(t, 12)
-	var held []*message.Message
-	for range 2 {
-		_, out := n.subscribeAll(t, SubscriberConfig{Slots: 4})
-		for range 4 {
-			held = append(held, next(t, out))
-		}
-	}
-	seen := map[uint64]bool{}
-	for _, m := range held {
-		rec, _ := RecordOf(m)
-		seen[rec.Seq] = true
-		m.Ack()
-	}
-	require.Len(t, seen, 8)
 }
 
 // TestAWorkerThatIsAloneHoldsMore: nothing moves to an overflow queue for the sake of other workers.
@@ -420,28 +377,6 @@ func TestCloseGivesUpOnAHandler(t *testing.T) {
 	again.Ack()
 }
 
-func TestSubscribeContextEndsTheTopicAlone(t *testing.T) {
-	t.Parallel()
-	n := open(t, embedded.Config{}, Config{})
-	s := NewSubscriber(n.Broker, SubscriberConfig{DrainTimeout: time.Hour})
-	type key struct{}
-	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "v"))
-	out := must(s.Subscribe(ctx, work))(t)
-	n.put(t, claim("a", "x"))
-	m := next(t, out)
-	require.Equal(t, "v", m.Context().Value(key{}))
-	cancel()
-	require.NoError(t, m.Context().Err(), "the handler may finish")
-	m.Ack()
-	_, ok := <-out
-	require.False(t, ok)
-
-	again := must(s.Subscribe(t.Context(), work))(t)
-	n.put(t, claim("b", "y"))
-	next(t, again).Ack()
-	require.NoError(t, s.Close())
-}
-
 func TestOddMessagesHarmNobody(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
@@ -513,42 +448,6 @@ func TestSilentPullIsAskedAnew(t *testing.T) {
 	next(t, out).Ack()
 }
 
-func TestManyWorkersShareTheWork(t *testing.T) {
-	t.Parallel()
-	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
-	const total = 400
-	var mu sync.Mutex
-	seen := map[uint64]int{}
-	all := make(chan struct{})
-	var wg sync.WaitGroup
-	subs := make([]*Subscriber, 4)
-	for i := range subs {
-		var out <-chan *message.Message
-		subs[i], out = n.subscribeAll(t, SubscriberConfig{Slots: 8, DrainTimeout: time.Minute})
-		wg.Go(func() {
-			for m := range out {
-				rec, _ := RecordOf(m)
-				mu.Lock()
-				if seen[rec.Seq]++; len(seen) == total && seen[rec.Seq] == 1 {
-					close(all)
-				}
-				mu.Unlock()
-				m.Ack()
-			}
-		})
-	}
-	n.fill(t, total)
-	<-all
-	for _, s := range subs {
-		require.NoError(t, s.Close())
-	}
-	wg.Wait()
-	for seq, times := range seen {
-		require.Equal(t, 1, times, seq)
-	}
-	n.settled(t)
-}
-
 // TestPositionOfAQuietQueueKeepsUp: the place of a queue that nothing was given out of moves behind
 // what the log has taken since, and nothing that comes later is left out or comes twice.
 func TestPositionOfAQuietQueueKeepsUp(t *testing.T) {
@@ -607,35 +506,6 @@ func (n *node) place(t *testing.T) uint64 {
 	return c.CachedInfo().Delivered.Stream
 }
 
-var task = schemas.Ref{Tenant: "t", Kind: schemas.KindTask, ID: "task"}
-
-func (n *node) tell(t *testing.T, ref schemas.Ref, section schemas.Section, data string, last uint64) uint64 {
-	t.Helper()
-	return n.put(t, schemas.Append{Subject: layout.Subject(ref, section), Data: []byte(data), Guarded: true, Guard: layout.All(ref), Last: last})
-}
-
-// TestSignalsAreWork, as the other events are not.
-func TestSignalsAreWork(t *testing.T) {
-	t.Parallel()
-	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
-	s := NewSubscriber(n.Broker, SubscriberConfig{})
-	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	woken := must(s.Subscribe(t.Context(), Topics(0)[1]))(t)
-	last := n.tell(t, task, schemas.SectionAccepted, "accepted", 0)
-	last = n.tell(t, task, schemas.SectionEvent, "started", last)
-	last = n.tell(t, task, schemas.SectionWake, "claimed", last)
-	last = n.tell(t, task, schemas.SectionEvent, "lost", last)
-	last = n.tell(t, task, schemas.SectionWake, "", last)
-	n.tell(t, task, schemas.SectionWake, "claimed again", last)
-	seen := map[string]bool{} // two slots may hand them out in any order
-	for range 3 {
-		m := next(t, woken)
-		seen[string(m.Payload)] = true
-		m.Ack()
-	}
-	require.Equal(t, map[string]bool{"claimed": true, "": true, "claimed again": true}, seen)
-}
-
 // TestNobodyWaitsBehindWhatCannotBegin: behind a thousand actions that hang, each tenant's and each
 // kind's first begins at once; and what had to wait comes when there is room, once.
 func TestNobodyWaitsBehindWhatCannotBegin(t *testing.T) {
@@ -644,8 +514,7 @@ func TestNobodyWaitsBehindWhatCannotBegin(t *testing.T) {
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
 	_, out := n.subscribeAll(t, SubscriberConfig{Slots: 16, Shared: true})
 	put := func(tenant string, kind schemas.Kind, id string) {
-		r := schemas.Ref{Tenant: tenant, Kind: kind, ID: id}
-		n.put(t, schemas.Append{Subject: layout.Subject(r, schemas.SectionAccepted), Data: []byte(tenant), Guarded: true, Guard: layout.AnyKind(tenant, id)})
+		n.put(t, claimOf(schemas.Ref{Tenant: tenant, Kind: kind, ID: id}, tenant))
 	}
 	for i := range many {
 		put("heavy", schemas.KindHTTP, fmt.Sprintf("a%d", i))
@@ -689,8 +558,7 @@ func TestUnhandledKinds(t *testing.T) {
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
 	_, without := n.subscribe(t, SubscriberConfig{Unhandled: map[schemas.Kind]bool{schemas.KindPush: true}})
 	_, with := n.subscribe(t, SubscriberConfig{})
-	push := schemas.Ref{Tenant: "t", Kind: schemas.KindPush, ID: "p"}
-	n.tell(t, push, schemas.SectionAccepted, "accepted", 0)
+	n.put(t, claimOf(schemas.Ref{Tenant: "t", Kind: schemas.KindPush, ID: "p"}, "accepted"))
 	select {
 	case <-without:
 		t.Fatal("it cannot perform it")

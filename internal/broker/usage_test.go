@@ -51,24 +51,6 @@ func TestWhatATenantHasStored(t *testing.T) {
 	require.Empty(t, other.StoredByTenant())
 }
 
-// TestAnotherHistory: what was counted under one log.history ages out under the one that is in
-// force.
-func TestAnotherHistory(t *testing.T) {
-	t.Parallel()
-	server := must(embedded.Start(embedded.Config{Dir: t.TempDir(), Layout: layout, Durability: schemas.DurabilityProcess}))(t)
-	t.Cleanup(func() { require.NoError(t, server.Stop()) })
-	for _, history := range []time.Duration{24 * time.Hour, 7 * 24 * time.Hour, time.Hour} {
-		b := must(Open(t.Context(), Config{Server: server, Layout: layout, History: history, MaxBytes: 1 << 20, TenantShare: 25}))(t)
-		if history == 24*time.Hour {
-			must(b.PutBlob(t.Context(), "acme", make([]byte, 5000)))(t)
-		}
-		require.InDelta(t, 5000, b.TenantQuota("acme").Used, 300, history)
-		b.Close(t.Context())
-		b.usage.expire(time.Now().Add(blobAge(history) + blobAge(24*time.Hour)/usageParts)) // the part in which it was counted
-		require.Zero(t, b.TenantQuota("acme").Used, history)
-	}
-}
-
 // TestReservedAnswers: answers that are received at a time get what the tenant has room for, all
 // together.
 func TestReservedAnswers(t *testing.T) {

@@ -17,13 +17,10 @@ func TestWaiting(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
 	count := func(tenant string) uint64 {
-		ask := n.Waiting
-		if tenant != "" {
-			of := must(n.WaitingOf(t.Context(), tenant))(t)
-			return of
+		if tenant == "" {
+			return must(n.Waiting(t.Context()))(t)
 		}
-		all := must(ask(t.Context()))(t)
-		return all
+		return must(n.WaitingOf(t.Context(), tenant))(t)
 	}
 	require.Zero(t, count(""))
 	require.Zero(t, count("a"))
@@ -32,8 +29,7 @@ func TestWaiting(t *testing.T) {
 		if i >= 300 {
 			tenant = "b"
 		}
-		r := schemas.Ref{Tenant: tenant, Kind: schemas.KindHTTP, ID: id}
-		n.put(t, schemas.Append{Subject: layout.Subject(r, schemas.SectionAccepted), Data: []byte("x"), Guarded: true, Guard: layout.AnyKind(tenant, id)})
+		n.put(t, claimOf(schemas.Ref{Tenant: tenant, Kind: schemas.KindHTTP, ID: id}, "x"))
 	}
 	poll.Until(t, func() bool { return count("") == 320 && count("a") == 300 && count("b") == 20 })
 	require.Zero(t, count("c"))

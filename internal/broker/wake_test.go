@@ -33,27 +33,6 @@ func woken(t *testing.T, out <-chan *message.Message, id string) schemas.Record 
 	}
 }
 
-func TestWakeReachesItsKind(t *testing.T) {
-	t.Parallel()
-	n := open(t, embedded.Config{}, Config{})
-	out := n.wakes(t)
-	seq := n.put(t, claim("a", "x"))
-	at := time.Now().Add(400*time.Millisecond + 123*time.Microsecond)
-	require.NoError(t, n.Wake(t.Context(), ref("a"), at))
-	rec := woken(t, out, "a")
-	require.False(t, rec.Time.Before(at), "never early: %s before %s", rec.Time, at)
-	require.Empty(t, rec.Data)
-
-	// It is the action's newest message, and its guard has moved.
-	_, err := n.Append(t.Context(), event("a", "y", seq))
-	require.ErrorIs(t, err, fault.ErrFenced)
-	n.put(t, event("a", "y", rec.Seq))
-
-	// A time that is past is now.
-	require.NoError(t, n.Wake(t.Context(), ref("a"), time.Now().Add(-time.Hour)))
-	woken(t, out, "a")
-}
-
 func TestLaterWakeReplacesTheEarlier(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})

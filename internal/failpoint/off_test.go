@@ -21,18 +21,3 @@ func TestOff(t *testing.T) {
 	require.Same(t, r, failpoint.Halfway(failpoint.MidBody, "a", r, 4))
 	require.Zero(t, testing.AllocsPerRun(100, func() { failpoint.At(failpoint.Appended, "a") }))
 }
-
-// BenchmarkAt and BenchmarkNothing take the same time.
-func BenchmarkAt(b *testing.B) {
-	ids := []string{"a", "b"}
-	for i := 0; b.Loop(); i++ {
-		failpoint.At(failpoint.Appended, ids[i&1])
-	}
-}
-
-func BenchmarkNothing(b *testing.B) {
-	ids := []string{"a", "b"}
-	for i := 0; b.Loop(); i++ {
-		_ = ids[i&1]
-	}
-}

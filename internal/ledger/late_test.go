@@ -98,65 +98,6 @@ func TestReplicaThatStaysLate(t *testing.T) {
 	})
 }
 
-// slow has a log take the next write in, and answer and show it a second later: until then, it
-// refuses whatever has the same guard.
-func slow(t *testing.T) (l *ledger.Ledger, log *memlog.Log, next func()) {
-	t.Helper()
-	var until time.Time
-	var first *schemas.Append
-	l, log = setup(memlog.Hooks{Before: func(m schemas.Append) error {
-		switch {
-		case until.IsZero():
-			return nil
-		case first == nil:
-			first = &m
-			return fault.ErrUnavailable
-		case time.Now().Before(until):
-			return fault.ErrFenced
-		}
-		until = time.Time{}
-		_, err := log.Append(t.Context(), *first)
-		return err
-	}})
-	return l, log, func() { until, first = time.Now().Add(time.Second), nil }
-}
-
-// TestWriteOnItsWay is neither lost nor another's, though the log does not show it yet.
-func TestWriteOnItsWay(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, _, next := slow(t)
-		next()
-		st, duplicate, err := l.Claim(t.Context(), action("f"))
-		require.NoError(t, err)
-		assert.False(t, duplicate, "it was our own")
-		for _, ev := range []schemas.Event{begun, attempt, result} {
-			next()
-			require.NoError(t, l.Append(t.Context(), st, ev))
-		}
-		loaded := load(t, l, st.Ref)
-		assert.Equal(t, 4, loaded.N, "each was written once")
-		assert.Equal(t, st.Events, loaded.Events)
-	})
-}
-
-// TestClaimBesideAnother that is on its way joins it.
-func TestClaimBesideAnother(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, log, next := slow(t)
-		next()
-		a := action("f")
-		_, err := log.Append(t.Context(), schemas.Append{Subject: layout.Subject(schemas.Ref{Tenant: "t", Kind: a.Kind, ID: "a"}, schemas.SectionAccepted), Data: accepted(t, a)})
-		require.ErrorIs(t, err, fault.ErrUnavailable)
-		_, duplicate, err := l.Claim(t.Context(), action("f"))
-		require.NoError(t, err)
-		assert.True(t, duplicate)
-		_, _, err = l.Claim(t.Context(), action("g"))
-		require.ErrorIs(t, err, fault.ErrConflict)
-	})
-}
-
 func accepted(t *testing.T, a schemas.Action) []byte {
 	t.Helper()
 	data := must(ledger.Encode(schemas.Event{V: schemas.EventVersion, N: 1, Type: schemas.EventAccepted, Time: a.AcceptedAt, Action: &a}))(t)

@@ -3,7 +3,6 @@ package ledger_test
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -140,17 +139,6 @@ func TestClaimWhoseAcknowledgementIsLost(t *testing.T) {
 	}
 }
 
-func TestLargePayloadGoesApart(t *testing.T) {
-	t.Parallel()
-	l, _ := setup(memlog.Hooks{})
-	a := action("f")
-	a.Payload = []byte(`"` + strings.Repeat("x", schemas.InlineLimit) + `"`)
-	st := claim(t, l, a)
-	assert.Empty(t, st.Action.Payload)
-	doc := must(l.Blob(t.Context(), st.Action.Payload, st.Action.PayloadBlob))(t)
-	assert.Equal(t, string(a.Payload), string(doc))
-}
-
 // TestFence: of two writers one is told, and a wake-up among the action's messages is not another
 // writer.
 func TestFence(t *testing.T) {
@@ -168,27 +156,6 @@ func TestFence(t *testing.T) {
 	assert.Equal(t, 3, other.N)
 	assert.Equal(t, mine.Seq, other.Seq)
 	assert.Equal(t, "succeeded", other.Status())
-}
-
-// TestProgressIsCounted: it takes a place in the stream, and none in the state.
-func TestProgressIsCounted(t *testing.T) {
-	t.Parallel()
-	l, _ := setup(memlog.Hooks{})
-	st := claim(t, l, action("f"))
-	const many = 600 // more than two pages of reading
-	for range many {
-		require.NoError(t, l.Append(t.Context(), st, schemas.Event{Type: schemas.EventProgress, Data: []byte(`{"name":"progress"}`)}))
-	}
-	other := load(t, l, st.Ref)
-	require.NoError(t, l.Append(t.Context(), other, schemas.Event{Type: schemas.EventProgress}))
-	require.ErrorIs(t, l.Append(t.Context(), st, schemas.Event{Type: schemas.EventProgress}), fault.ErrFenced,
-		"progress of another worker fences like all it writes")
-	require.NoError(t, l.Append(t.Context(), other, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: schemas.OutcomeSucceeded}}))
-	loaded := load(t, l, st.Ref)
-	assert.Equal(t, many+1, loaded.Progress)
-	assert.Equal(t, many+3, loaded.N)
-	assert.Len(t, loaded.Events, 2)
-	assert.Equal(t, "succeeded", loaded.Status())
 }
 
 func TestFold(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -28,52 +27,35 @@ type badAnswer struct {
 
 func badAnswers() map[string]badAnswer {
 	return map[string]badAnswer{
-		"slow headers":               {upstream.SlowHeaders(time.Millisecond), schemas.UpstreamTimeout, 0},
-		"no answer":                  {upstream.Hang(), schemas.UpstreamTimeout, 0},
-		"slow body":                  {upstream.SlowBody(time.Millisecond), schemas.UpstreamTimeout, 200},
-		"body that stops":            {upstream.RawOpen(ok200 + "Content-Length: 9\r\n\r\nhalf"), schemas.UpstreamTimeout, 200},
 		"infinite body":              {upstream.InfiniteBody(), schemas.UpstreamTooLarge, 200},
 		"infinite chunks":            {upstream.InfiniteChunked(), schemas.UpstreamTooLarge, 200},
 		"one byte over":              {upstream.BodyBytes(bodyLimit + 1), schemas.UpstreamTooLarge, 200},
 		"far over, by its own word":  {upstream.RawOpen(ok200 + "Content-Length: 99999999999\r\n\r\n"), schemas.UpstreamTooLarge, 200},
-		"bomb just over":             {upstream.GzipBomb(bodyLimit + 1), schemas.UpstreamTooLarge, 200},
 		"bomb":                       {upstream.GzipBomb(1 << 26), schemas.UpstreamTooLarge, 200},
 		"compressed nothing":         {upstream.GzipEmptyMembers(), schemas.UpstreamTooLarge, 200},
 		"gzip cut":                   {upstream.GzipTruncated(), schemas.UpstreamEncoding, 200},
 		"gzip and garbage":           {upstream.GzipTrailingGarbage(), schemas.UpstreamEncoding, 200},
 		"gzip that is none":          {upstream.Encoding("gzip", "plain text"), schemas.UpstreamEncoding, 200},
 		"gzip with a wrong checksum": {upstream.Encoding("gzip", wrongSum()), schemas.UpstreamEncoding, 200},
-		"gzip, gzip":                 {upstream.Encoding("gzip, gzip", upstream.Compress(upstream.Compress("x"))), schemas.UpstreamEncoding, 200},
 		"two coding fields":          {upstream.Respond(200, upstream.Compress("x"), upstream.Header("Content-Encoding", "gzip"), upstream.Header("Content-Encoding", "gzip")), schemas.UpstreamEncoding, 200},
 		"zstd":                       {upstream.Encoding("zstd", "x"), schemas.UpstreamEncoding, 200},
-		"br":                         {upstream.Encoding("br", "x"), schemas.UpstreamEncoding, 200},
-		"deflate":                    {upstream.Encoding("deflate", "x"), schemas.UpstreamEncoding, 200},
 		"gzip cut by the connection": {upstream.LyingLengthOf("Content-Encoding: gzip\r\n", 500, upstream.Compress("text")), schemas.UpstreamTruncated, 200},
 		"length over the body":       {upstream.LyingLength(10, "hello"), schemas.UpstreamTruncated, 200},
-		"length without body":        {upstream.LyingLength(10, ""), schemas.UpstreamTruncated, 200},
 		"chunks without end":         {upstream.ChunkedNoTerminator(), schemas.UpstreamTruncated, 200},
-		"half a chunk":               {upstream.Raw(ok200 + "Transfer-Encoding: chunked\r\n\r\n5\r\nhel"), schemas.UpstreamTruncated, 200},
 		"no last line after chunks":  {upstream.Raw(ok200 + "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n"), schemas.UpstreamTruncated, 200},
 		"truncated failure":          {upstream.Raw("HTTP/1.1 503 No\r\nContent-Length: 10\r\n\r\nhello"), schemas.UpstreamTruncated, 503},
 		"reset in the body":          {upstream.ResetMidBody(), schemas.UpstreamTruncated, 200},
 		"reset":                      {upstream.ResetBeforeResponse(), schemas.UpstreamReset, 0},
 		"closed":                     {upstream.CloseBeforeResponse(), schemas.UpstreamReset, 0},
 		"closed in the headers":      {upstream.Raw(ok200 + "Content-Le"), schemas.UpstreamReset, 0},
-		"closed in the status":       {upstream.Raw("HTTP/1"), schemas.UpstreamReset, 0},
-		"negative length":            {upstream.Raw(ok200 + "Content-Length: -1\r\n\r\n"), schemas.UpstreamProtocol, 0},
 		"two lengths":                {upstream.Raw(ok200 + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nok"), schemas.UpstreamProtocol, 0},
-		"no length":                  {upstream.Raw(ok200 + "Content-Length: two\r\n\r\nok"), schemas.UpstreamProtocol, 0},
-		"chunk size overflow":        {upstream.Raw(ok200 + "Transfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFFF\r\n"), schemas.UpstreamProtocol, 200},
 		"chunk size that is none":    {upstream.Raw(ok200 + "Transfer-Encoding: chunked\r\n\r\nxyz\r\n"), schemas.UpstreamProtocol, 200},
 		"unknown transfer coding":    {upstream.Raw(ok200 + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"), schemas.UpstreamProtocol, 0},
 		"version 9.9":                {upstream.Raw("HTTP/9.9 200 OK\r\n\r\n"), schemas.UpstreamProtocol, 0},
-		"version 2.0":                {upstream.Raw("HTTP/2.0 200 OK\r\n\r\n"), schemas.UpstreamProtocol, 0},
 		"status that is no number":   {upstream.Raw("HTTP/1.1 abc OK\r\n\r\n"), schemas.UpstreamProtocol, 0},
-		"status 99":                  {upstream.Raw("HTTP/1.1 099 OK\r\n\r\n"), schemas.UpstreamProtocol, 0},
 		"status 999":                 {upstream.Raw("HTTP/1.1 999 OK\r\n\r\n"), schemas.UpstreamProtocol, 0},
 		"TLS on a plain port":        {upstream.Raw("\x16\x03\x01\x02\x00"), schemas.UpstreamProtocol, 0},
 		"another protocol":           {upstream.Raw("SSH-2.0-OpenSSH_9.6\r\n"), schemas.UpstreamProtocol, 0},
-		"another protocol, no line":  {upstream.Raw("+PONG"), schemas.UpstreamProtocol, 0},
 		"another protocol, reset": {upstream.Answer(func(x *upstream.Exchange) {
 			x.Write("+PONG")
 			x.Reset()
@@ -84,14 +66,12 @@ func badAnswers() map[string]badAnswer {
 		}), schemas.UpstreamReset, 0},
 		"header without colon": {upstream.Raw(ok200 + "NoColonHere\r\n\r\n"), schemas.UpstreamProtocol, 0},
 		"space before a colon": {upstream.Raw(ok200 + "X-A : b\r\nContent-Length: 0\r\n\r\n"), schemas.UpstreamProtocol, 0},
-		"a name that is none":  {upstream.Raw(ok200 + "X(A): b\r\nContent-Length: 0\r\n\r\n"), schemas.UpstreamProtocol, 0},
 		"switched protocols":   {upstream.RawOpen("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"), schemas.UpstreamProtocol, 0},
 		"one long header":      {upstream.HeaderBytes(10 << 20), schemas.UpstreamHeadersTooLarge, 0},
 		"a header just over":   {upstream.HeaderBytes(64<<10 + 1), schemas.UpstreamHeadersTooLarge, 200},
 		"endless header":       {upstream.EndlessHeader(), schemas.UpstreamHeadersTooLarge, 0},
 		"endless status line":  {upstream.RawOpen("HTTP/1.1 200 " + strings.Repeat("O", 128<<10)), schemas.UpstreamHeadersTooLarge, 0},
 		"many headers":         {upstream.HeaderCount(300), schemas.UpstreamHeadersTooLarge, 200},
-		"very many headers":    {upstream.HeaderCount(100_000), schemas.UpstreamHeadersTooLarge, 0},
 		"interim answers":      {upstream.InformationalFlood(100_000), schemas.UpstreamHeadersTooLarge, 0},
 		"long trailer":         {upstream.TrailerBytes(10 << 20), schemas.UpstreamHeadersTooLarge, 200},
 	}
@@ -106,28 +86,18 @@ func TestHostileUpstream(t *testing.T) {
 		for _, streamed := range []bool{false, true} {
 			t.Run(name+", streamed "+strconv.FormatBool(streamed), func(t *testing.T) {
 				t.Parallel()
-				c := c
-				s := upstream.New(t, c.behaviour)
-				cfg, limits := outbound.Config{MaxBodyBytes: bodyLimit}, outbound.StreamLimits{}
-				switch {
-				case streamed && name == "slow body": // each Read brings something, and all together are over the limit
-					limits.Bytes, c.code = 20, schemas.UpstreamTooLarge
-				case c.code == schemas.UpstreamTimeout && c.status == 0:
-					cfg.HeaderTimeout, limits.Header = moment, moment
-				case c.code == schemas.UpstreamTimeout:
-					cfg.BodyTimeout, limits.Idle = moment, moment
-				}
+				s, cl := upstream.New(t, c.behaviour), client(t, outbound.Config{MaxBodyBytes: bodyLimit})
 				var err error
 				if streamed {
 					var got *outbound.Stream
-					if got, err = stream(t, client(t, cfg), s, http.MethodPost, "/x", r, limits); err == nil {
+					if got, err = stream(t, cl, s, http.MethodPost, "/x", r, outbound.StreamLimits{}); err == nil {
 						assert.Equal(t, c.status, got.Status, "an answer whose headers came has its status")
 						_, err = io.Copy(io.Discard, got)
 						_, again := got.Read(make([]byte, 1))
 						assert.Equal(t, err, again, "it stays so")
 					}
 				} else {
-					_, err = call(t, client(t, cfg), s, http.MethodPost, "/x", r)
+					_, err = call(t, cl, s, http.MethodPost, "/x", r)
 				}
 				got := failure(t, err, c.code, true)
 				if c.code != schemas.UpstreamProtocol || c.status != 0 { // whether the status line made sense differs
@@ -164,8 +134,6 @@ func oddAnswers() map[string]oddAnswer {
 		"exactly the limit, compressed": {behaviour: upstream.GzipBomb(bodyLimit), status: 200, body: strings.Repeat("\x00", bodyLimit)},
 		"exactly the limit of headers":  {behaviour: upstream.HeaderBytes(64<<10 - 64), status: 200, body: "ok"},
 		"two members":                   {behaviour: upstream.Encoding("gzip", upstream.Compress("one ")+upstream.Compress("two")), status: 200, body: "one two"},
-		"old name of gzip":              {behaviour: upstream.Encoding("X-GZip", upstream.Compress("text")), status: 200, body: "text"},
-		"identity":                      {behaviour: upstream.Encoding("identity", "text"), status: 200, body: "text"},
 		"unknown coding of nothing":     {behaviour: upstream.Encoding("zstd", ""), status: 200},
 		"gzip of nothing at all":        {behaviour: upstream.Encoding("gzip", ""), status: 200},
 		"gzip of the empty text":        {behaviour: upstream.Gzip(""), status: 200},
@@ -178,14 +146,10 @@ func oddAnswers() map[string]oddAnswer {
 		"some interim answers":          {behaviour: upstream.InformationalFlood(20), status: 200, body: "ok"},
 		"204":                           {behaviour: upstream.Respond(204, ""), status: 204},
 		"304 with a length":             {behaviour: upstream.Raw("HTTP/1.1 304 Not Modified\r\nContent-Length: 10\r\n\r\n"), status: 304},
-		"204 that lies about a body":    {behaviour: upstream.Raw("HTTP/1.1 204 No Content\r\n\r\nbody"), status: 204},
 		"HEAD":                          {behaviour: upstream.Respond(200, "never sent"), method: http.MethodHead, status: 200},
-		"HEAD of something compressed":  {behaviour: upstream.Encoding("gzip", "never sent"), method: http.MethodHead, status: 200},
 		"HEAD of something large":       {behaviour: upstream.BodyBytes(bodyLimit * 2), method: http.MethodHead, status: 200},
 		"a redirect":                    {behaviour: upstream.Redirect(302, "/next"), status: 302},
 		"a failure with a body":         {behaviour: upstream.Respond(500, "<html>"), status: 500, body: "<html>"},
-		"status 599":                    {behaviour: upstream.Respond(599, ""), status: 599},
-		"asks for another request":      {behaviour: upstream.Respond(408, ""), status: 408},
 		"early, then closed":            {behaviour: upstream.Early(func(x *upstream.Exchange) { x.Write(upstream.Message("", 413, "large")) }), status: 413, body: "large"},
 	}
 }
@@ -218,21 +182,6 @@ func TestOddButWhole(t *testing.T) {
 				assert.Equal(t, 1, s.Hits(), "nothing is followed or sent again")
 			})
 		}
-	}
-}
-
-// TestEarlyAnswerOutlivesAReset: the upstream answers while the body is still
-// going out, and resets. Its word counts, not the broken pipe.
-func TestEarlyAnswerOutlivesAReset(t *testing.T) {
-	t.Parallel()
-	large := make([]byte, 16<<20)
-	for range 10 {
-		s := upstream.New(t, upstream.EarlyThenReset(http.StatusRequestEntityTooLarge))
-		resp, err := call(t, client(t, outbound.Config{}), s, http.MethodPost, "/", outbound.Request{Body: large})
-		require.NoError(t, err)
-		assert.Equal(t, http.StatusRequestEntityTooLarge, resp.Status)
-		assert.Equal(t, "early", string(resp.Body))
-		assert.Equal(t, 1, s.Hits())
 	}
 }
 

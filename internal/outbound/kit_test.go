@@ -97,18 +97,6 @@ const moment = 3 * time.Second
 // permitAddr is where a Network leads that nobody dials through.
 var permitAddr = netip.MustParseAddrPort("127.0.0.1:1")
 
-// both opens a connection and makes the request.
-func both(t *testing.T, c *outbound.Client, target string, r outbound.Request) error {
-	t.Helper()
-	conn, err := c.Open(t.Context(), public(t, "GET", target))
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	_, err = conn.Do(t.Context(), r)
-	return err
-}
-
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var everyMethod = []string{"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "POST", "PATCH"}

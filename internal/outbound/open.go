@@ -61,14 +61,6 @@ func (c *Conn) Release() {
 	}
 }
 
-// bodyLimit is the limit of an answer, or what the quota leaves of it.
-func (c *Conn) bodyLimit(limit int64) int64 {
-	if c.quota.Reserve == nil {
-		return limit
-	}
-	return min(limit, c.quota.Bytes)
-}
-
 // Open resolves the permit's host once, has every address of the answer
 // checked, dials them in order until one connects, and finishes TLS. No byte
 // of the request has left when it returns, so every error is a *fault.Call

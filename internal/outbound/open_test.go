@@ -58,7 +58,6 @@ func TestAddresses(t *testing.T) {
 		"with a zone":            {answers: upstream.Answers("2606:4700:4700::1111%eth0"), code: schemas.DenyAddress},
 		"no such name":           {answers: upstream.Answers(upstream.NXDomain), code: schemas.UpstreamDNS},
 		"server fails":           {answers: [][]string{{upstream.ServFail}, {"169.254.169.254"}}, code: schemas.UpstreamDNS},
-		"resolver hangs":         {answers: upstream.Answers(upstream.DNSTimeout), code: schemas.UpstreamDNS},
 		"nothing in it":          {answers: upstream.Answers(upstream.EmptyAnswer), code: schemas.UpstreamDNS},
 		"as many as allowed":     {answers: many(32), dialed: []string{"93.184.216.0"}},
 		"one too many":           {answers: many(33), code: schemas.UpstreamDNS},
@@ -68,7 +67,6 @@ func TestAddresses(t *testing.T) {
 			s := upstream.New(t)
 			n, cfg := names(s, map[string][][]string{"api.example.com": c.answers, "localhost": upstream.Answers("127.0.0.1")})
 			n.Refuse = c.refuse
-			cfg.DNSTimeout = moment
 			conn, err := client(t, cfg).Open(t.Context(), public(t, http.MethodPost, api))
 			assert.Equal(t, []string{"api.example.com"}, n.Lookups())
 			assert.Equal(t, c.dialed, n.Dialed())
@@ -110,24 +108,6 @@ func TestNamesAreAbsolute(t *testing.T) {
 	require.ErrorAs(t, err, &dns)
 	assert.Equal(t, "weir-no-such-name.example.", dns.Name)
 	assert.Positive(t, asked.Load())
-}
-
-func TestLiteralsAreNotResolved(t *testing.T) {
-	t.Parallel()
-	s := upstream.New(t)
-	n, cfg := names(s, nil)
-	for target, want := range map[string][2]string{
-		"http://127.0.0.1:8080/": {"127.0.0.1", "127.0.0.1:8080"},
-		"http://[::1]/":          {"::1", "[::1]"},
-		"http://[::1]:81/":       {"::1", "[::1]:81"},
-	} {
-		conn := open(t.Context(), t, client(t, cfg), loopback(t, "GET", target))
-		_, err := conn.Do(t.Context(), outbound.Request{})
-		require.NoError(t, err)
-		assert.Equal(t, want[0], n.Dialed()[len(n.Dialed())-1])
-		assert.Equal(t, want[1], s.Ledger()[s.Hits()-1].Header("Host"))
-	}
-	assert.Empty(t, n.Lookups())
 }
 
 // hanging is a dial that connects to nothing but the addresses in good.
@@ -214,20 +194,6 @@ func TestCancelWhileOpening(t *testing.T) {
 	}
 }
 
-// TestRealDialer: the network's own dialer with its last check, and a port
-// where nobody listens.
-func TestRealDialer(t *testing.T) {
-	t.Parallel()
-	s := upstream.New(t)
-	c := client(t, outbound.Config{})
-	resp, err := call(t, c, s, "GET", "/", outbound.Request{})
-	require.NoError(t, err)
-	assert.Equal(t, 200, resp.Status)
-	s.Close()
-	_, err = c.Open(t.Context(), loopback(t, "POST", s.URL()+"/"))
-	failed(t, err, schemas.UpstreamConnect, false)
-}
-
 // TestTLS: what is wrong with a peer is known before anything is sent.
 func TestTLS(t *testing.T) {
 	t.Parallel()
@@ -245,7 +211,6 @@ func TestTLS(t *testing.T) {
 	}{
 		"good":                {cfg: good, behaviour: upstream.OK(), ok: true},
 		"TLS 1.2":             {cfg: with(func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }), behaviour: upstream.OK(), ok: true},
-		"wants a certificate": {cfg: with(func(c *tls.Config) { c.ClientAuth = tls.RequestClientCert }), behaviour: upstream.OK(), ok: true},
 		"TLS 1.1":             {cfg: with(func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 }), behaviour: upstream.OK()},
 		"no HTTP/1.1":         {cfg: with(func(c *tls.Config) { c.NextProtos = []string{"spdy/3"} }), behaviour: upstream.OK()},
 		"needs a certificate": {cfg: with(func(c *tls.Config) { c.ClientAuth, c.MaxVersion = tls.RequireAnyClientCert, tls.VersionTLS12 }), behaviour: upstream.OK()},
@@ -256,7 +221,6 @@ func TestTLS(t *testing.T) {
 		"the address only":    {cfg: authority.Config("93.184.216.34", "127.0.0.1"), behaviour: upstream.OK()},
 		"hangs":               {cfg: good, behaviour: upstream.HandshakeHang()},
 		"resets":              {cfg: good, behaviour: upstream.ResetInHandshake()},
-		"closes":              {cfg: good, behaviour: upstream.CloseOnAccept()},
 		"speaks HTTP":         {behaviour: upstream.Unsolicited("HTTP/1.1 400 Bad Request\r\n\r\n")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -306,29 +270,6 @@ func TestTLSCutWithoutGoodbye(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "all of it?", string(resp.Body))
 	}
-}
-
-// TestTLSGoodbye: after a whole exchange the upstream is told that it is over.
-// Not after every one: crypto/tls keeps silent while a write is still returning,
-// which it may be when the answer was quick.
-func TestTLSGoodbye(t *testing.T) {
-	t.Parallel()
-	authority := upstream.NewAuthority(t)
-	heard := make(chan int, 1)
-	s := upstream.NewTLS(t, authority.Config("127.0.0.1"), upstream.Answer(func(x *upstream.Exchange) {
-		x.Write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-		n, _ := x.Bare().Read(make([]byte, 99))
-		heard <- n
-	}))
-	goodbyes := 0
-	for n := 0; goodbyes == 0 && n < 100; n++ {
-		_, err := call(t, client(t, outbound.Config{RootCAs: authority.Pool()}), s, "GET", "/", outbound.Request{})
-		require.NoError(t, err)
-		if <-heard > 0 {
-			goodbyes++
-		}
-	}
-	assert.Positive(t, goodbyes)
 }
 
 // TestNoProxyFromTheEnvironment must not run beside others: it sets variables

@@ -70,7 +70,10 @@ func (c *Conn) stream(ctx context.Context, r Request, t terms, limits StreamLimi
 	if err != nil {
 		return nil, err
 	}
-	limit := c.bodyLimit(limits.Bytes)
+	limit := limits.Bytes
+	if c.quota.Reserve != nil {
+		limit = min(limit, c.quota.Bytes)
+	}
 	s := &Stream{x: x, limit: limit, raw: flow{x: x, idle: limits.Idle, whole: t.body > 0, keep: limits.Keep || t.body > 0, limit: limit}}
 	s.body = &s.raw
 	switch codingOf(x.resp) {

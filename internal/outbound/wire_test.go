@@ -92,40 +92,6 @@ func TestWhatCountsAsSent(t *testing.T) {
 	}
 }
 
-// TestWritingCountsAtOnce: while a write is under way, it has been sent.
-func TestWritingCountsAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
-		w := overConn(&scripted{write: func([]byte) (int, error) {
-			<-release
-			return 0, io.ErrClosedPipe
-		}})
-		go func() { _, _ = w.Write([]byte("x")) }()
-		synctest.Wait()
-		assert.True(t, w.seal())
-		close(release)
-	})
-}
-
-func TestHead(t *testing.T) {
-	t.Parallel()
-	for words, want := range map[string]opening{
-		"": nothing, "H": begun, "HTTP/1.": begun, "HTTP/1.1 200 OK\r\nA: b\r\n": begun, "HTTP/1.1 200 OK\n": begun,
-		"HTTP/1.1 200 OK\r\n\r\n": headed, "HTTP/1.1 200 OK\r\nA: b\n\nx": headed, "HTTP/2": nonsense, "\x16": nonsense, "\r\n": nonsense,
-	} {
-		for size := 1; size <= len(words)+1; size++ {
-			var h head
-			for rest := words; rest != ""; {
-				n := min(size, len(rest))
-				h.add([]byte(rest[:n]))
-				rest = rest[n:]
-			}
-			assert.Equal(t, want, h.opening(), "%q by %d", words, size)
-		}
-	}
-}
-
 func publicPermit(t *testing.T) policy.Permit {
 	t.Helper()
 	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{{Name: "api", URLPrefix: "https://api.example.com"}}})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -85,41 +84,6 @@ func TestAbort(t *testing.T) {
 	})
 }
 
-// TestAbortAndADeadWorker: with nothing but the log's word for the stop, an end
-// that was written down is what it says, and one that was not is unknown.
-func TestAbortAndADeadWorker(t *testing.T) {
-	t.Parallel()
-	type testCase struct {
-		written *schemas.Attempted
-		want    func(call.Result) bool
-		blunt   bool // without Abort
-	}
-	table.Run(t, map[string]testCase{
-		"cut off":          {written: &schemas.Attempted{Number: 1, Code: schemas.Canceled, Sent: true, Status: 200}, want: canceled},
-		"cut off, without": {written: &schemas.Attempted{Number: 1, Code: schemas.Canceled, Sent: true}, blunt: true, want: unknown},
-		"reset":            {written: &schemas.Attempted{Number: 1, Code: schemas.UpstreamReset, Sent: true}, want: unknown},
-		"truncated": {
-			written: &schemas.Attempted{Number: 1, Code: schemas.UpstreamTruncated, Sent: true, Status: 200},
-			want:    func(r call.Result) bool { return r.Failed },
-		},
-		"answered": {written: &schemas.Attempted{Number: 1, Status: 200, Sent: true, Answer: &schemas.Answer{}}, want: answered},
-		"nothing":  {want: func(r call.Result) bool { return r.Unknown && r.Last.Result.Code == schemas.Interrupted }},
-	}, func(t *testing.T, tt testCase) {
-		b := newEnv(t, envConfig{method: "POST", script: []end{{endless: true}}})
-		b.task.Abort = !tt.blunt
-		st := b.task.State
-		harness.Append(t, b.ledger, st, schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{Number: 1, Class: schemas.ClassOnce}})
-		harness.Append(t, b.ledger, st, schemas.Event{Type: schemas.EventCancel})
-		if tt.written != nil {
-			harness.Append(t, b.ledger, st, schemas.Event{Type: schemas.EventAttempted, Attempted: tt.written})
-		}
-		require.NoError(t, b.caller.Abandon(t.Context(), st))
-		r := b.run()
-		assert.True(t, tt.want(r), "%+v", r)
-		assert.Zero(t, b.target.sent)
-	})
-}
-
 // TestTimeout: what bounds an attempt, and until when nobody else may take it up.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
@@ -144,21 +108,6 @@ func TestTimeout(t *testing.T) {
 		assert.Equal(t, tt.took, r.Last.Result.Duration)
 		assert.Equal(t, schemas.UpstreamTimeout, r.Last.Result.Code)
 		assert.True(t, r.Last.ExpiresAt.Equal(start.Add(tt.took+margin)), "%v", r.Last.ExpiresAt)
-	})
-}
-
-// TestVia: a task that brings its adapter is made with that one, its attempts
-// written down like all others.
-func TestVia(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newEnv(t, envConfig{method: "POST", script: status(500)})
-		own := &target{script: []end{refused, {status: 200}}}
-		b.task.Via = own
-		r := b.run()
-		assert.True(t, r.Answered && r.Last.Result.Status == 200, "%+v", r)
-		assert.Equal(t, []int{2, 1, 0}, []int{own.opened, own.sent, b.target.opened})
-		checkLog(t, b)
 	})
 }
 
@@ -188,26 +137,6 @@ func TestAgentScope(t *testing.T) {
 		assert.Equal(t, tt.sent, b.target.sent)
 		assert.Equal(t, tt.sent == 0, r.Denied, "%+v", r)
 	})
-}
-
-// TestAgentScopeIsKept: a reload while the agent is dialled decides within it, too.
-func TestAgentScopeIsKept(t *testing.T) {
-	t.Parallel()
-	b := newEnv(t, envConfig{method: "POST"})
-	agent := policy.Entry{Name: schemas.AgentEntry("T"), URLPrefix: "http://up.example/agents/run/", Methods: []string{"POST"}, Agent: true}
-	other := agent
-	other.Headers = map[string]string{"X-New": "1"}
-	b.enforce(t, unkeyed(), agent)
-	b.task.Agent, b.task.Call.AllowlistKey, b.task.Call.URL = true, "agent:T", "http://up.example/agents/run/sync"
-	b.target.script = []end{{opening: func() { b.enforce(t, unkeyed(), other) }, status: 200}}
-	r := b.run()
-	assert.True(t, r.Answered, "%+v", r)
-
-	b.task.Step = 1
-	b.target.script = []end{{}, {opening: func() { b.enforce(t, unkeyed()) }, status: 200}}
-	r = b.run()
-	assert.True(t, r.Denied && r.Decision.Code == schemas.DenyKeyUnknown, "the agent is gone: %+v", r)
-	assert.Equal(t, 1, b.target.sent)
 }
 
 // TestTheWorkerEnds: a call that is cut off because its worker's time is up is on
@@ -254,78 +183,6 @@ func TestTheWorkerEnds(t *testing.T) {
 		r := b.run()
 		assert.True(t, tt.want(r), "%+v", r)
 		assert.Equal(t, tt.sent, b.target.sent)
-	})
-}
-
-// mute takes no result of an attempt.
-type mute struct{ *ledger.Ledger }
-
-func (m mute) Append(ctx context.Context, st *ledger.State, ev schemas.Event) error {
-	if ev.Type != schemas.EventAttempted {
-		return m.Ledger.Append(ctx, st, ev)
-	}
-	<-ctx.Done() // it does not answer
-	return fault.ErrUnavailable
-}
-
-// TestTheWorkerEndsWithItsLog: without a log nothing is claimed, and the worker
-// does not stay for it.
-func TestTheWorkerEndsWithItsLog(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		b := newEnv(t, envConfig{method: "POST", script: []end{{endless: true, during: cancel}}})
-		b.task.Abort, b.task.Timeout = true, long
-		caller := call.New(mute{b.ledger}, b.guard, b.target, call.Config{Barrier: func(context.Context) error { return nil }})
-		start := time.Now()
-		_, err := caller.Run(ctx, b.task)
-		require.ErrorIs(t, err, context.Canceled)
-		assert.Equal(t, time.Second, time.Since(start))
-		assert.Empty(t, b.left)
-
-		st := harness.Load(b.t, b.ledger, b.task.State.Ref)
-		require.NotNil(t, st.Open())
-		b.task.State = st
-		require.NoError(t, b.caller.Abandon(t.Context(), st))
-		r := b.run()
-		assert.True(t, r.Unknown && r.Last.Result.Code == schemas.Interrupted, "%+v", r)
-		assert.Equal(t, 1, b.target.sent, "and it is not made again")
-	})
-}
-
-// TestProgressMeetsACancel: what an exchange writes while its request is out goes
-// around a cancel that lands between, which is known from then on.
-func TestProgressMeetsACancel(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newEnv(t, envConfig{method: "POST"})
-		b.task.Abort = true
-		say := func() {
-			assert.NoError(t, b.ledger.Append(t.Context(), b.task.State, schemas.Event{Type: schemas.EventProgress, Data: []byte("{}")}))
-		}
-		b.target.script = []end{{endless: true, status: 200, during: func() {
-			say()
-			other, err := b.ledger.Load(t.Context(), b.task.State.Ref)
-			assert.NoError(t, err)
-			assert.NoError(t, b.ledger.Append(t.Context(), other, schemas.Event{Type: schemas.EventCancel}))
-			assert.False(t, b.task.State.CancelRequested)
-			say()
-			assert.True(t, b.task.State.CancelRequested)
-			say()
-			b.stop.Pull() // the wake-up call comes later than the word on the log
-		}}}
-		r := b.run()
-		assert.True(t, r.Canceled, "%+v", r)
-		assert.Equal(t, 3, b.task.State.Progress)
-		checkLog(t, b)
-		st := harness.Load(b.t, b.ledger, b.task.State.Ref)
-		assert.Equal(t, 3, st.Progress)
-		var types []schemas.EventType
-		for _, ev := range st.Events {
-			types = append(types, ev.Type)
-		}
-		assert.Equal(t, []schemas.EventType{schemas.EventAccepted, schemas.EventAttempt, schemas.EventCancel, schemas.EventAttempted}, types)
 	})
 }
 
@@ -399,49 +256,5 @@ func TestRelay(t *testing.T) {
 		failed := harness.As[*fault.Call](t, err)
 		assert.Equal(t, []any{tt.want, true}, []any{failed.Code, failed.Sent})
 		assert.Equal(t, tt.canceled, errors.Is(err, call.ErrStopped))
-	})
-}
-
-// TestPause ends with what it waits for, and before.
-func TestPause(t *testing.T) {
-	t.Parallel()
-	type testCase struct {
-		stop, drain, dead bool
-		deadline          time.Duration
-		took              time.Duration
-		want              error
-	}
-	table.Bubble(t, map[string]testCase{
-		"its time":        {took: time.Minute},
-		"a stop":          {stop: true, took: time.Second},
-		"a drain":         {drain: true, took: time.Second, want: call.ErrDraining},
-		"the worker ends": {dead: true, took: time.Second, want: context.Canceled},
-		"the deadline":    {deadline: 10 * time.Second, took: 10 * time.Second},
-		"behind it":       {deadline: -time.Second},
-	}, func(t *testing.T, tt testCase) {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		stop, draining := harness.NewStop(t), make(chan struct{})
-		time.AfterFunc(time.Second, func() {
-			switch {
-			case tt.stop:
-				stop.Pull()
-			case tt.drain:
-				close(draining)
-			case tt.dead:
-				cancel()
-			}
-		})
-		st := &ledger.State{}
-		if tt.deadline != 0 {
-			st.Action.Deadline = time.Now().Add(tt.deadline)
-		}
-		start := time.Now()
-		err := call.Pause(ctx, st, time.Minute, stop, draining)
-		require.ErrorIs(t, err, tt.want)
-		assert.Equal(t, tt.took, time.Since(start))
-		canceled, over := call.Over(st, stop, time.Now())
-		assert.Equal(t, []bool{tt.stop, tt.stop || tt.deadline != 0}, []bool{canceled, over})
-		time.Sleep(time.Second) // so that the timer is done
 	})
 }

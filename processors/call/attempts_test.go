@@ -13,7 +13,6 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
-	"weir/internal/policy/evaluate"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
@@ -38,24 +37,17 @@ func TestRun(t *testing.T) {
 			answered, 3, 3, 600 * time.Millisecond,
 		},
 		"a task of one attempt":                     {envConfig{method: "GET", attempts: 1, script: status(503)}, spent, 1, 1, 0},
-		"a task of two":                             {envConfig{method: "GET", attempts: 2, script: status(503)}, spent, 2, 2, 200 * time.Millisecond},
 		"a task of more attempts than the schedule": {envConfig{method: "GET", attempts: 5, script: status(503, 503, 503, 200)}, answered, 4, 4, 1400 * time.Millisecond},
 		"the budget of a GET is spent":              {envConfig{method: "GET", script: status(503)}, spent, 3, 3, 600 * time.Millisecond},
 		"a 404 is final":                            {envConfig{method: "GET", script: status(404)}, answered, 1, 1, 0},
 		"a plan's 503 is an answer":                 {envConfig{method: "GET", plan: true, script: status(503)}, answered, 1, 1, 0},
-		"a plan's GET is repeated when nothing came back": {
-			envConfig{method: "GET", plan: true, script: []end{reset, {status: 200}}},
-			answered, 2, 2, 200 * time.Millisecond,
-		},
 		"a PUT is repeated after a reset": {
 			envConfig{method: "PUT", script: []end{reset, {status: 200}}},
 			answered, 2, 2, 200 * time.Millisecond,
 		},
 		"a DELETE that nobody answers":              {envConfig{method: "DELETE", script: []end{slow}}, gaveUp, 3, 3, 600 * time.Millisecond},
 		"a POST that was sent is never repeated":    {envConfig{method: "POST", script: []end{reset}}, unknown, 1, 1, 0},
-		"a POST that timed out is never repeated":   {envConfig{method: "POST", script: []end{slow}}, unknown, 1, 1, 0},
 		"a POST's 500 is an outcome":                {envConfig{method: "POST", script: status(500)}, answered, 1, 1, 0},
-		"a POST's 429 is an outcome":                {envConfig{method: "POST", script: status(429)}, answered, 1, 1, 0},
 		"a status line ends the doubt about a POST": {envConfig{method: "POST", script: []end{cutOff}}, failed, 1, 1, 0},
 		"a POST that could not connect may be tried again": {
 			envConfig{method: "POST", script: []end{refused, refused, {status: 201}}},
@@ -64,11 +56,6 @@ func TestRun(t *testing.T) {
 		"a POST that can never connect": {envConfig{method: "POST", script: []end{refused}}, gaveUp, 0, 3, 600 * time.Millisecond},
 		"a POST of which no byte left may be tried again": {
 			envConfig{method: "POST", script: []end{unsent, {status: 200}}},
-			answered, 2, 2, 200 * time.Millisecond,
-		},
-		"a key alone proves nothing": {envConfig{method: "POST", key: "k", script: []end{reset}}, unknown, 1, 1, 0},
-		"a declared key allows a repeat": {
-			envConfig{method: "POST", key: "k", declared: true, script: []end{reset, {status: 200}}},
 			answered, 2, 2, 200 * time.Millisecond,
 		},
 		"a declared key's budget is spent, and nobody knows": {
@@ -194,44 +181,6 @@ func TestStopBeforeItIsSent(t *testing.T) {
 		assert.Equal(t, []int{opened, opened, 0}, []int{b.target.opened, len(r.Tries), b.target.sent})
 		checkLog(t, b)
 	}
-}
-
-// TestAbandon is the crash between an attempt and its result, for each class.
-func TestAbandon(t *testing.T) {
-	t.Parallel()
-	type testCase struct {
-		envConfig
-		want func(call.Result) bool
-		sent int // by the worker that takes over
-	}
-	table.Bubble(t, map[string]testCase{
-		"safe":       {envConfig{method: "GET", script: status(200)}, answered, 1},
-		"idempotent": {envConfig{method: "PUT", script: status(200)}, answered, 1},
-		"keyed":      {envConfig{method: "POST", key: "k", declared: true, script: status(200)}, answered, 1},
-		"derived":    {envConfig{method: "POST", declared: true, derive: true, script: status(200)}, answered, 1},
-		"once":       {envConfig{method: "POST", script: status(200)}, unknown, 0},
-		"once, key":  {envConfig{method: "POST", key: "k", script: status(200)}, unknown, 0},
-	}, func(t *testing.T, tt testCase) {
-		b := newEnv(t, tt.envConfig)
-		p, _ := guardOf(b)
-		attempt := schemas.Attempt{
-			Number: 1, Class: p.Class(), Worker: "w0", Decision: p.Decision(), Digest: call.Digest(p), ExpiresAt: time.Now(),
-		}
-		if attempt.Class == schemas.ClassKeyed {
-			attempt.KeyExpiresAt = time.Now().Add(time.Hour)
-		}
-		harness.Append(t, b.ledger, b.task.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &attempt})
-		require.NoError(t, b.caller.Abandon(t.Context(), b.task.State))
-		r := b.run()
-		assert.True(t, tt.want(r), "result: %+v", r)
-		assert.Equal(t, tt.sent, b.target.sent)
-		assert.Equal(t, schemas.Interrupted, r.Tries[0].Result.Code)
-		checkLog(t, b)
-	})
-}
-
-func guardOf(b *env) (guard.Pass, schemas.Decision) {
-	return b.guard.Check(b.task.Call, evaluate.Scope{Key: func() string { return b.task.State.Action.DerivedKey(0) }})
 }
 
 // TestDrain: a worker that drains begins nothing, and gives the message back.
@@ -364,17 +313,4 @@ func TestMemoryOfAStoredAnswer(t *testing.T) {
 		require.Zero(t, held)
 		release()
 	}
-}
-
-// TestNoMemoryForAStoredAnswer: an action gives its slot back after a while, and comes again.
-func TestNoMemoryForAStoredAnswer(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		answers := call.Answers{Reserve: func(ctx context.Context, _ string, _ ...string) (func(), error) {
-			<-ctx.Done()
-			return nil, context.Cause(ctx)
-		}}
-		_, _, err := answers.Reserved(t.Context(), "acme", &ledger.Attempt{Result: &schemas.Attempted{AnswerBlob: "b"}})
-		require.ErrorAs(t, err, new(*fault.RetryAfter))
-	})
 }

@@ -37,19 +37,14 @@ func TestContract(t *testing.T) {
 	table.Bubble(t, map[string]testCase{
 		"five attempts":                 {envConfig{method: "GET", contract: scheduled(5), script: status(503)}, tries(5, spent), 7 * time.Second},
 		"one attempt":                   {envConfig{method: "GET", contract: scheduled(1), script: status(503)}, tries(1, spent), 0},
-		"one attempt, no answer":        {envConfig{method: "PUT", contract: scheduled(1), script: []end{reset}}, tries(1, gaveUp), 0},
-		"a failed connection":           {envConfig{method: "POST", contract: scheduled(2), script: []end{refused, {status: 200}}}, tries(2, answered), time.Second},
 		"the kind's own attempts":       {envConfig{method: "GET", attempts: 2, contract: scheduled(5), script: status(503)}, tries(2, spent), time.Second},
 		"a longer wish":                 {envConfig{method: "GET", contract: scheduled(2), script: []end{{status: 503, wish: 3 * time.Second}, {status: 200}}}, tries(2, answered), 3 * time.Second},
 		"a status of the list":          {envConfig{method: "GET", contract: scheduled(3, 409), script: status(409, 200)}, tries(2, answered), time.Second},
-		"a status of the list, spent":   {envConfig{method: "PUT", contract: scheduled(2, 409), script: status(409)}, tries(2, spent), time.Second},
 		"a status that is not on it":    {envConfig{method: "GET", contract: scheduled(3, 409), script: status(503)}, tries(1, answered), 0},
 		"once is never repeated":        {envConfig{method: "POST", contract: scheduled(3, 503), script: status(503)}, tries(1, answered), 0},
-		"once, no answer":               {envConfig{method: "POST", contract: scheduled(3, 503), script: []end{reset}}, tries(1, unknown), 0},
 		"a plan's answer":               {envConfig{method: "GET", plan: true, contract: scheduled(3, 409), script: status(409)}, tries(1, answered), 0},
 		"a final status":                {envConfig{method: "GET", contract: never(policy.NeverRetry{Status: []int{503}}), script: status(503)}, tries(1, answered), 0},
 		"a final status, second answer": {envConfig{method: "GET", contract: never(policy.NeverRetry{Status: []int{501}}), script: status(503, 501)}, tries(2, answered), once},
-		"another status":                {envConfig{method: "GET", contract: never(policy.NeverRetry{Status: []int{501}}), script: status(503)}, tries(3, spent), twice},
 		"a final status of a key":       {envConfig{method: "POST", key: "k", declared: true, contract: never(policy.NeverRetry{Status: []int{500}}), script: status(500)}, tries(1, answered), 0},
 		"a header ends it":              {envConfig{method: "GET", contract: says, script: said("False")}, tries(1, answered), 0},
 		"a header with another value":   {envConfig{method: "GET", contract: says, script: said("true")}, tries(2, answered), once},
@@ -100,24 +95,6 @@ func TestDerivedKey(t *testing.T) {
 			assert.Equal(t, r.Tries[0].Digest, try.Digest)
 		}
 		checkLog(t, b)
-	})
-}
-
-// TestDerivedKeyOfAStep: each action and each step has a key of its own.
-func TestDerivedKeyOfAStep(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newEnv(t, envConfig{method: "POST", declared: true, derive: true, script: status(200)})
-		b.run()
-		b.task.Step = 1
-		b.run()
-		b.anew(t)
-		b.run()
-		require.Len(t, b.target.keys, 3)
-		for i, key := range b.target.keys {
-			assert.Regexp(t, `^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`, key)
-			assert.NotContains(t, b.target.keys[:i], key)
-		}
 	})
 }
 

@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -55,7 +56,7 @@ func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int)
 		sendCtx = traceparent.With(sendCtx, c.cfg.Span(t.State.Action, e.attempt.Place()...))
 	}
 
-	ex, err := c.via(t).Open(sendCtx, p)
+	ex, err := cmp.Or(t.Via, c.adapter).Open(sendCtx, p)
 	if err != nil {
 		return c.finish(ctx, t, e, Reply{}, err)
 	}
@@ -93,14 +94,6 @@ func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int)
 		return nil, c.recordInterrupted(ctx, t, e, reply, err)
 	}
 	return c.finish(ctx, t, e, reply, err)
-}
-
-// via is the adapter for a task's calls.
-func (c *Caller) via(t *Task) Adapter {
-	if t.Via != nil {
-		return t.Via
-	}
-	return c.adapter
 }
 
 // parting is how long a stopped worker may take to record the state of an attempt. The shutdown

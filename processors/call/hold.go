@@ -20,7 +20,7 @@ func (c *Caller) waitForDelay(ctx context.Context, t *Task, p guard.Pass, since 
 		return false, nil
 	case wait > inline:
 		return false, &Deferral{
-			Until: c.cfg.Now().Add(wait), Reason: schemas.WaitRule, Step: t.Step, Rules: p.DelayedBy(), Replaced: p.Replaced(), Decision: p.Decision(),
+			Until: c.cfg.Now().Add(wait), Reason: schemas.WaitRule, Step: t.Step, Rules: p.Effect().Delays, Replaced: p.Replaced(), Decision: p.Decision(),
 		}
 	}
 	return true, c.pause(ctx, t.Stop, wait, p.Replaced())
@@ -29,7 +29,7 @@ func (c *Caller) waitForDelay(ctx context.Context, t *Task, p guard.Pass, since 
 // delayLeft is how much longer a call is delayed: never past the action's deadline, nor past the end
 // of a rule that delays it, when it must be evaluated again.
 func (c *Caller) delayLeft(t *Task, p guard.Pass, since *time.Time) time.Duration {
-	if p.Delay() <= 0 {
+	if p.Effect().Delay <= 0 {
 		return 0
 	}
 	now := c.cfg.Now()
@@ -39,8 +39,8 @@ func (c *Caller) delayLeft(t *Task, p guard.Pass, since *time.Time) time.Duratio
 	if since.IsZero() {
 		*since = now
 	}
-	due := since.Add(p.Delay())
-	for _, end := range []time.Time{t.State.Action.Deadline, p.DelayEnds()} {
+	due := since.Add(p.Effect().Delay)
+	for _, end := range []time.Time{t.State.Action.Deadline, p.Effect().Until} {
 		if !end.IsZero() && end.Before(due) {
 			due = end
 		}

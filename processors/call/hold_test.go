@@ -2,9 +2,6 @@ package call_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/fault"
 	"weir/internal/limits/destination"
 	"weir/internal/policy"
 	"weir/internal/weirtest/harness"
@@ -82,41 +78,6 @@ func TestDelay(t *testing.T) {
 	})
 }
 
-// TestWhatRulesHoldBackRests from half a second on: the slots are everybody's. A retry
-// of the call's own may wait there for longer.
-func TestWhatRulesHoldBackRests(t *testing.T) {
-	t.Parallel()
-	type testCase struct {
-		delays []int64
-		rests  []string
-	}
-	table.Bubble(t, map[string]testCase{
-		"half a second":   {delays: []int64{500}},
-		"several, as one": {delays: []int64{250, 250}},
-		"more":            {delays: []int64{501}, rests: []string{"d0"}},
-		"more, together":  {delays: []int64{250, 251}, rests: []string{"d1", "d0"}},
-		"much more":       {delays: []int64{2990}, rests: []string{"d0"}},
-	}, func(t *testing.T, tt testCase) {
-		b := newEnv(t, envConfig{method: "GET", script: []end{{status: 503, wish: time.Second}, {status: 200}}})
-		rules := []schemas.Rule{rulebook.SetHeader("h", all, "X-A", "1")}
-		for i, ms := range tt.delays {
-			rules = append(rules, rulebook.Delay(fmt.Sprintf("d%d", i), all, ms))
-		}
-		b.book.Put(b.t, rules...)
-		if tt.rests == nil {
-			r := b.run()
-			assert.True(t, r.Answered)
-			assert.Equal(t, 2*time.Second, b.elapsed())
-			return
-		}
-		rest := b.rested(t)
-		assert.Equal(t, tt.rests, rest.Rules)
-		assert.Zero(t, b.elapsed())
-		assert.Zero(t, b.target.opened)
-		assert.Equal(t, tt.rests, b.task.State.Waiting.Rules)
-	})
-}
-
 // TestLongDelayRests: what is held back for long gives its slot back, and comes
 // again for the rest of the time that the rules say then.
 func TestLongDelayRests(t *testing.T) {
@@ -162,50 +123,6 @@ func TestLongDelayRests(t *testing.T) {
 		assert.Equal(t, tt.took, b.elapsed())
 		assert.Equal(t, 1, b.target.sent)
 		checkLog(t, b)
-	})
-}
-
-// TestDelaysOfOthers: what held another step back, or an earlier attempt, is no part
-// of what holds this one.
-func TestDelaysOfOthers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newEnv(t, envConfig{method: "GET", script: status(503, 200)})
-		b.book.Put(b.t, rulebook.Delay("d", all, minute/2))
-		_ = b.rested(t)
-		time.Sleep(30 * time.Second)
-		rest := b.rested(t) // behind the first attempt
-		assert.Equal(t, 1, b.target.sent)
-		assert.Equal(t, b.start.Add(60*time.Second+200*time.Millisecond), rest.Until)
-		b.task.Step = 1
-		rest = b.rested(t)
-		assert.Equal(t, b.start.Add(60*time.Second+200*time.Millisecond), rest.Until, "thirty seconds from now")
-		assert.Equal(t, 1, rest.Step)
-	})
-}
-
-// TestDelayAndDrain: a worker that drains gives back what a rule holds back.
-func TestDelayAndDrain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		draining := make(chan struct{})
-		b := newEnv(t, envConfig{method: "POST", draining: draining, script: status(200)})
-		b.book.Put(b.t, rulebook.Delay("d", all, 400))
-		time.AfterFunc(200*time.Millisecond, func() { close(draining) })
-		_, err := b.caller.Run(t.Context(), b.task)
-		_, later := errors.AsType[*fault.RetryAfter](err)
-		assert.True(t, later, "%v", err)
-		assert.Equal(t, 200*time.Millisecond, b.elapsed())
-		assert.Zero(t, b.target.opened)
-	})
-	synctest.Test(t, func(t *testing.T) {
-		b := newEnv(t, envConfig{method: "POST", script: status(200)})
-		b.book.Put(b.t, rulebook.Delay("d", all, 400))
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		defer cancel()
-		_, err := b.caller.Run(ctx, b.task)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Zero(t, b.target.opened)
 	})
 }
 
@@ -296,21 +213,6 @@ func TestWhatAnswersSay(t *testing.T) {
 	})
 }
 
-// TestAWishThatIsGranted holds others back for as long as the retry waits, and no longer.
-func TestAWishThatIsGranted(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newEnv(t, envConfig{method: "GET", script: []end{{status: 503, wish: 10 * time.Second}, {status: 200}}})
-		r := b.run()
-		require.False(t, r.Again.IsZero())
-		b.other(schemas.WaitDestination)
-		time.Sleep(time.Until(r.Again))
-		r = b.run()
-		require.True(t, r.Answered)
-		require.Equal(t, 10*time.Second, b.elapsed())
-	})
-}
-
 // TestFailuresInARow have the destination left alone; the call that sees brings it back.
 func TestFailuresInARow(t *testing.T) {
 	t.Parallel()
@@ -343,61 +245,6 @@ func TestFailuresInARow(t *testing.T) {
 		r := b.run()
 		require.True(t, r.Answered)
 		b.other("")
-	})
-}
-
-// TestACallWithoutMemory is no success, either: failures before and after it are in a row.
-func TestACallWithoutMemory(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		script := append(slices.Repeat([]end{reset}, 99), unread, reset)
-		b := newEnv(t, envConfig{method: "POST", script: script})
-		for range script {
-			b.other("")
-			b.anew(t)
-			b.run()
-		}
-		b.other(schemas.WaitDestination)
-	})
-}
-
-// TestLimitsOfAnEntry: a call over them is not failed; it rests until its turn, which is
-// on the log, whoever takes it up.
-func TestLimitsOfAnEntry(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newEnv(t, envConfig{method: "POST", script: status(200), limits: policy.Limits{Rate: "6/m"}})
-		for n := range 4 {
-			b.anew(t)
-			if n > 0 {
-				rest := b.rested(t)
-				assert.Equal(t, schemas.WaitLimit, rest.Reason)
-				assert.Equal(t, time.Duration(n)*10*time.Second, rest.Until.Sub(b.start).Round(time.Millisecond))
-				time.Sleep(time.Until(rest.Until))
-			}
-			r := b.run()
-			require.True(t, r.Answered)
-		}
-	})
-}
-
-// TestNoSeat: a call of an entry that has no room rests, and gives its own seat back.
-func TestNoSeat(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newEnv(t, envConfig{method: "POST", script: status(200, 200), limits: policy.Limits{Concurrency: 1}})
-		b.target.script[0].during = func() {
-			_, held, err := b.destinations.Acquire(t.Context(), destination.Call{
-				Ref: schemas.Ref{Tenant: "other", Kind: schemas.KindHTTP, ID: "other"}, Entry: "up", Destination: "http://up.example:80", Limits: destination.Limits{Concurrency: 1},
-			})
-			require.NoError(t, err)
-			require.Equal(t, schemas.WaitCapacity, held.For)
-		}
-		for range 2 {
-			b.anew(t)
-			r := b.run()
-			require.True(t, r.Answered)
-		}
 	})
 }
 

@@ -141,18 +141,6 @@ func genuine(p guard.Pass) bool {
 	return !p.Mocked() && (d == nil || d.Redirected == "")
 }
 
-// check evaluates rules and policy for a task's call. A probe that traffic rules answer or redirect
-// is denied.
-func (c *Caller) check(t *Task) (guard.Pass, schemas.Decision) {
-	p, d := c.guard.Check(t.Call, t.scope())
-	if t.probe == nil || !p.Valid() || genuine(p) {
-		return p, d
-	}
-	d.Allowed, d.Code = false, schemas.DenyRule
-	d.Reason = "a traffic rule answers or redirects the probe, and only the target's own answer counts; change the rule"
-	return guard.Pass{}, d
-}
-
 // refuseProbe records that a probe was not sent, and that none follows.
 func (c *Caller) refuseProbe(ctx context.Context, t *Task, d schemas.Decision) error {
 	number := 1
@@ -164,11 +152,7 @@ func (c *Caller) refuseProbe(ctx context.Context, t *Task, d schemas.Decision) e
 		Step: t.Step, Number: number, Probe: t.probe.attempt, Class: schemas.ClassSafe, Worker: c.cfg.Worker, Message: t.State.Message,
 		Decision: d, Method: t.Call.Method, URL: t.Call.URL, ExpiresAt: now.UTC(),
 	}
-	res := schemas.Attempted{Step: a.Step, Number: a.Number, Probe: a.Probe, Code: d.Code}
-	if err := c.ledger.Append(ctx, t.State, schemas.Event{Type: schemas.EventAttempted, Attempt: &a, Attempted: &res}); err != nil {
-		return err
-	}
-	return t.Record(ctx, ledger.Attempt{Attempt: a, Result: &res})
+	return c.refuse(ctx, t, a, schemas.Attempted{Probe: a.Probe, Code: d.Code})
 }
 
 // show evaluates the answer to a probe, before anything is removed from it. A redirect that is

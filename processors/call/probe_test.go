@@ -1,7 +1,6 @@
 package call_test
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/ledger"
 	"weir/internal/policy"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
@@ -65,14 +63,10 @@ func TestProbe(t *testing.T) {
 		"the probe never tells":               {envConfig{script: then(end{status: 204})}, nil, unknown, 1, until, all},
 		"the probe is never answered":         {envConfig{script: then(refused)}, nil, unknown, 1, 0, all + 600*time.Millisecond},
 		"the probe is answered at last":       {envConfig{script: then(append(slices.Repeat([]end{refused}, until+1), none(1)[0], end{status: 201})...)}, nil, answers(201), 2, 1, all + 600*time.Millisecond},
-		"the probe's 503 is no answer":        {envConfig{script: then(append(slices.Repeat(status(503), until+1), end{status: 200})...)}, nil, reconciledTo, 1, until + 2, all + 600*time.Millisecond},
 		"the target asks for time":            {envConfig{script: then(end{status: 503, wish: 3 * time.Second}, end{status: 200})}, nil, reconciledTo, 1, 2, 3 * time.Second},
-		"lost again, and applied":             {envConfig{script: slices.Concat(lost, none(until), lost, status(200))}, nil, reconciledTo, 2, until + 1, all},
 		"lost as often as there are attempts": {envConfig{script: slices.Concat(lost, none(until), lost, none(until), lost, none(until))}, nil, gaveUp, 3, 3 * until, 3 * all},
-		"an answer ends it":                   {envConfig{script: slices.Concat(lost, none(until), status(500))}, nil, answers(500), 2, until, all},
 		"nothing left":                        {envConfig{script: []end{unsent, {status: 200}}}, nil, answered, 2, 0, 200 * time.Millisecond},
 		"a PUT has no need":                   {envConfig{method: "PUT", script: []end{reset, {status: 200}}}, nil, answered, 2, 0, 200 * time.Millisecond},
-		"of a plan":                           {envConfig{plan: true, script: then(end{status: 200})}, nil, reconciledTo, 1, 1, 0},
 		"a redirect shows nothing":            {envConfig{redirects: 1, script: then(end{status: 302, location: "/y"}, end{status: 200})}, nil, reconciledTo, 2, 1, 0},
 		"the deadline comes first":            {envConfig{deadline: 5 * time.Second, script: then(none(1)...)}, nil, unknown, 1, 5, 3 * time.Second},
 		"it is stopped":                       {envConfig{script: then(none(1)...)}, func(b *env) { time.AfterFunc(time.Second, b.stop.Pull) }, unknown, 1, 3, time.Second},
@@ -85,10 +79,8 @@ func TestProbe(t *testing.T) {
 		}, unknown, 1, 0, 0},
 		"a rule answers the probe":             {envConfig{script: then(none(1)...)}, puts(0, rulebook.Mock("m", "http://up.example/look*", 200, "")), unknown, 1, 0, 0},
 		"a rule sends the probe elsewhere":     {envConfig{script: then(none(1)...)}, puts(0, rulebook.Redirect("r", "http://up.example/look*", "http://up.example/z")), unknown, 1, 0, 0},
-		"a rule answers later probes":          {envConfig{script: then(none(1)...)}, puts(time.Second, rulebook.Mock("m", "http://up.example/look*", 200, "")), unknown, 1, 3, 1400 * time.Millisecond},
 		"a rule changes the call meanwhile":    {envConfig{script: then(none(1)...)}, puts(time.Second, rulebook.SetHeader("h", "http://up.example/x", "X-A", "1")), unknown, 1, 3, 1400 * time.Millisecond},
 		"a rule delays the probe":              {envConfig{script: then(end{status: 200})}, puts(0, rulebook.Delay("d", "http://up.example/look*", 400)), reconciledTo, 1, 1, 400 * time.Millisecond},
-		"the key has expired":                  {envConfig{key: "k", declared: true, deadline: 3 * time.Hour, script: []end{{sendErr: slow.sendErr, during: func() { time.Sleep(time.Hour) }}, {status: 200}}}, func(b *env) { b.task.Timeout = 2 * time.Hour }, reconciledTo, 1, 1, time.Hour},
 		"the key has expired, and not applied": {envConfig{key: "k", declared: true, deadline: 3 * time.Hour, script: slices.Concat([]end{{sendErr: slow.sendErr, during: func() { time.Sleep(time.Hour) }}}, none(until), status(201))}, func(b *env) { b.task.Timeout = 2 * time.Hour }, answers(201), 2, until, time.Hour + all},
 	}, func(t *testing.T, tt testCase) {
 		if tt.method == "" {
@@ -157,17 +149,6 @@ func TestProbeDefers(t *testing.T) {
 	})
 }
 
-// TestProbeOfADrainingWorker is not sent: the next worker sends it.
-func TestProbeOfADrainingWorker(t *testing.T) {
-	t.Parallel()
-	draining := make(chan struct{})
-	b := newEnv(t, envConfig{method: "POST", contract: probed(), draining: draining, script: []end{{sendErr: reset.sendErr, during: func() { close(draining) }}}})
-	_, err := b.caller.Run(t.Context(), b.task)
-	require.ErrorIs(t, err, call.ErrDraining)
-	assert.Equal(t, 1, b.target.sent)
-	assert.Equal(t, schemas.UpstreamReset, harness.Load(t, b.ledger, b.task.State.Ref).Attempts[0].Result.Code, "the lost answer is on the log")
-}
-
 // TestProbeOfADeadWorker: a probe without a result is repeated, and an attempt without one is
 // looked up.
 func TestProbeOfADeadWorker(t *testing.T) {
@@ -216,33 +197,4 @@ func TestNoProbeWithoutAValue(t *testing.T) {
 		_, sent := b.calls()
 		assert.Equal(t, probes, sent, body)
 	}
-}
-
-// TestRefusedProbeLeavesEvidence with the rule as the reason.
-func TestRefusedProbeLeavesEvidence(t *testing.T) {
-	t.Parallel()
-	b := newEnv(t, envConfig{method: "POST", contract: probed(), script: []end{reset}})
-	b.book.Put(t, rulebook.Mock("m", "http://up.example/look*", 200, ""))
-	var left []ledger.Attempt
-	b.task.Record = func(_ context.Context, t ledger.Attempt) error { left = append(left, t); return nil }
-	assert.True(t, unknown(b.run()))
-	require.Len(t, left, 2)
-	assert.Equal(t, schemas.DenyRule, left[1].Result.Code)
-	assert.False(t, left[1].Decision.Allowed)
-	assert.Equal(t, 1, left[1].Probe)
-	assert.Contains(t, left[1].URL, "/look?id=")
-}
-
-// TestARedirectShowsNothing by itself, whatever the condition says of its status: the answer behind
-// it counts.
-func TestARedirectShowsNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		contract := probed()
-		contract.Reconcile.NotApplied = "response.status == 302"
-		script := slices.Concat([]end{reset}, slices.Repeat(status(204), 7), []end{{status: 302, location: "/look?id=2"}, {status: 200}})
-		b := newEnv(t, envConfig{method: "POST", contract: contract, redirects: 1, script: script})
-		assert.True(t, reconciledTo(b.run()))
-		assert.False(t, b.task.State.Attempts[0].NotApplied)
-	})
 }

@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -59,13 +60,20 @@ func redirects(res *schemas.Attempted) bool {
 }
 
 // ask evaluates rules and policy for the step's call or, after from, for its redirect: the call
-// must still be permitted by itself, and its entry must permit the redirect.
+// must still be permitted by itself, and its entry must permit the redirect. A probe that traffic
+// rules answer or redirect is denied.
 func (c *Caller) ask(t *Task, from *ledger.Attempt) (guard.Pass, schemas.Decision) {
-	p, d := c.check(t)
-	if from == nil || !p.Valid() {
-		return p, d
+	p, d := c.guard.Check(t.Call, t.scope())
+	switch {
+	case !p.Valid():
+	case t.probe != nil && !genuine(p):
+		d.Allowed, d.Code = false, schemas.DenyRule
+		d.Reason = "a traffic rule answers or redirects the probe, and only the target's own answer counts; change the rule"
+		return guard.Pass{}, d
+	case from != nil:
+		return c.guard.Redirect(p, from.Result.Location, from.Result.Status, from.Hop+1)
 	}
-	return c.guard.Redirect(p, from.Result.Location, from.Result.Status, from.Hop+1)
+	return p, d
 }
 
 // attempt makes the call or, behind from, the hop that follows it, and has the destination
@@ -96,16 +104,15 @@ func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int,
 func (c *Caller) refuseRedirect(ctx context.Context, t *Task, from ledger.Attempt, d schemas.Decision) error {
 	a := from.Attempt
 	a.Hop, a.Decision = a.Hop+1, d
-	code := d.Code
-	if code == "" {
-		code = schemas.DenyRedirect
-	}
-	res := schemas.Attempted{
-		Step: a.Step, Number: a.Number, Hop: a.Hop, Code: code,
-		Status: from.Result.Status, Answer: from.Result.Answer, AnswerBlob: from.Result.AnswerBlob,
-	}
-	ev := schemas.Event{Type: schemas.EventAttempted, Attempt: &a, Attempted: &res}
-	if err := c.ledger.Append(ctx, t.State, ev); err != nil {
+	return c.refuse(ctx, t, a, schemas.Attempted{
+		Code: cmp.Or(d.Code, schemas.DenyRedirect), Status: from.Result.Status, Answer: from.Result.Answer, AnswerBlob: from.Result.AnswerBlob,
+	})
+}
+
+// refuse records an attempt that was not made, and why.
+func (c *Caller) refuse(ctx context.Context, t *Task, a schemas.Attempt, res schemas.Attempted) error {
+	res.Step, res.Number, res.Hop = a.Step, a.Number, a.Hop
+	if err := c.ledger.Append(ctx, t.State, schemas.Event{Type: schemas.EventAttempted, Attempt: &a, Attempted: &res}); err != nil {
 		return err
 	}
 	return t.Record(ctx, ledger.Attempt{Attempt: a, Result: &res})

@@ -84,18 +84,6 @@ func TestHeldRedirectRests(t *testing.T) {
 			},
 			at: time.Second,
 		},
-		"its seats, once it has rested": {
-			limits: policy.Limits{Rate: "60/m", Concurrency: 1},
-			rests: func(b *env) {
-				rest := b.rested(b.t)
-				assert.Equal(b.t, schemas.WaitLimit, rest.Reason)
-				other := b.somebody(destination.Limits{Count: 60, Per: time.Minute, Concurrency: 1})
-				time.Sleep(time.Until(rest.Until))
-				assert.Equal(b.t, schemas.WaitCapacity, b.rested(b.t).Reason)
-				other.Release()
-				time.Sleep(2 * time.Second) // the time that was booked is over
-			},
-		},
 		"a pause": {
 			during: func(b *env) { time.AfterFunc(time.Minute, b.pause()) },
 			rests: func(b *env) {
@@ -117,23 +105,6 @@ func TestHeldRedirectRests(t *testing.T) {
 				time.Sleep(time.Until(rest.Until))
 			},
 			at: 8 * time.Second,
-		},
-		"the breaker, behind a pause": {
-			during: func(b *env) { time.AfterFunc(time.Second, b.pause()) },
-			rests: func(b *env) {
-				turn := b.somebody(destination.Limits{}) // it was let through before the pause was known to it
-				assert.Equal(b.t, schemas.WaitPaused, b.rested(b.t).Reason)
-				for range 100 {
-					turn.Failed(context.Background())
-				}
-				turn.Release()
-				time.Sleep(time.Second)
-				synctest.Wait()
-				rest := b.rested(b.t)
-				assert.Equal(b.t, schemas.WaitDestination, rest.Reason)
-				time.Sleep(time.Until(rest.Until))
-			},
-			at: 10 * time.Second,
 		},
 		"a traffic rule": {
 			rules: []schemas.Rule{rulebook.Delay("d", "http://up.example/y", minute)},
@@ -159,25 +130,6 @@ func TestHeldRedirectRests(t *testing.T) {
 			assert.GreaterOrEqual(t, b.elapsed(), tt.at)
 			assert.LessOrEqual(t, b.elapsed(), tt.at*3/2)
 		}
-	})
-}
-
-// TestRedirectsTakeTurns: each of a chain waits for its own and all have one seat, which is
-// given back with the last.
-func TestRedirectsTakeTurns(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newEnv(t, envConfig{method: "GET", redirects: 2, limits: policy.Limits{Rate: "4/s", Concurrency: 1}})
-		b.target.script = []end{{status: 302, location: "/y"}, {status: 302, location: "z?a=b"}, {status: 200}}
-		for n := range 3 {
-			b.anew(t)
-			b.target.opened = 0
-			r := b.run()
-			require.True(t, r.Answered)
-			assert.Equal(t, "http://up.example/z?a=b", b.target.urls[3*n+2])
-		}
-		// Four of the nine at once, the others a quarter of a second apart.
-		assert.Equal(t, 5*250*time.Millisecond, b.elapsed().Round(time.Millisecond))
 	})
 }
 

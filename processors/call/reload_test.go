@@ -2,9 +2,7 @@ package call_test
 
 import (
 	"context"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -102,19 +100,6 @@ func TestTheLastWordIsRecorded(t *testing.T) {
 	})
 }
 
-// TestRevokedWhileItDials leaves nothing on the log: there was no attempt.
-func TestRevokedWhileItDials(t *testing.T) {
-	t.Parallel()
-	b := newEnv(t, envConfig{method: "POST"})
-	b.target.script = []end{{status: 200, opening: func() { b.enforce(t) }}}
-	r := b.run()
-	assert.True(t, r.Denied)
-	assert.Equal(t, schemas.DenyKeyUnknown, r.Decision.Code)
-	assert.Zero(t, b.target.sent)
-	assert.Empty(t, r.Tries)
-	checkLog(t, b)
-}
-
 // TestAttemptUnderTheFreshPolicy: an attempt that was dialled under one policy is
 // written down under the one in force.
 func TestAttemptUnderTheFreshPolicy(t *testing.T) {
@@ -127,42 +112,4 @@ func TestAttemptUnderTheFreshPolicy(t *testing.T) {
 	assert.Equal(t, b.rules.InForce().Version(), r.Last.Decision.Version)
 	assert.Nil(t, r.Last.Result.Decision)
 	assert.Equal(t, time.Time{}, r.Last.KeyExpiresAt)
-}
-
-// TestNoReloadWaitsForEver: a call that was let pass and never begins is waited
-// for until it ends, however it does.
-func TestNoReloadWaitsForEver(t *testing.T) {
-	t.Parallel()
-	type testCase struct {
-		end  end
-		stop bool
-	}
-	table.Bubble(t, map[string]testCase{
-		"it is answered":        {end: end{status: 200}},
-		"it fails":              {end: reset},
-		"it never left":         {end: unsent},
-		"a safe one is stopped": {end: end{endless: true}, stop: true},
-		"its time is up":        {end: end{endless: true}},
-	}, func(t *testing.T, tt testCase) {
-		var b *env
-		settled := make(chan struct{})
-		tt.end.during = sync.OnceFunc(func() {
-			go func() {
-				defer close(settled)
-				assert.NoError(t, b.guard.Settle(context.Background()))
-			}()
-			synctest.Wait()
-			select {
-			case <-settled:
-				assert.Fail(t, "settled, and the call has not begun")
-			default:
-			}
-			if tt.stop {
-				b.stop.Pull()
-			}
-		})
-		b = newEnv(t, envConfig{method: "GET", script: []end{tt.end}})
-		b.run()
-		<-settled
-	})
 }

@@ -297,20 +297,3 @@ func TestDoubtOutlivesAMock(t *testing.T) {
 		assert.Equal(t, sent, r.Denied, name)
 	}
 }
-
-// TestKeyIsNotShownByAMock: a call that a rule answered does not start the time of
-// its key.
-func TestKeyIsNotShownByAMock(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newEnv(t, envConfig{method: "POST", key: "k", declared: true, script: status(200)})
-		b.book.Put(b.t, rulebook.Mock("m", all, 503, ""))
-		b.target.mocking = func() error { b.book.Put(b.t); return nil }
-		r := b.run()
-		assert.True(t, r.Answered, "%+v", r)
-		assert.Equal(t, 1, b.target.mocked)
-		assert.Equal(t, 1, b.target.sent)
-		assert.Zero(t, r.Tries[0].KeyExpiresAt)
-		assert.Equal(t, b.start.Add(time.Hour+200*time.Millisecond).UTC(), r.Tries[1].KeyExpiresAt)
-	})
-}

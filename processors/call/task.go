@@ -73,12 +73,10 @@ func (t *Task) scope() evaluate.Scope {
 	return evaluate.Scope{
 		Tenant:      t.State.Tenant,
 		Facts:       traffic.Facts{Kind: t.State.Kind, TaskType: a.TaskType, Principal: a.Principal, TaskID: t.taskID(), ActionID: id},
-		KeyRequired: t.KeyRequired, Only: a.Entries, Agent: t.Agent, Internal: t.Internal, Key: t.derivedKey,
+		KeyRequired: t.KeyRequired, Only: a.Entries, Agent: t.Agent, Internal: t.Internal,
+		Key: func() string { return a.DerivedKey(t.Step) },
 	}
 }
-
-// derivedKey is the idempotency key of the step's call if its caller has given none.
-func (t *Task) derivedKey() string { return t.State.Action.DerivedKey(t.Step) }
 
 // taskID is the task that traffic rules match. An action of kind task is one.
 func (t *Task) taskID() string {

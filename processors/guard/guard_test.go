@@ -3,7 +3,6 @@ package guard_test
 import (
 	"context"
 	"errors"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,11 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/fault"
-	"weir/internal/outbound"
 	"weir/internal/policy"
 	"weir/internal/policy/evaluate"
-	"weir/internal/traffic"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/table"
@@ -248,43 +244,6 @@ func TestSettleWaitsForWhatWasLetPass(t *testing.T) {
 	})
 }
 
-// TestSettleGivesUp: a call that never begins is still waited for by the next reload.
-func TestSettleGivesUp(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		_, g := setup(t, entry("one"))
-		p, _ := g.Check(get(""), evaluate.Scope{})
-		_, _, leave := g.Begin(p)
-		short, cancel := context.WithCancel(t.Context())
-		cancel()
-		require.ErrorIs(t, g.Settle(short), context.Canceled)
-		require.ErrorIs(t, g.Settle(short), context.Canceled)
-		var settled atomic.Bool
-		go func() {
-			assert.NoError(t, g.Settle(context.Background()))
-			settled.Store(true)
-		}()
-		synctest.Wait()
-		require.False(t, settled.Load())
-		leave()
-		synctest.Wait()
-		require.True(t, settled.Load())
-	})
-}
-
-func TestRequest(t *testing.T) {
-	t.Parallel()
-	c := schemas.HTTPCall{
-		Method: "POST", URL: "https://up.example/", AllowlistKey: "k", IdempotencyKey: "i",
-		Headers: []schemas.Header{{Name: "A", Value: "b"}}, Body: []byte(`"text"`), TextBody: true,
-	}
-	assert.Equal(t, policy.Request{
-		Key: "k", KeyRequired: true, Only: []string{"k"}, Method: "POST", URL: c.URL, DropFragment: true, Headers: c.Headers,
-		IdempotencyKey: "i", HasBody: true, BodySize: 4, Body: c.Body, TextBody: true,
-	}, evaluate.Request(c, evaluate.Scope{KeyRequired: true, Only: []string{"k"}}))
-	assert.True(t, evaluate.Request(c, evaluate.Scope{Agent: true}).Agent)
-}
-
 // under is a guard with rules beside the policy.
 func under(t *testing.T, entries ...policy.Entry) (*harness.Policy, *rulebook.Book, *guard.Guard) {
 	t.Helper()
@@ -371,79 +330,6 @@ func TestUnreadableRules(t *testing.T) {
 	assert.NotContains(t, d.Reason, "torn")
 }
 
-// TestMockedPass is good for no connection at all.
-func TestMockedPass(t *testing.T) {
-	t.Parallel()
-	_, b, g := under(t, entry("one"))
-	b.Put(t, rulebook.Mock("m", "*", 418, `{"a":1}`))
-	p, d := g.Check(get(""), evaluate.Scope{})
-	require.True(t, p.Valid())
-	assert.True(t, d.Allowed)
-	assert.Equal(t, "one", d.Entry)
-	require.True(t, p.Mocked())
-	assert.Equal(t, []string{schemas.RuleMock}, p.RuleTypes())
-	assert.False(t, p.Traced())
-	assert.Equal(t, 418, p.Answer().Status)
-	assert.JSONEq(t, `{"a":1}`, string(p.Answer().Body))
-	assert.Equal(t, 2, p.Redirects())
-	assert.False(t, p.Permit().Valid())
-	client := outbound.New(outbound.Config{})
-	defer client.Close()
-	_, err := client.Open(t.Context(), p.Permit())
-	failed := harness.As[*fault.Call](t, err)
-	assert.Equal(t, schemas.DenyAddress, failed.Code)
-	require.ErrorIs(t, err, outbound.ErrNoPermit)
-}
-
-// TestReshaped: a pass is good for as long as the rules make the same of its call.
-func TestReshaped(t *testing.T) {
-	t.Parallel()
-	same := rulebook.SetHeader("h", "*", "X-A", "1")
-	for name, tt := range map[string]struct {
-		change func(b *rulebook.Book)
-		want   bool
-	}{
-		"the same once more": {func(b *rulebook.Book) { b.Put(t, same) }, false},
-		"one for others":     {func(b *rulebook.Book) { b.Put(t, same, rulebook.Mock("m", "https://other.example/*", 200, "")) }, false},
-		"a mock":             {func(b *rulebook.Book) { b.Put(t, same, rulebook.Mock("m", "*", 200, "")) }, true},
-		"another value":      {func(b *rulebook.Book) { b.Put(t, rulebook.SetHeader("h", "*", "X-A", "2")) }, true},
-		"off":                {func(b *rulebook.Book) { b.Off(t, same) }, true},
-		"gone":               {func(b *rulebook.Book) { b.Put(t) }, true},
-	} {
-		_, b, g := under(t, entry("one"))
-		b.Put(t, same)
-		p, d := g.Check(get(""), evaluate.Scope{})
-		require.True(t, p.Valid(), "%s: %s", name, d.Reason)
-		replaced := p.Replaced()
-		require.False(t, g.Reshaped(p), name)
-		select {
-		case <-replaced:
-			assert.Fail(t, name)
-		default:
-		}
-		tt.change(b)
-		assert.Equal(t, tt.want, g.Reshaped(p), name)
-		<-replaced
-	}
-}
-
-// TestExpiry: a rule whose time is up is no more than no rule, without any change.
-func TestExpiry(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		_, b, g := under(t, entry("one"))
-		r := rulebook.Mock("m", "*", 200, "")
-		r.ExpiresAt = time.Now().Add(time.Minute)
-		b.Put(t, r)
-		p, _ := g.Check(get(""), evaluate.Scope{})
-		require.True(t, p.Mocked())
-		time.Sleep(time.Minute)
-		assert.True(t, g.Reshaped(p))
-		p, _ = g.Check(get(""), evaluate.Scope{})
-		assert.False(t, p.Mocked())
-	})
-}
-
 // TestRenewOfShaped: another policy is asked about the call as the rules have made
 // it, and no other rules are.
 func TestRenewOfShaped(t *testing.T) {
@@ -476,52 +362,6 @@ func TestRenewOfShaped(t *testing.T) {
 	r.Enforce(t)
 	_, d = g.Renew(p)
 	assert.Equal(t, schemas.DenyHost, d.Code, "the rule is not why")
-}
-
-// TestRedirectsAreCallsOfTheirOwn: a redirect of the target's goes by the rules with the
-// headers that the action asked for, and where they lead it the entry must too.
-func TestRedirectsAreCallsOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	const b = "https://up.example/b"
-	for name, tt := range map[string]struct {
-		rules    []schemas.Rule
-		location string
-		code     schemas.Code
-		url      string
-		mocked   bool
-	}{
-		"no rule":                  {url: b},
-		"of the first call alone":  {rules: []schemas.Rule{rulebook.SetHeader("h", "https://up.example/a", "X-A", "1")}, url: b},
-		"redirected":               {rules: []schemas.Rule{rulebook.Redirect("r", b, "https://up.example/c")}, url: "https://up.example/c"},
-		"redirected out":           {rules: []schemas.Rule{rulebook.Redirect("r", b, "https://two.example/c")}, code: schemas.DenyRule},
-		"a header of the entry's":  {rules: []schemas.Rule{rulebook.SetHeader("h", b, "X-Key", "mine")}, code: schemas.DenyRule},
-		"mocked":                   {rules: []schemas.Rule{rulebook.Mock("m", b, 200, "")}, url: b, mocked: true},
-		"denied whatever the rule": {rules: []schemas.Rule{rulebook.Mock("m", "*", 200, "")}, location: "https://two.example/", code: schemas.DenyRedirect},
-	} {
-		_, book, g := under(t, entry("one"), policy.Entry{Name: "two", URLPrefix: "https://two.example/"})
-		if tt.location == "" {
-			tt.location = "/b"
-		}
-		etag := book.Put(t, tt.rules...)
-		call := get("")
-		call.Headers = []schemas.Header{{Name: "x-own", Value: "o"}}
-		p, _ := g.Check(call, evaluate.Scope{})
-		require.True(t, p.Valid(), name)
-		hop, d := g.Redirect(p, tt.location, 302, 1)
-		assert.Equal(t, tt.code, d.Code, "%s: %s", name, d.Reason)
-		require.NotNil(t, d.Traffic, name)
-		assert.Equal(t, etag, d.Traffic.RulesEtag, name)
-		require.Equal(t, tt.code == "", hop.Valid(), name)
-		if !hop.Valid() {
-			continue
-		}
-		assert.Equal(t, tt.url, hop.Call().URL, name)
-		assert.Equal(t, call.Headers, hop.Call().Headers, name)
-		assert.Equal(t, tt.mocked, hop.Mocked(), name)
-		assert.Equal(t, !tt.mocked, hop.Permit().Valid(), name)
-		assert.True(t, hop.IsRedirect())
-		assert.False(t, g.Reshaped(hop), name)
-	}
 }
 
 // TestNoAddressOfAnAgent: where a call to an agent goes is the configuration's.
@@ -597,31 +437,4 @@ func TestRedirectCarriesNothingOfTheEntrys(t *testing.T) {
 	hop, d = g.Redirect(p, "/b", 302, 1)
 	require.True(t, hop.Valid(), d.Reason)
 	assert.Empty(t, hop.Call().Headers)
-}
-
-// TestTooManyChanges of headers deny the call, and a hop.
-func TestTooManyChanges(t *testing.T) {
-	t.Parallel()
-	_, b, g := under(t, entry("one"))
-	many := func(pattern string) (rules []schemas.Rule) {
-		for i := range traffic.MaxChanges/schemas.MaxRuleHeaders + 1 {
-			r := rulebook.Rule("h"+strconv.Itoa(i), schemas.RuleHeaders, pattern)
-			for range schemas.MaxRuleHeaders {
-				r.Action.ResponseHeaders = append(r.Action.ResponseHeaders, schemas.HeaderChange{Op: schemas.HeaderRemove, Name: "x-a"})
-			}
-			rules = append(rules, r)
-		}
-		return rules
-	}
-	b.Put(t, many("https://up.example/b")...)
-	p, d := g.Check(get(""), evaluate.Scope{})
-	require.True(t, p.Valid(), d.Reason)
-	hop, d := g.Redirect(p, "/b", 302, 1)
-	assert.False(t, hop.Valid())
-	assert.Equal(t, schemas.DenyRule, d.Code)
-	b.Put(t, many("*")...)
-	p, d = g.Check(get(""), evaluate.Scope{})
-	assert.False(t, p.Valid())
-	assert.Equal(t, schemas.DenyRule, d.Code)
-	assert.Contains(t, d.Reason, "1024")
 }

@@ -3,7 +3,6 @@ package guard
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"weir/internal/policy"
 	"weir/internal/policy/evaluate"
@@ -95,21 +94,11 @@ func (p Pass) Answer() traffic.Answer {
 	return *p.effect.Answer
 }
 
-// Delay is how long the rules hold the call back.
-func (p Pass) Delay() time.Duration { return p.effect.Delay }
-
-// DelayedBy are the ids of the rules that do.
-func (p Pass) DelayedBy() []string { return p.effect.Delays }
-
-// DelayEnds is when the first of the delaying rules expires and the call must be evaluated again;
-// zero: none does.
-func (p Pass) DelayEnds() time.Time { return p.effect.Until }
+// Effect is what the rules make of the call. It is not to be changed.
+func (p Pass) Effect() *traffic.Effect { return &p.effect }
 
 // Replaced is closed when other rules take effect than the evaluated ones; nil without rules.
 func (p Pass) Replaced() <-chan struct{} { return p.replaced }
-
-// ResponseChanges are what the rules change in the headers of the answer.
-func (p Pass) ResponseChanges() []schemas.HeaderChange { return p.effect.Response }
 
 // RuleTypes are the types of the rules that have an effect on the call.
 func (p Pass) RuleTypes() []string {

@@ -15,13 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"weir/internal/broker"
-	"weir/internal/broker/embedded"
 	"weir/internal/models/listed"
 	"weir/internal/outbound"
 	"weir/internal/policy"
 	"weir/internal/redact"
 	"weir/internal/secrets"
+	"weir/internal/weirtest/bucket"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/poll"
 	"weir/processors/call"
@@ -74,10 +73,10 @@ func (p *provider) calls() []string {
 	return append([]string{}, p.asked...)
 }
 
-// env is what workers share: a log, a policy, a clock, and the evidence that they leave.
+// env is what workers share: a bucket, a policy, a clock, and the evidence that they leave.
 type env struct {
 	t      *testing.T
-	server *embedded.Server
+	bucket *bucket.Bucket
 	policy harness.Policy
 	ups    []schemas.ModelUpstream
 
@@ -88,10 +87,7 @@ type env struct {
 
 func newEnv(t *testing.T, ups ...schemas.ModelUpstream) *env {
 	t.Helper()
-	server, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Layout: harness.Layout()})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, server.Stop()) })
-	d := &env{t: t, server: server, ups: ups, now: time.Now()}
+	d := &env{t: t, bucket: bucket.New(), ups: ups, now: time.Now()}
 	d.enforce(ups...)
 	return d
 }
@@ -132,10 +128,7 @@ func (d *env) left() []schemas.Evidence {
 // worker is a node that reads lists, and shows them.
 func (d *env) worker() (*listing.Refresher, *listed.Keeper) {
 	d.t.Helper()
-	b, err := broker.Open(d.t.Context(), broker.Config{Server: d.server, Layout: harness.Layout(), AttemptTimeout: 5 * time.Second})
-	require.NoError(d.t, err)
-	d.t.Cleanup(func() { b.Close(context.Background()) })
-	lists := listed.New(b.Bucket(schemas.ModelBucket), slog.New(slog.DiscardHandler))
+	lists := listed.New(d.bucket, slog.New(slog.DiscardHandler))
 	require.NoError(d.t, lists.Start(d.t.Context()))
 	d.t.Cleanup(lists.Stop)
 	client := outbound.New(outbound.Config{MaxBodyBytes: 1 << 20})
@@ -253,27 +246,6 @@ func TestNoList(t *testing.T) {
 		require.Len(t, left, 1, tt.what)
 		require.Equal(t, tt.kind, left[0].Kind, tt.what)
 		require.NotContains(t, string(left[0].Payload), key, tt.what)
-	}
-}
-
-// TestAProviderWithoutAList is asked as rarely as one with a list; one that fails is asked sooner.
-func TestAProviderWithoutAList(t *testing.T) {
-	t.Parallel()
-	p := newProvider(t)
-	up := schemas.ModelUpstream{Name: "a", URL: p.url}
-	d := newEnv(t, up)
-	r, lists := d.worker()
-	p.says(http.StatusOK, `{"data":[{"id":"gone"}]}`)
-	r.Round(t.Context(), false)
-	for status, none := range map[int]bool{http.StatusNotFound: true, http.StatusMethodNotAllowed: true, http.StatusServiceUnavailable: false} {
-		p.says(status, "")
-		d.pass(time.Hour)
-		before := d.clock()
-		wait := r.Round(t.Context(), false).Sub(before)
-		require.Equal(t, none, wait > 5*time.Minute, "%d %s", status, wait)
-		if none {
-			require.Empty(t, ids(lists.Models(up)), status)
-		}
 	}
 }
 

@@ -130,23 +130,6 @@ func TestSettleWhoseBarrierFails(t *testing.T) {
 	require.ErrorIs(t, s.Settle(t.Context(), claim(t, l, "a"), settle.Outcome{Outcome: schemas.OutcomeSucceeded}), broken)
 }
 
-// TestEvidenceIDs: a record's id tells the action, the step and the attempt, so
-// that two records that mean different things never share one.
-func TestEvidenceIDs(t *testing.T) {
-	t.Parallel()
-	seen := map[string]bool{}
-	for step := range 3 {
-		for n := range 3 {
-			seen[settle.DenialID("a", step, n)] = true
-			for hop := range 3 {
-				seen[settle.AttemptID("a", schemas.Attempt{Step: step, Number: n, Hop: hop})] = true
-			}
-		}
-	}
-	seen[settle.ClosingID("a")] = true
-	assert.Len(t, seen, 9+27+1)
-}
-
 func TestAttemptEvidenceHoldsNoContent(t *testing.T) {
 	t.Parallel()
 	st := &ledger.State{Ref: schemas.Ref{Tenant: "t", Kind: schemas.KindHTTP, ID: "a"}}

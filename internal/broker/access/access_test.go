@@ -102,23 +102,6 @@ func TestWhoHearsWhat(t *testing.T) {
 	}
 }
 
-func TestEachRuleSaysWhy(t *testing.T) {
-	t.Parallel()
-	check := func(p access.Permissions) {
-		for _, rules := range [][]access.Rule{p.Publish, p.Subscribe} {
-			for _, r := range rules {
-				require.NotEmpty(t, r.Why)
-				require.NotEmpty(t, r.Subjects, r.Why)
-			}
-		}
-	}
-	for _, r := range access.Roles() {
-		check(access.Of(r, partitions))
-	}
-	check(access.Observer("t").Permissions)
-	check(access.Agent("t").Permissions)
-}
-
 // TestTenantsHaveTheirOwn: what a tenant's accounts import is within what is offered, and covers
 // nothing of another tenant.
 func TestTenantsHaveTheirOwn(t *testing.T) {

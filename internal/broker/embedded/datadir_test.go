@@ -71,33 +71,6 @@ func TestDataDirInUse(t *testing.T) {
 	require.NoError(t, d.close())
 }
 
-func TestDataDirWithoutPermission(t *testing.T) {
-	t.Parallel()
-	if os.Geteuid() == 0 {
-		t.Skip("root may write everywhere")
-	}
-	dir := t.TempDir()
-	require.NoError(t, os.Chmod(dir, 0o500))
-	_, err := openDataDir(dir, layout)
-	require.ErrorIs(t, err, ErrDataDir)
-	require.ErrorContains(t, err, "give it to the user that runs weir")
-	_, err = openDataDir(filepath.Join(dir, "below"), layout)
-	require.ErrorContains(t, err, "give this user the right to write there")
-}
-
-func TestWriteFileReplacesWholeFiles(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "f.json")
-	for _, content := range []string{"one", "a longer second one", ""} {
-		require.NoError(t, writeFile(path, []byte(content)))
-		got := must(os.ReadFile(path))(t)
-		require.Equal(t, content, string(got))
-	}
-	st := must(os.Stat(path))(t)
-	require.Equal(t, os.FileMode(0o600), st.Mode().Perm())
-	require.Error(t, writeFile(filepath.Join(path, "below"), nil))
-}
-
 func TestConfigRefusals(t *testing.T) {
 	t.Parallel()
 	good := Config{Dir: t.TempDir(), Layout: layout}

@@ -1,9 +1,7 @@
 package embedded
 
 import (
-	"bytes"
 	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -150,21 +148,6 @@ func TestMarksPromiseNoMoreThanASync(t *testing.T) {
 	m := marksIn(t, j.cfg.Dir)
 	require.False(t, m.Clean)
 	require.Equal(t, last, m.Streams[logStream].Last)
-}
-
-// TestMarksThatCannotBeWritten are told of once, and stop nothing that runs.
-func TestMarksThatCannotBeWritten(t *testing.T) {
-	t.Parallel()
-	var log bytes.Buffer
-	s := &Server{cfg: Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}, dir: &dataDir{path: filepath.Join(t.TempDir(), "gone")}}
-	for range 3 {
-		s.report(t.Context(), s.setMarks(marks{Version: marksVersion}))
-	}
-	require.Equal(t, 1, bytes.Count(log.Bytes(), []byte("marks_write_failed")))
-	require.Zero(t, s.marks.Version)
-	// Those that tell of a clean end must not outlive it: the next start would believe them.
-	s.marks.Clean = true
-	require.ErrorIs(t, s.unmark(), ErrDataDir)
 }
 
 func TestMarksThatCannotBeRead(t *testing.T) {

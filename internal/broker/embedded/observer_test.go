@@ -47,42 +47,6 @@ func (w watched) record(t *testing.T, entry string, n int) {
 	}
 }
 
-func TestObserverConsumesEachRecordOnce(t *testing.T) {
-	t.Parallel()
-	w := watch(t)
-	w.record(t, "github", 5)
-	w.record(t, "other", 5)
-	js := must(jetstream.New(w.observer))(t)
-	must(js.AccountInfo(t.Context()))(t) // which other clients request before all else
-	cfg := jetstream.ConsumerConfig{
-		Durable: "audit", AckPolicy: jetstream.AckExplicitPolicy,
-		FilterSubject: schemas.EvidenceFilter("t", schemas.EvidenceAttempt, "github", "", false),
-	}
-	c := must(js.CreateOrUpdateConsumer(t.Context(), schemas.EvidenceStream, cfg))(t)
-
-	seen := map[string]int{}
-	read := func(want int) {
-		batch := must(c.Fetch(want, jetstream.FetchMaxWait(5*time.Second)))(t)
-		for m := range batch.Messages() {
-			seen[m.Subject()]++
-			require.Equal(t, "github", string(m.Data()))
-			require.NoError(t, m.DoubleAck(t.Context()))
-		}
-		require.NoError(t, batch.Error())
-	}
-	read(3)
-	// A durable is found again by its name.
-	c = must(js.Consumer(t.Context(), schemas.EvidenceStream, "audit"))(t)
-	read(2)
-	require.Len(t, seen, 5)
-	for subject, n := range seen {
-		require.Equal(t, 1, n, subject)
-	}
-	info := must(c.Info(t.Context()))(t)
-	require.Zero(t, info.NumPending)
-	require.Zero(t, info.NumAckPending)
-}
-
 // TestObserverHears evidence as it is stored, and states of tasks as they are told, and nobody
 // else's messages.
 func TestObserverHears(t *testing.T) {
@@ -118,10 +82,23 @@ func TestObserverHears(t *testing.T) {
 	require.Empty(t, w.denied)
 }
 
-func TestObserverIsDeniedTheRest(t *testing.T) {
+// TestObserver starts one node for all that observers may not do: none of it adds to the log.
+func TestObserver(t *testing.T) {
 	t.Parallel()
 	w := watch(t)
-	w.record(t, "e", 1)
+	w.record(t, "e", 3)
+	w.isDeniedTheRest(t)
+	w.cannotWriteThroughReplies(t)
+	w.hasPullConsumersOnEvidenceOnly(t)
+	require.EqualValues(t, 1, w.logged(t))
+	for _, o := range [][]nats.Option{nil, {nats.UserInfo("weir", "")}, {nats.UserInfo("observer", "x")}} {
+		_, err := nats.Connect("nats://"+w.server.Addr(), o...)
+		require.ErrorIs(t, err, nats.ErrAuthorization)
+	}
+}
+
+func (w watched) isDeniedTheRest(t *testing.T) {
+	t.Helper()
 	cluster.Denies(t, w.observer, w.denied, []string{
 		"weir.log.0.event.t.http.id", "weir.evidence.t.k.e.id", "weir.cancel.t", "weir.sched.0.x", "anything",
 		"weir.status.t.task.id", "$KV.WEIR_REPOS.t.r", "$KV.WEIR_LEASES.t.id", "$JS.API.DIRECT.GET.KV_WEIR_REPOS",
@@ -130,15 +107,14 @@ func TestObserverIsDeniedTheRest(t *testing.T) {
 		"$JS.API.STREAM.UPDATE.WEIR_EVIDENCE", "$JS.API.STREAM.CREATE.X", "$JS.API.STREAM.NAMES",
 		"$JS.API.CONSUMER.CREATE.WEIR_LOG_0.x", "$JS.API.CONSUMER.MSG.NEXT.WEIR_LOG_0.http",
 		"$JS.API.CONSUMER.DELETE.WEIR_LOG_0.http", "$JS.ACK.WEIR_LOG_0.http.1.1.1.1.0", "$SYS.REQ.SERVER.PING",
+		"$KV.WEIR_KEYS.evidence", "$JS.API.STREAM.MSG.GET.KV_WEIR_KEYS", "$JS.API.DIRECT.GET.KV_WEIR_KEYS.$KV.WEIR_KEYS.evidence", "$JS.API.STREAM.INFO.KV_WEIR_KEYS",
+		"$JS.API.CONSUMER.CREATE.KV_WEIR_KEYS.x", "$JS.API.STREAM.PURGE.KV_WEIR_KEYS",
 	}, []string{">", "weir.>", "weir.log.>", "weir.live.>", "weir.cancel.>", "$KV.>", "_WEIR.>", "$JS.>", "$SYS.>", "*.log.>"})
-	require.EqualValues(t, 1, w.logged(t))
 }
 
 // The server answers to whatever subject a request names, with its own rights.
-func TestObserverCannotWriteThroughReplies(t *testing.T) {
-	t.Parallel()
-	w := watch(t)
-	w.record(t, "e", 3)
+func (w watched) cannotWriteThroughReplies(t *testing.T) {
+	t.Helper()
 	js := must(jetstream.New(w.observer))(t)
 	_, err := js.CreateOrUpdateConsumer(t.Context(), schemas.EvidenceStream,
 		jetstream.ConsumerConfig{Durable: "c", AckPolicy: jetstream.AckExplicitPolicy})
@@ -154,13 +130,10 @@ func TestObserverCannotWriteThroughReplies(t *testing.T) {
 	// Something that is answered later proves that those were answered before.
 	must(js.CreateOrUpdateConsumer(t.Context(), schemas.EvidenceStream, jetstream.ConsumerConfig{Durable: "after"}))(t)
 	require.NoError(t, w.ownConn.Flush())
-	require.EqualValues(t, 1, w.logged(t))
 }
 
-func TestObserverHasPullConsumersOnEvidenceOnly(t *testing.T) {
-	t.Parallel()
-	w := watch(t)
-	w.record(t, "e", 3)
+func (w watched) hasPullConsumersOnEvidenceOnly(t *testing.T) {
+	t.Helper()
 	ask := func(subject, body string) string {
 		m := must(w.observer.Request(subject, []byte(body), 5*time.Second))(t)
 		return string(m.Data)
@@ -178,7 +151,6 @@ func TestObserverHasPullConsumersOnEvidenceOnly(t *testing.T) {
 	}
 	require.Contains(t, ask(create, `{"stream_name":"WEIR_EVIDENCE","config":{"durable_name":"x","name":"x"}}`), `"created"`)
 	require.Contains(t, ask("$JS.API.CONSUMER.CREATE.WEIR_EVIDENCE", `{"stream_name":"WEIR_EVIDENCE","config":{}}`), `"created"`)
-	require.EqualValues(t, 1, w.logged(t))
 }
 
 // TestObserverConsumersAreBounded: observers have so many consumers and no more, with little
@@ -205,13 +177,4 @@ func TestObserverConsumersAreBounded(t *testing.T) {
 	require.NoError(t, create("more", ""))
 	c := must(js.Consumer(t.Context(), schemas.EvidenceStream, "more"))(t)
 	require.Equal(t, 30*24*time.Hour, c.CachedInfo().Config.InactiveThreshold)
-}
-
-func TestNobodyEntersWithoutAPassword(t *testing.T) {
-	t.Parallel()
-	w := watch(t)
-	for _, o := range [][]nats.Option{nil, {nats.UserInfo("weir", "")}, {nats.UserInfo("observer", "x")}} {
-		_, err := nats.Connect("nats://"+w.server.Addr(), o...)
-		require.ErrorIs(t, err, nats.ErrAuthorization)
-	}
 }

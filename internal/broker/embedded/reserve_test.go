@@ -74,23 +74,6 @@ func drained(t *testing.T, queue jetstream.Consumer, many int) (last uint64) {
 	return last
 }
 
-// TestAnIdleNodeIsKilledAgainAndAgain: each start finds the sequences of the one before, and what a
-// start that ended early has skipped is not skipped twice.
-func TestAnIdleNodeIsKilledAgainAndAgain(t *testing.T) {
-	t.Parallel()
-	j := openJournal(t, Config{})
-	last := j.write(t, 3, 10)
-	j.marked(t, last)
-	for range 3 {
-		j.reservedBy(t, last+1)
-		early := journal{Server: start(t, Config{Dir: j.crashed(t)})} // it dies before its streams are opened
-		j = openJournal(t, Config{Dir: early.crashed(t)})
-		last += ahead + 1
-		require.Equal(t, last, j.write(t, 1, 10))
-		j.marked(t, last)
-	}
-}
-
 // TestMoreIsReservedInTime: a stream that grows faster than the marks are written asks for more.
 func TestMoreIsReservedInTime(t *testing.T) {
 	t.Parallel()

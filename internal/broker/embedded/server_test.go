@@ -21,33 +21,6 @@ func connect(t *testing.T, s *Server) (*nats.Conn, jetstream.JetStream) {
 	return nc, js
 }
 
-func TestServerKeepsWhatItStored(t *testing.T) {
-	t.Parallel()
-	for _, listen := range []string{"", "127.0.0.1:0"} {
-		t.Run("listen "+listen, func(t *testing.T) {
-			t.Parallel()
-			dir := t.TempDir()
-			s := start(t, Config{Dir: dir, Listen: listen})
-			nc, js := connect(t, s)
-			must(js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}}))(t)
-			must(js.Publish(t.Context(), "s.1", []byte("x")))(t)
-			require.NoError(t, s.Barrier(t.Context()))
-			require.NoError(t, s.Healthy())
-			nc.Close()
-			require.NoError(t, s.Stop())
-			require.NoError(t, s.Stop(), "twice is once")
-			require.ErrorIs(t, s.Healthy(), fault.ErrUnavailable)
-
-			// With a port or without one, it is the same store.
-			other := map[string]string{"": "127.0.0.1:0", "127.0.0.1:0": ""}[listen]
-			s = start(t, Config{Dir: dir, Listen: other})
-			_, js = connect(t, s)
-			info := must(js.Stream(t.Context(), "S"))(t)
-			require.EqualValues(t, 1, info.CachedInfo().State.Msgs)
-		})
-	}
-}
-
 func TestServerPortTaken(t *testing.T) {
 	t.Parallel()
 	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)

@@ -104,44 +104,31 @@ func TestCertificatesAreMadeAnewInTime(t *testing.T) {
 	require.Contains(t, files["servers/n2/nats.conf"], `"tls://nats.example.com:6222"`)
 }
 
+// TestTenants have accounts of their own; a removal ends them: nothing of them is left, the others are as they were, and
+// who comes back under the name has other keys.
 func TestTenants(t *testing.T) {
 	t.Parallel()
 	dir, now := t.TempDir(), time.Now()
-	_, err := natsconf.Tenant(dir, "acme", now)
-	require.ErrorIs(t, err, natsconf.ErrNone)
-	must(natsconf.Init(dir, natsconf.Plan{}, now))(t)
-	_, err = natsconf.Tenant(dir, "a b", now)
-	require.ErrorContains(t, err, "is not the name of a tenant")
-	for range 2 {
-		for _, name := range []string{"zeta", "acme"} {
-			must(natsconf.Tenant(dir, name, now))(t)
-		}
-	}
-	files := tree(t, dir)
-	text := files["servers/n1/accounts.conf"]
-	require.Equal(t, 1, strings.Count(text, `"OBSERVER_acme": {`))
-	require.Equal(t, 1, strings.Count(text, `"AGENT_zeta": {`))
-	require.Equal(t, text, files["servers/n3/accounts.conf"])
-	must(natsconf.Init(dir, natsconf.Plan{}, now))(t)
-	require.Equal(t, files, tree(t, dir), "another init keeps tenants")
-}
-
-// TestRemove ends a tenant's accounts: nothing of them is left, the others are as they were, and
-// who comes back under the name has other keys.
-func TestRemove(t *testing.T) {
-	t.Parallel()
-	dir, now := t.TempDir(), time.Now()
 	_, err := natsconf.Remove(dir, "acme", now)
+	require.ErrorIs(t, err, natsconf.ErrNone)
+	_, err = natsconf.Tenant(dir, "acme", now)
 	require.ErrorIs(t, err, natsconf.ErrNone)
 	must(natsconf.Init(dir, natsconf.Plan{}, now))(t)
 	before := tree(t, dir)
 	_, err = natsconf.Remove(dir, "acme", now)
 	require.ErrorContains(t, err, "no other has")
 	require.Equal(t, before, tree(t, dir))
-	for _, name := range []string{"zeta", "acme"} {
+	_, err = natsconf.Tenant(dir, "a b", now)
+	require.ErrorContains(t, err, "is not the name of a tenant")
+	for _, name := range []string{"zeta", "acme", "zeta"} {
 		must(natsconf.Tenant(dir, name, now))(t)
 	}
 	with := tree(t, dir)
+	text := with["servers/n1/accounts.conf"]
+	require.Equal(t, []int{1, 1}, []int{strings.Count(text, `"OBSERVER_acme": {`), strings.Count(text, `"AGENT_zeta": {`)})
+	require.Equal(t, text, with["servers/n3/accounts.conf"])
+	must(natsconf.Init(dir, natsconf.Plan{}, now))(t)
+	require.Equal(t, with, tree(t, dir), "another init keeps tenants")
 	_, err = natsconf.Remove(dir, "acne", now)
 	require.ErrorContains(t, err, "those that have are acme, zeta")
 	require.Equal(t, with, tree(t, dir))

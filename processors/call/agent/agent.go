@@ -152,14 +152,14 @@ func (l *decoder) decode(ctx context.Context) (call.Reply, error) {
 		return l.whole(nil)
 	}
 	// What does not say what it is may be either; its first byte tells.
-	first, err := peek(l.stream)
+	first, err := dial.Peek(l.stream)
 	switch {
 	case err != nil:
 		return call.Reply{}, l.broken(err)
-	case first[0] == '{':
-		return l.whole(first)
+	case first == '{':
+		return l.whole([]byte{first})
 	default:
-		return l.events(ctx, io.MultiReader(bytes.NewReader(first), l.stream))
+		return l.events(ctx, io.MultiReader(bytes.NewReader([]byte{first}), l.stream))
 	}
 }
 

@@ -406,23 +406,6 @@ func TestSecretsInDataThatIsNotTaken(t *testing.T) {
 	}
 }
 
-// TestTheTimeOfARun is that of its end, not that of the connection.
-func TestTheTimeOfARun(t *testing.T) {
-	t.Parallel()
-	a := double.New(t, double.Config{Fault: double.HoldsOpen})
-	l := newLine(t, a.URL())
-	start := time.Now()
-	_, end, _, err := l.talk(t.Context(), t, schemas.RouteRunStream)
-	all := time.Since(start)
-	require.NoError(t, err)
-	var usage struct {
-		Duration *int64 `json:"duration_ms"`
-	}
-	require.NoError(t, json.Unmarshal(end.Usage, &usage))
-	require.NotNil(t, usage.Duration)
-	assert.LessOrEqual(t, time.Duration(*usage.Duration)*time.Millisecond+grace, all)
-}
-
 // says is an agent that answers with a stream.
 func says(t *testing.T, stream string) *double.Agent {
 	t.Helper()

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -48,8 +47,6 @@ func TestEnds(t *testing.T) {
 			`{"outputs":{},"warnings":["one","artifacts was not in the form of the contract and is left out","provenance was not in the form of the contract and is left out","usage was not in the form of the contract and is left out"]}`,
 		},
 		"empty error beside":     {final(ok + `,"outputs":{},"error":{"code":"","message":"","details":{}}`), `{"outputs":{}}`},
-		"detail beside":          {final(ok + `,"outputs":{},"detail":"fine","message":"done"`), `{"outputs":{}}`},
-		"letters of status":      {final(`"request_id":"r-1","status":"OK","outputs":{}`), `{"outputs":{}}`},
 		"letters of members":     {final(`"request_id":"r-1","Status":"ok","outputs":{}`), ``},
 		"outputs before data":    {final(ok + `,"data":{"b":1},"outputs":{"a":1}`), `{"outputs":{"a":1}}`},
 		"data for null outputs":  {final(ok + `,"data":{"b":1},"outputs":null`), `{"outputs":{"b":1}}`},
@@ -92,10 +89,8 @@ func TestEnds(t *testing.T) {
 			[]sentence{{"failed", `{"request_id":"r-1","outputs":{"error":"e"}}`}},
 			`{"outputs":{"error":"e"},"error":{"code":"TASK_FAILED","message":"e"}}`,
 		},
-		"details of nothing":    {final(failure + `,"error":{"code":"X","message":"m","details":{}}`), `{"error":{"code":"X","message":"m"}}`},
-		"details of a blank":    {final(failure + `,"error":{"code":"X","message":"m","details":{ }}`), `{"error":{"code":"X","message":"m"}}`},
-		"details that are null": {final(failure + `,"error":{"code":"X","message":"m","details":null}`), `{"error":{"code":"X","message":"m"}}`},
-		"error as text alone":   {[]sentence{{"error", `it broke`}}, `{"error":{"code":"TASK_FAILED","message":"it broke"}}`},
+		"details of nothing":  {final(failure + `,"error":{"code":"X","message":"m","details":{}}`), `{"error":{"code":"X","message":"m"}}`},
+		"error as text alone": {[]sentence{{"error", `it broke`}}, `{"error":{"code":"TASK_FAILED","message":"it broke"}}`},
 		"error before the end": {
 			[]sentence{{"error", `it broke`}, {"done", `{}`}, {"final", `{` + ok + `,"outputs":{}}`}},
 			`{"outputs":{},"warnings":["the agent sent an end that does not say whether the run succeeded","before its end the agent said: it broke"]}`,
@@ -263,11 +258,9 @@ func TestDataThatIsReadInTwoWays(t *testing.T) {
 	t.Parallel()
 	const doubted = "the agent sent an end that is not valid JSON to every reader"
 	table.Run(t, map[string]string{
-		"a name twice":           `{"request_id":"r-1","status":"ok","status":"error","outputs":{}}`,
-		"a name twice, within":   `{"request_id":"r-1","status":"ok","outputs":{"a":1,"a":2}}`,
-		"twice, once escaped":    `{"request_id":"r-1","status":"ok","outputs":{"a":1,"\u0061":2}}`,
-		"half a surrogate":       `{"request_id":"r-1","status":"ok","outputs":{"a":"\ud800"}}`,
-		"half a one in an error": `{"request_id":"r-1","status":"error","error":"\udc00"}`,
+		"a name twice":        `{"request_id":"r-1","status":"ok","status":"error","outputs":{}}`,
+		"twice, once escaped": `{"request_id":"r-1","status":"ok","outputs":{"a":1,"\u0061":2}}`,
+		"half a surrogate":    `{"request_id":"r-1","status":"ok","outputs":{"a":"\ud800"}}`,
 	}, func(t *testing.T, bad string) {
 		events, _, code := heard(t, sentence{"progress", bad})
 		require.Len(t, events, 1)
@@ -295,7 +288,6 @@ func TestDataThatIsReadInTwoWays(t *testing.T) {
 func TestTooManyEvents(t *testing.T) {
 	t.Parallel()
 	const ok = `{"request_id":"r-1","status":"ok","outputs":{}}`
-	large := `"` + strings.Repeat("x", schemas.InlineLimit) + `"`
 	type testCase struct {
 		said     []sentence // behind all events but one that there may be
 		given    int
@@ -305,14 +297,7 @@ func TestTooManyEvents(t *testing.T) {
 		"one less":  {[]sentence{{"final", ok}}, 0, nil},
 		"as many":   {[]sentence{{"progress", "1"}, {"final", ok}}, 1, nil},
 		"one more":  {[]sentence{{"progress", "1"}, {"progress", "2"}, {"final", ok}}, 1, []string{"the agent sent more than 100000 events; 1 of them are left out"}},
-		"of a sort": {[]sentence{{"progress", "1"}, {"log", "2"}, {"started", `{"a":1}`}, {"progress", large}, {"final", ok}}, 1, []string{"the agent sent more than 100000 events; 3 of them are left out"}},
-		"not given": {[]sentence{{"started", "{}"}, {"progress", ""}, {"progress", large}, {"final", ok}}, 1, nil},
 		"a failure": {[]sentence{{"progress", "1"}, {"progress", "2"}, {"error", "it broke"}}, 1, []string{"the agent sent more than 100000 events; 1 of them are left out"}},
-		"two ends": {
-			[]sentence{{"progress", "1"}, {"progress", "2"}, {"final", ok}, {"final", `{"request_id":"r-1","status":"error"}`}},
-			1,
-			[]string{"the agent sent more than 100000 events; 1 of them are left out"},
-		},
 	}, func(t *testing.T, tt testCase) {
 		given := 0
 		l := listening(func(schemas.RunProgress) { given++ })

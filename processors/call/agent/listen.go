@@ -15,7 +15,6 @@ import (
 	"unicode/utf8"
 
 	"weir/internal/fault"
-	"weir/internal/ledger"
 	"weir/processors/call"
 	"weir/processors/call/dial"
 	"weir/processors/call/sse"
@@ -35,19 +34,6 @@ func mediaType(headers []schemas.Header) string {
 		return jsonType
 	}
 	return t
-}
-
-// peek passes over white space and gives the first other byte.
-func peek(r io.Reader) ([]byte, error) {
-	one := []byte{0}
-	for {
-		if _, err := io.ReadFull(r, one); err != nil {
-			return nil, err
-		}
-		if !strings.ContainsRune(" \t\r\n", rune(one[0])) {
-			return one, nil
-		}
-	}
 }
 
 // events reads a stream to its end and then until the agent closes it or the grace period is over.
@@ -257,13 +243,7 @@ func ofContract(status int, members map[string]json.RawMessage) bool {
 const maxRefusal = 256 << 10
 
 func (l *decoder) reply(r schemas.RunResult, hash string) (call.Reply, error) {
-	body, err := ledger.Encode(r)
-	if err != nil {
-		return call.Reply{}, l.failure(schemas.UpstreamProtocol, err)
-	}
-	return call.Reply{Answer: schemas.Answer{
-		Status: l.status, Headers: []schemas.Header{}, Body: body, JSON: true, Hash: hash, RetryAfter: l.retryAfter,
-	}}, nil
+	return dial.Document(l.status, r, hash, l.retryAfter)
 }
 
 // broken is the failure behind a read that brought nothing.

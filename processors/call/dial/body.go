@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"io"
 	"mime"
 	"strings"
+	"time"
 	"unicode/utf8"
 
+	"weir/internal/fault"
+	"weir/internal/ledger"
 	"weir/internal/redact"
 	"weir/processors/call"
 	"weir/schemas"
@@ -89,6 +93,30 @@ func textual(contentType string) bool {
 		return kind == "application"
 	default:
 		return false
+	}
+}
+
+// Document is a reply whose body is a document of Weir's own making. The hash is that of what came.
+func Document(status int, doc any, hash string, retryAfter time.Duration) (call.Reply, error) {
+	body, err := ledger.Encode(doc)
+	if err != nil {
+		return call.Reply{}, &fault.Call{Code: schemas.UpstreamProtocol, Sent: true, Status: status, Cause: err}
+	}
+	return call.Reply{Answer: schemas.Answer{
+		Status: status, Headers: []schemas.Header{}, Body: body, JSON: true, Hash: hash, RetryAfter: retryAfter,
+	}}, nil
+}
+
+// Peek passes over white space and gives the first other byte.
+func Peek(r io.Reader) (byte, error) {
+	one := []byte{0}
+	for {
+		if _, err := io.ReadFull(r, one); err != nil {
+			return 0, err
+		}
+		if !strings.ContainsRune(" \t\r\n", rune(one[0])) {
+			return one[0], nil
+		}
 	}
 }
 

@@ -105,7 +105,7 @@ func (e *exchange) reply(r *outbound.Response, scrub *redact.Scrubber) call.Repl
 // not followed: a redirect carries no credentials.
 func (e *exchange) head(r *outbound.Response, scrub *redact.Scrubber) call.Reply {
 	headers := scrubbed(r.Headers, scrub)
-	if changes := e.Pass.ResponseChanges(); len(changes) > 0 {
+	if changes := e.Pass.Effect().Response; len(changes) > 0 {
 		headers = traffic.EditHeaders(headers, changes)
 	}
 	shown := e.adapter.redactor.Headers(headers)

@@ -11,14 +11,13 @@ import (
 	"hash"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"weir/internal/completion"
 	"weir/internal/fault"
-	"weir/internal/ledger"
 	"weir/internal/redact"
 	"weir/processors/call"
+	"weir/processors/call/dial"
 	"weir/schemas"
 )
 
@@ -78,7 +77,7 @@ func (d *decoder) decode(ctx context.Context) (reply call.Reply, err error) {
 			}
 		}
 	}()
-	begin, err := d.peek()
+	begin, err := dial.Peek(d)
 	switch {
 	case errors.Is(err, io.EOF):
 		return call.Reply{}, d.failure(schemas.UpstreamTruncated, errNoEnd)
@@ -105,19 +104,6 @@ func (d *decoder) Read(p []byte) (int, error) {
 		err = d.failure(schemas.UpstreamTimeout, err)
 	}
 	return n, err
-}
-
-// peek passes over white space and gives the first other byte.
-func (d *decoder) peek() (byte, error) {
-	one := []byte{0}
-	for {
-		if _, err := io.ReadFull(d, one); err != nil {
-			return 0, err
-		}
-		if !strings.ContainsRune(" \t\r\n", rune(one[0])) {
-			return one[0], nil
-		}
-	}
 }
 
 // readAll reads what is left, where that is no more than limit, with memory reserved for it.
@@ -268,14 +254,7 @@ func (d *decoder) began() {
 }
 
 func (d *decoder) reply() (call.Reply, error) {
-	body, err := ledger.Encode(d.response)
-	if err != nil {
-		return call.Reply{}, d.failure(schemas.UpstreamProtocol, err)
-	}
-	return call.Reply{Answer: schemas.Answer{
-		Status: d.status, Headers: []schemas.Header{}, Body: body, JSON: true,
-		Hash: hex.EncodeToString(d.sum.Sum(nil)), RetryAfter: d.retryAfter,
-	}}, nil
+	return dial.Document(d.status, d.response, hex.EncodeToString(d.sum.Sum(nil)), d.retryAfter)
 }
 
 func (d *decoder) failure(code schemas.Code, cause error) *fault.Call {

@@ -5,6 +5,7 @@ package model
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -36,19 +37,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Event <= 0 {
-		c.Event = 8 << 20
-	}
-	if c.Stream <= 0 {
-		c.Stream = 256 << 20
-	}
-	if c.Answer <= 0 {
-		c.Answer = 32 << 20
-	}
-	if c.Grace <= 0 {
-		c.Grace = 5 * time.Second
-	}
-	return c
+	return Config{cmp.Or(c.Event, 8<<20), cmp.Or(c.Stream, 256<<20), cmp.Or(c.Answer, 32<<20), cmp.Or(c.Grace, 5*time.Second)}
 }
 
 // Adapter calls models through the guarded client. It is safe for concurrent use.

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"runtime"
@@ -144,52 +143,6 @@ func FuzzRedactor(f *testing.F) {
 		list, err := h.end()
 		require.NoError(t, err)
 		require.Len(t, append(got, list...), n)
-	})
-}
-
-// TestRedactorJoins: whatever an answer makes one text of is looked at as one text.
-func TestRedactorJoins(t *testing.T) {
-	t.Parallel()
-	const half, rest = "zq-C", "ANARY-0123456789"
-	const emoji = "zq-\U0001F511-0123456789"
-	call := func(s string) string { return `{"choices":[{"index":0,"delta":{"tool_calls":[` + s + `]}}]}` }
-	first := content(0, half, "")
-	type testCase struct {
-		secret string
-		in     []string
-		text   string // of it in the answer; default the secret
-	}
-	table.Run(t, map[string]testCase{
-		"a choice loses its index":   {in: []string{first, `{"choices":[{"delta":{"content":"` + rest + `"}}]}`}},
-		"an index that is none":      {in: []string{first, `{"choices":[{"index":0.0,"delta":{"content":"` + rest + `"}}]}`}},
-		"an index that is a text":    {in: []string{first, `{"choices":[{"index":"3","delta":{"content":"` + rest + `"}}]}`}},
-		"the second by its place":    {in: []string{content(1, half, ""), `{"choices":[{},{"delta":{"content":"` + rest + `"}}]}`}},
-		"an escaped name":            {in: []string{first, `{"choices":[{"index":0,"delta":{"c\u006fntent":"` + rest + `"}}]}`}},
-		"escaped names all the way":  {in: []string{first, `{"ch\u006fices":[{"\u0069ndex":0,"d\u0065lta":{"c\u006fntent":"` + rest + `"}}]}`}},
-		"a message for a delta":      {in: []string{first, `{"choices":[{"index":0,"message":{"content":"` + rest + `"}}]}`}},
-		"with a delta that is null":  {in: []string{first, `{"choices":[{"message":{"content":"` + rest + `"},"delta":null}]}`}},
-		"a message beside a delta":   {in: []string{first, `{"choices":[{"delta":{"content":"` + rest + `"},"message":{"content":"x"}}]}`}},
-		"something unknown":          {in: []string{`{"choices":[{"delta":{"x_text":"` + half + `"}}]}`, `{"choices":[{"delta":{"x_text":"` + rest + `"}}]}`}},
-		"a call by its id":           {in: []string{call(`{"index":0,"id":"x","function":{"name":"f","arguments":"` + half + `"}}`), call(`{"id":"x","function":{"arguments":"` + rest + `"}}`)}},
-		"a call with another index":  {in: []string{call(`{"index":2,"id":"x","function":{"arguments":"` + half + `"}}`), call(`{"index":"2","id":"x","function":{"arguments":"` + rest + `"}}`)}},
-		"the call that came last":    {in: []string{call(`{"index":1,"id":"x","function":{"arguments":"` + half + `"}}`), call(`{"function":{"arguments":"` + rest + `"}}`)}},
-		"an index after an id":       {in: []string{call(`{"id":"x","function":{"arguments":"` + half + `"}}`), call(`{"index":0,"function":{"arguments":"` + rest + `"}}`)}},
-		"a function call":            {in: []string{`{"choices":[{"delta":{"function_call":{"arguments":"` + half + `"}}}]}`, `{"choices":[{"delta":{"function_call":{"arguments":"` + rest + `"}}}]}`}},
-		"a name in pieces":           {in: []string{call(`{"index":0,"function":{"name":"` + half + `"}}`), call(`{"index":0,"function":{"name":"` + rest + `"}}`)}},
-		"another call between them":  {in: []string{call(`{"index":0,"id":"x","function":{"name":"f","arguments":"` + half + `"}}`), call(`{"index":0,"id":"y","function":{"name":"f","arguments":"{}"}}`), call(`{"id":"x","function":{"arguments":"` + rest + `"}}`)}},
-		"arguments that are numbers": {secret: "4711081547110815", in: []string{call(`{"index":0,"function":{"name":"f","arguments":47110815}}`), call(`{"index":0,"function":{"arguments":47110815}}`)}},
-		"a name that stands twice":   {in: []string{first, `{"choices":[{"delta":{"content":"x"},"index":1,"index":0,"delta":{"content":"` + rest + `"}}]}`}},
-		"a text that stands twice":   {in: []string{first, `{"choices":[{"delta":{"content":"` + rest[:4] + `","content":"` + rest + `"}}]}`}},
-		"halves of a character":      {secret: emoji, in: []string{content(0, "zq-", ""), `{"choices":[{"delta":{"content":"\ud83d"}}]}`, `{"choices":[{"delta":{"content":"\udd11-0123456789"}}]}`}, text: `zq-ud83dudd11-0123456789`},
-	}, func(t *testing.T, tt testCase) {
-		secret := cmp.Or(tt.secret, key)
-		text := cmp.Or(tt.text, secret)
-		require.Contains(t, whole(t, schemas.DialectChat, tt.in...), text, "it is the same text")
-		out, _ := clean(t, schemas.DialectChat, redact.Values([]string{secret}), tt.in...)
-		doc := whole(t, schemas.DialectChat, out...)
-		assert.NotContains(t, doc, text)
-		assert.NotContains(t, doc, secret)
-		assert.Contains(t, doc, redact.Mark)
 	})
 }
 
