@@ -51,12 +51,3 @@ func FetchV2(command string, arguments ...string) []byte {
 	}
 	return []byte(b.String() + "0000")
 }
-
-// Haves are the lines of a fetch with so many objects that the client says it has.
-func Haves(n int) []string {
-	list := make([]string, n)
-	for i := range list {
-		list[i] = fmt.Sprintf("have %040x", i+1)
-	}
-	return list
-}
