@@ -47,7 +47,7 @@ programs: ## build the programs that e2e runs
 .PHONY: e2e
 e2e: programs ## test the built program from outside: stories, corpora, clients, crashes, the console
 	@$(MAKE) --no-print-directory -k clients agents browser sandbox python || { [ -z "$$CI" ] && echo "SKIPPED: the tests that need what is missing, as said above"; }
-	WEIR_BIN=$(PROGRAMS)/weir .ci/test e2e -tags=e2e -vet=off $(RACE) -count=1 -parallel 6 -timeout 30m -- $(addprefix ./integration/,. canary console corpus crash nats roles sim)
+	WEIR_BIN=$(PROGRAMS)/weir .ci/test e2e -tags=e2e -vet=off $(RACE) -count=1 -parallel 6 -timeout 30m -- $(addprefix ./integration/,. canary console corpus crash faults nats sim)
 
 .PHONY: nightly
 nightly: ## what takes hours: e2e with the race detector, long crashes, disks, power cuts, faults, soak, fuzz, bench
@@ -85,7 +85,7 @@ python:
 NPM_INSTALL := ci
 $(PAGES): NPM_INSTALL := install --no-save
 $(PAGES): NEEDS_NPM := the pages of the console are built with it
-$(CLIENTS): NEEDS_NPM := TestChatClient, TestModelClients and their like, TestEventSource, TestNPMObserver and TestExamples need it
+$(CLIENTS): NEEDS_NPM := TestChatClient, TestModelClients and their like, TestEventSource and TestExamples need it
 $(AGENTS): NPM_INSTALL := ci --ignore-scripts
 $(AGENTS): NEEDS_NPM := TestCodingAgents needs it
 $(BROWSER): NEEDS_NPM := weir/integration/console needs it
@@ -120,10 +120,6 @@ bench: ## run the benchmarks and the end-to-end comparison with the floor
 	$(GO) test -tags nightly ./integration/bench -run TestCompare -count 1 -timeout 2h -v -full -method GET
 	$(GO) test -tags nightly ./integration/bench -run 'TestCompare|TestStreams|TestTenants|TestDistance|TestHistory' -count 1 -timeout 2h -v -full -payload 2048
 
-.PHONY: backlog
-backlog: ## queue and drain a million actions, with each durability
-	$(GO) test -tags nightly ./integration/bench -run TestBacklog -count 1 -timeout 4h -v -full
-
 .PHONY: bench-scale
 bench-scale: ## measure the roles over three NATS servers
 	$(GO) test -tags nightly ./integration/bench -run 'TestScale$$' -count 1 -timeout 6h -v -full
@@ -140,17 +136,17 @@ sim: ## simulate crashes, pauses and lost words for ten minutes
 
 .PHONY: powercut
 powercut: ## cut the power 60 times under load (as root)
-	$(GO) test -tags nightly ./integration/powercut -run 'TestPowerCut|TestSnapshot' -count 1 -timeout 30m -v -powercut.cuts=60
+	$(GO) test -tags nightly ./integration/powercut -run TestPowerCut -count 1 -timeout 30m -v -powercut.cuts=60
 
 .PHONY: disks
 disks: ## run on disks that are full, slow, broken or damaged (as root)
-	$(GO) test -tags nightly ./integration/disk ./internal/weirtest/disk ./internal/weirtest/clock -count 1 -v
+	$(GO) test -tags nightly ./integration/disk -count 1 -v
 
 FAULTS := $(GO) test -tags nightly ./integration/faults -count 1 -v
 OLDER  ?=
 .PHONY: faults
 faults: ## break a cluster in every known way, change it from OLDER and back if there is one, under load (disks as root)
-	$(FAULTS) -run 'TestFaults$$|TestShares$$|TestVersions$$|TestClocks$$|TestDisks$$' -timeout 120m -faults.all -faults.older=$(OLDER)
+	$(FAULTS) -run 'TestFaults$$|TestVersions$$|TestClocks$$|TestDisks$$' -timeout 120m -faults.all -faults.older=$(OLDER)
 
 SOAK ?= 1h
 .PHONY: soak

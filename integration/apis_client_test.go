@@ -3,7 +3,6 @@
 package integration_test
 
 import (
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -19,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/gitkit"
-	"weir/internal/weirtest/llm"
 	"weir/internal/weirtest/program"
 	"weir/internal/weirtest/upstream"
 	"weir/schemas"
@@ -33,14 +31,12 @@ type unchanged struct {
 	caller
 	proxy     string // with the token, as HTTPS_PROXY has it
 	ca        string // file: who signed the certificates of the targets, and what Weir signs with
-	pool      *x509.CertPool
-	forge     *api // plain HTTP
-	secure    *api // the same with TLS, whose tunnels are inspected
+	forge     *api   // plain HTTP
+	secure    *api   // the same with TLS, whose tunnels are inspected
 	registry  *api
 	modules   *api
 	payments  *api
 	payTLS    *api // the same with TLS, whose tunnels are inspected
-	models    *llm.Server
 	git       *gitkit.Backend
 	gitTLS    *httptest.Server
 	integrity string
@@ -50,12 +46,11 @@ func newUnchanged(t *testing.T) *unchanged {
 	t.Helper()
 	authority := upstream.NewAuthority(t)
 	ca, key := authority.Files()
-	u := &unchanged{ca: ca, pool: authority.Pool()}
+	u := &unchanged{ca: ca}
 	u.forge = newAPI(t, "forge", nil, codeForge("token "+targetKey))
 	u.secure = newAPI(t, "secure", authority, codeForge("token "+targetKey))
 	u.payments = newAPI(t, "payments", nil, newPayments("Bearer "+targetKey))
 	u.payTLS = newAPI(t, "pay", authority, newPayments("Bearer "+targetKey))
-	u.models = llm.New(t, llm.Config{Key: targetKey})
 	u.registry, u.integrity = newNPMRegistry(t, authority)
 	u.modules = newGoProxy(t, authority)
 	u.git = gitkit.NewBackend(t)
@@ -73,12 +68,11 @@ policy:
     - {name: secure, url_prefix: "%s/", methods: [GET, POST], network: loopback, headers: {Authorization: "token ${secret:TARGET}"}, connect: inspect}
     - {name: payments, url_prefix: "%s/v1/", methods: [GET, POST], network: loopback, headers: {Authorization: "Bearer ${secret:TARGET}"}, caller_headers: ["X-Stripe-*"], caller_params: [limit, starting_after], upstream_idempotency: {ttl: 24h}}
     - {name: pay, url_prefix: "%s/v1/", methods: [GET, POST], network: loopback, headers: {Authorization: "Bearer ${secret:TARGET}"}, caller_headers: ["X-Stripe-*"], caller_params: [limit, starting_after], upstream_idempotency: {ttl: 24h}, connect: inspect}
-    - {name: models, url_prefix: "%s/", methods: [POST], network: loopback, headers: {Authorization: "Bearer ${secret:TARGET}"}}
     - {name: git, url_prefix: "%s/", methods: [GET, POST], network: loopback, headers: {Authorization: "Basic ${secret:GIT}"}, caller_params: [service]}
     - {name: registry, url_prefix: "%s/", methods: [GET], network: loopback, connect: tunnel}
     - {name: modules, url_prefix: "%s/", methods: [GET], network: loopback, connect: tunnel}
     - {name: git-tls, url_prefix: "%s/", methods: [GET, POST], network: loopback, connect: tunnel}
-`, ca, key, u.forge.URL, u.secure.URL, u.payments.URL, u.payTLS.URL, u.models.URL(), u.git.URL, u.registry.URL, u.modules.URL, named("git", u.gitTLS))
+`, ca, key, u.forge.URL, u.secure.URL, u.payments.URL, u.payTLS.URL, u.git.URL, u.registry.URL, u.modules.URL, named("git", u.gitTLS))
 	dir := t.TempDir()
 	basic := base64.StdEncoding.EncodeToString([]byte("weir:" + targetKey))
 	w, err := tryServe(program.How{Environ: []string{"WEIR_SECRET_TARGET=" + targetKey, "WEIR_SECRET_GIT=" + basic, "SSL_CERT_FILE=" + ca}}, dir, "--config", configFile(t, config), "--durability", "process")
@@ -122,10 +116,8 @@ func TestUnchangedClients(t *testing.T) {
 			t.Helper()
 			stripe(t, u, u.payTLS, u.payTLS.URL, u.proxy)
 		}},
-		"openai":            {attempts: []string{"models"}, run: openAI},
 		"curl":              {attempts: []string{"forge", "secure"}, tunnels: []string{u.registry.URL}, run: curl},
 		"undici ProxyAgent": {attempts: []string{"secure"}, tunnels: []string{u.registry.URL}, run: undici},
-		"net/http":          {attempts: []string{"forge", "secure"}, tunnels: []string{u.registry.URL}, run: netHTTP},
 		"npm ci": {tunnels: []string{u.registry.URL}, run: func(t *testing.T, u *unchanged) {
 			t.Helper()
 			npmCI(t, u.registry, u.integrity, u.ca, "HTTPS_PROXY="+u.proxy)
@@ -209,19 +201,4 @@ func stripe(t *testing.T, u *unchanged, target *api, base string, proxy ...strin
 		}
 	}
 	assert.Equal(t, 2, forms, "the repeat under the same key did not reach the target")
-}
-
-func openAI(t *testing.T, u *unchanged) {
-	t.Helper()
-	order := modelOrder{Client: chatClient, Op: "create", Key: u.token}.asking(u.weir, "sim/plain", nil)
-	order.Base = u.via("models") + "/v1"
-	streamed := order
-	streamed.Op = "stream"
-	for _, got := range callModels(t, order, streamed) {
-		require.Nil(t, got.failure)
-		assert.Equal(t, "Hello, world", got.final.Get("choices.0.message.content").Str)
-	}
-	for _, r := range u.models.Ledger() {
-		assert.Equal(t, targetKey, r.Key())
-	}
 }

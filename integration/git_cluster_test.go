@@ -49,13 +49,13 @@ func TestGitOnACluster(t *testing.T) {
 	old := g.do(t, "repo", "rev-parse", "HEAD")
 	head := g.commit(t, "noise", noise(41, 1<<20))
 	pack := gitkit.PackOf(t, filepath.Join(g.dir, "repo"), false, head, old)
-	leave := w.pushHalf(t, task, gitkit.PushBody(gitkit.Update{Old: old, New: head, Ref: schemas.RefOf(task.Branch)}, pack))
+	half := w.pushHalf(t, "shop", task, gitkit.PushBody(gitkit.Update{Old: old, New: head, Ref: schemas.RefOf(task.Branch)}, pack))
 	poll.Until(t, func() bool {
 		_, text := w.request(t, http.MethodGet, "/v1/actions?kind=push", "")
 		return strings.Contains(text, `"status":"started"`)
 	}, "the push to have begun")
 	w.Kill()
-	leave()
+	half.leave()
 	w = serve(t, t.TempDir(), "--config", own)
 	poll.Until(t, func() bool {
 		return len(evidenceOf[schemas.PushAudit](t, w, schemas.EvidencePush, "")) == 6

@@ -5,7 +5,6 @@ package integration_test
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/tmaxmax/go-sse"
@@ -187,30 +187,56 @@ func memory(tb testing.TB, pid int, figure string) int64 {
 	return kib << 10
 }
 
-// pushHalf sends the first half of a push's body and returns how to break off.
-func (w *weir) pushHalf(t *testing.T, task schemas.NewTask, body []byte) (leave func()) {
+// pushing is a push on its way: half of it was sent.
+type pushing struct {
+	// finish sends the rest and returns the answer; leave breaks off.
+	finish func() string
+	leave  func()
+}
+
+// pushHalf begins a push to the branch of a task, whose rest follows at 2 KiB/s until it ends.
+func (w *weir) pushHalf(t *testing.T, repo string, task schemas.NewTask, body []byte) *pushing {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	r, pipe := io.Pipe()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.gitURL("shop")+"/git-receive-pack", r)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.gitURL(repo)+"/"+schemas.GitReceivePack, r)
 	require.NoError(t, err)
 	req.ContentLength = int64(len(body))
 	req.Header.Set("Content-Type", "application/x-git-receive-pack-request")
-	req.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("agent:"+task.Token)))
-	answered := make(chan struct{})
+	req.Header.Set("Authorization", "Bearer "+task.Token)
+	answered, stop := make(chan string, 1), make(chan struct{})
 	go func() {
-		defer close(answered)
 		resp, err := http.DefaultTransport.RoundTrip(req)
-		if err == nil {
-			_ = resp.Body.Close()
+		if err != nil {
+			answered <- err.Error()
+			return
 		}
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(resp.Body)
+		answered <- fmt.Sprint(resp.StatusCode, " ", string(text))
 	}()
-	_, err = io.Copy(pipe, bytes.NewReader(body[:len(body)/2]))
-	require.NoError(t, err)
-	return func() {
-		cancel()
+	rest := body[len(body)/2:]
+	_, _ = pipe.Write(body[:len(body)/2]) // fails where it is refused
+	go func() {
+		drop := time.NewTicker(time.Second)
+		defer drop.Stop()
+		for wait := true; wait; {
+			select {
+			case <-drop.C:
+				n, _ := pipe.Write(rest[:min(2<<10, len(rest))])
+				rest = rest[n:]
+			case <-stop:
+				wait = false
+			case <-ctx.Done():
+				wait = false
+			}
+		}
+		_, _ = pipe.Write(rest)
 		_ = pipe.Close()
-		<-answered
+	}()
+	return &pushing{
+		finish: func() string { close(stop); return <-answered },
+		leave:  func() { cancel(); <-answered },
 	}
 }
 

@@ -40,9 +40,6 @@ type providerAnswer struct {
 	Error  string // document of an error
 	// Output are output items of Responses, or content blocks of Messages.
 	Output []map[string]any
-	// Hold stops the stream after so many events until the channel closes.
-	Hold  <-chan struct{}
-	After int
 }
 
 // newProvider starts one that requires a key, and that answers as the script does.
@@ -93,10 +90,10 @@ func (p *provider) serve(t *testing.T, w http.ResponseWriter, r *http.Request) {
 	switch req.Path {
 	case "/v1/responses":
 		events := responseEvents(req.Body, answer.Output)
-		p.write(w, r, stream, answer, events, events[len(events)-1]["response"])
+		write(w, stream, events, events[len(events)-1]["response"])
 	case "/v1/messages":
 		events, message := messageEvents(req.Body, answer.Output)
-		p.write(w, r, stream, answer, events, message)
+		write(w, stream, events, message)
 	case "/v1/messages/count_tokens":
 		_, _ = io.WriteString(w, `{"input_tokens":42}`)
 	case "/v1/embeddings":
@@ -111,20 +108,13 @@ func (p *provider) serve(t *testing.T, w http.ResponseWriter, r *http.Request) {
 }
 
 // write writes the events as a stream, or the document that they are about.
-func (p *provider) write(w http.ResponseWriter, r *http.Request, stream bool, answer providerAnswer, events []map[string]any, document any) {
+func write(w http.ResponseWriter, stream bool, events []map[string]any, document any) {
 	if !stream {
 		_, _ = w.Write(encoded(document))
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	for i, e := range events {
-		if answer.Hold != nil && i == answer.After {
-			select {
-			case <-answer.Hold:
-			case <-r.Context().Done():
-				return
-			}
-		}
+	for _, e := range events {
 		fmt.Fprintf(w, "event: %s\ndata: %s\n\n", e["type"], encoded(e))
 		_ = http.NewResponseController(w).Flush()
 	}

@@ -4,10 +4,7 @@ package integration_test
 
 import (
 	"bytes"
-	"crypto/tls"
-	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
@@ -54,40 +51,6 @@ func undici(t *testing.T, u *unchanged) {
 	assert.JSONEq(t, login, got[0].Text)
 	assert.Contains(t, got[1].Text, u.integrity)
 	assert.Equal(t, http.StatusNotFound, got[2].Status, "the target's own answer")
-}
-
-// netHTTP is Go's client with a base URL, and with a proxy.
-func netHTTP(t *testing.T, u *unchanged) {
-	t.Helper()
-	proxy, err := url.Parse(u.proxy)
-	require.NoError(t, err)
-	transport := &http.Transport{Proxy: http.ProxyURL(proxy), TLSClientConfig: &tls.Config{RootCAs: u.pool, MinVersion: tls.VersionTLS12}}
-	defer transport.CloseIdleConnections()
-	proxied := &http.Client{Transport: transport}
-	for _, url := range []string{u.forge.URL + "/user", u.secure.URL + "/user"} {
-		assert.JSONEq(t, login, fetch(t, proxied, http.MethodGet, url, nil))
-	}
-	assert.Contains(t, fetch(t, proxied, http.MethodGet, u.registry.URL+"/left", nil), u.integrity)
-	issue := []byte(`{"title":"Sold out"}`)
-	assert.Contains(t, fetch(t, proxied, http.MethodPost, u.secure.URL+"/repos/acme/shop/issues", issue), "Sold out")
-	assert.Contains(t, fetch(t, http.DefaultClient, http.MethodPost, u.via("forge")+"/repos/acme/shop/issues", issue, "Authorization", "Bearer "+u.token), "Sold out")
-}
-
-// fetch sends a request and returns the body of its answer, which must be a success.
-func fetch(t *testing.T, client *http.Client, method, url string, body []byte, header ...string) string {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(body))
-	require.NoError(t, err)
-	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	resp, err := client.Do(req)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.Less(t, resp.StatusCode, http.StatusMultipleChoices, "%s", text)
-	return string(text)
 }
 
 // gitAbsolute clones and pushes as actions: Weir adds the password.

@@ -58,16 +58,16 @@ func storyParams(tb testing.TB, provider func(upstream string) llm.Config) tests
 	tb.Helper()
 	return testscript.Params{
 		Setup: func(env *testscript.Env) error {
-			up := newStoryUpstream()
-			env.Defer(up.shut)
+			up := newStoryUpstream(tb)
+			env.Defer(up.Close)
 			env.Values["upstream"] = up
 			env.Values["test"] = env.T()
 			env.Values["agents"] = &storyAgents{tb: tb, byType: map[string]*agent.Agent{}}
-			env.Setenv("UPSTREAM", up.URL)
-			env.Setenv("UPSTREAM_HOST", strings.TrimPrefix(up.URL, "http://"))
+			env.Setenv("UPSTREAM", up.URL())
+			env.Setenv("UPSTREAM_HOST", up.Addr().String())
 			env.Setenv("PATH", filepath.Dir(binary)+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("WEIR_SECRET_STORY", "AGWCANARY-story-secret")
-			if err := newStoryProvider(env, provider(up.URL)); err != nil {
+			if err := newStoryProvider(env, provider(up.URL())); err != nil {
 				return err
 			}
 			return expand(env)
@@ -240,11 +240,10 @@ func cmdSSE(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func cmdLedger(ts *testscript.TestScript, _ bool, _ []string) {
-	up := of[*storyUpstream](ts, "upstream")
-	for _, line := range up.lines() {
+	lines, counts := of[*storyUpstream](ts, "upstream").lines()
+	for _, line := range lines {
 		fmt.Fprintln(ts.Stdout(), line)
 	}
-	counts := up.counts()
 	for _, k := range slices.Sorted(maps.Keys(counts)) {
 		fmt.Fprintf(ts.Stdout(), "total %s = %d\n", k, counts[k])
 	}

@@ -5,10 +5,7 @@ package integration_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"maps"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"slices"
@@ -21,6 +18,7 @@ import (
 
 	"weir/internal/weirtest/agent"
 	"weir/internal/weirtest/llm"
+	"weir/internal/weirtest/upstream"
 	"weir/schemas"
 )
 
@@ -30,7 +28,7 @@ var programs sync.Map
 
 func contextOf(*testscript.TestScript) context.Context { return context.Background() }
 
-// storyUpstream is what the stories call. It notes each request before it answers:
+// storyUpstream is what the stories call:
 //
 //	/ok…        200 {"ok":true}
 //	/flaky…     closes the first connection, then as /ok
@@ -39,114 +37,79 @@ func contextOf(*testscript.TestScript) context.Context { return context.Backgrou
 //	/status/N   that status
 //	/later      503, to be tried again in a minute
 //	/text       200 with a text body
-//	/echo       200 with the request's headers
+//	/echo       200 with the request's credential
 //	/header     200 with the request's X-Story
 //	/wait…      answers when somebody calls /open
 type storyUpstream struct {
-	*httptest.Server
-	mu    sync.Mutex
-	seen  []string
-	count map[string]int
-	gate  chan struct{}
+	*upstream.Server
+
+	gate chan struct{}
 }
 
-func newStoryUpstream() *storyUpstream {
-	u := &storyUpstream{count: map[string]int{}, gate: make(chan struct{})}
-	u.Server = httptest.NewServer(u)
+func newStoryUpstream(tb testing.TB) *storyUpstream {
+	tb.Helper()
+	u := &storyUpstream{gate: make(chan struct{})}
+	open := sync.OnceFunc(func() { close(u.gate) })
+	u.Server = upstream.New(tb, upstream.Answer(u.answer))
+	u.Handle("/open", upstream.Answer(func(x *upstream.Exchange) {
+		open()
+		upstream.Do(upstream.OK(), x)
+	}))
 	return u
 }
 
-func (u *storyUpstream) shut() {
-	u.open()
-	u.Close()
-}
-
-func (u *storyUpstream) open() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	select {
-	case <-u.gate:
-	default:
-		close(u.gate)
+// lines are the requests so far, and counts how often each path was called.
+func (u *storyUpstream) lines() (lines []string, counts map[string]int) {
+	counts = map[string]int{}
+	for _, r := range u.Ledger() {
+		path, _, _ := strings.Cut(r.Target, "?")
+		if path == "/open" {
+			continue
+		}
+		counts[r.Method+" "+path]++
+		line := r.Method + " " + r.Target
+		if key := r.Header("Idempotency-Key"); key != "" {
+			line += " key=" + key
+		}
+		if len(r.Body) > 0 {
+			line += " body=" + string(r.Body)
+		}
+		lines = append(lines, line)
 	}
+	return lines, counts
 }
 
-func (u *storyUpstream) lines() []string {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return slices.Clone(u.seen)
-}
-
-func (u *storyUpstream) counts() map[string]int {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return maps.Clone(u.count)
-}
-
-func (u *storyUpstream) note(r *http.Request) int {
-	body, _ := io.ReadAll(r.Body)
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	line := r.Method + " " + r.URL.RequestURI()
-	u.count[r.Method+" "+r.URL.Path]++
-	if key := r.Header.Get("Idempotency-Key"); key != "" {
-		line += " key=" + key
-	}
-	if len(body) > 0 {
-		line += " body=" + string(body)
-	}
-	u.seen = append(u.seen, line)
-	return u.count[r.Method+" "+r.URL.Path]
-}
-
-func (u *storyUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "/open" {
-		u.open()
-		return
-	}
-	n := u.note(r)
-	path := r.URL.Path
+func (u *storyUpstream) answer(x *upstream.Exchange) {
+	path, _, _ := strings.Cut(x.Request.Target, "?")
+	_, counts := u.lines()
+	n := counts[x.Request.Method+" "+path]
+	status, kind, body, more := http.StatusOK, "application/json", `{"ok":true,"n":1.50}`, []schemas.Header(nil)
 	switch {
 	case strings.HasPrefix(path, "/drop"), strings.HasPrefix(path, "/flaky") && n == 1:
-		if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
-			_ = conn.Close()
-		}
+		x.Close()
 		return
 	case strings.HasPrefix(path, "/busy") && n <= 2:
-		answer(w, http.StatusServiceUnavailable, "application/json", `{"busy":true}`)
-		return
+		status, body = http.StatusServiceUnavailable, `{"busy":true}`
 	case strings.HasPrefix(path, "/status/"):
-		status, _ := strconv.Atoi(strings.TrimPrefix(path, "/status/"))
-		answer(w, status, "application/json", `{"status":"as asked"}`)
-		return
+		status, _ = strconv.Atoi(strings.TrimPrefix(path, "/status/"))
+		body = `{"status":"as asked"}`
 	case path == "/later":
-		w.Header().Set("Retry-After", "60")
-		answer(w, http.StatusServiceUnavailable, "application/json", `{}`)
-		return
+		status, body, more = http.StatusServiceUnavailable, `{}`, append(more, upstream.Header("Retry-After", "60"))
 	case path == "/text":
-		answer(w, http.StatusOK, "text/plain; charset=utf-8", "plain words")
-		return
+		kind, body = "text/plain; charset=utf-8", "plain words"
 	case path == "/echo":
-		answer(w, http.StatusOK, "application/json", fmt.Sprintf("%q", r.Header.Get("Authorization")))
-		return
+		body = strconv.Quote(x.Request.Header("Authorization"))
 	case path == "/header":
-		answer(w, http.StatusOK, "application/json", fmt.Sprintf("%q", r.Header.Get("X-Story")))
-		return
+		body = strconv.Quote(x.Request.Header("X-Story"))
 	case strings.HasPrefix(path, "/wait"):
 		select {
 		case <-u.gate:
-		case <-r.Context().Done():
+		case <-x.Stopped():
 			return
 		}
 	}
-	answer(w, http.StatusOK, "application/json", `{"ok":true,"n":1.50}`)
-}
-
-func answer(w http.ResponseWriter, status int, contentType, body string) {
-	w.Header().Set("Content-Type", contentType)
-	w.Header().Set("Set-Cookie", "session=AGWCANARY-cookie")
-	w.WriteHeader(status)
-	_, _ = io.WriteString(w, body)
+	more = append(more, upstream.Header("Content-Type", kind), upstream.Header("Set-Cookie", "session=AGWCANARY-cookie"))
+	upstream.Do(upstream.Respond(status, body, more...), x)
 }
 
 // storyKey is the credential of the provider in scripts.

@@ -5,29 +5,26 @@ package integration_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/tmaxmax/go-sse"
 
-	"weir/internal/broker/embedded"
 	"weir/internal/weirtest/agent"
 	"weir/internal/weirtest/cluster"
 	"weir/internal/weirtest/program"
@@ -104,22 +101,6 @@ func post(ctx context.Context, client *http.Client, url, body string, header ...
 	return resp, err
 }
 
-// readProgress reads a stream until so many progress events have come.
-func readProgress(tb testing.TB, body io.Reader, n int) int {
-	tb.Helper()
-	seen := 0
-	for e, err := range sse.Read(bufio.NewReader(body), nil) {
-		require.NoError(tb, err)
-		if e.Type == schemas.RunEventProgress {
-			seen++
-		}
-		if seen == n {
-			break
-		}
-	}
-	return seen
-}
-
 // shown are the events of an action that a dialect shows, by the log: that of runs, or that of
 // actions. Each is its id and its name.
 func shown(ctx context.Context, w *weir, id string, runs bool) ([]string, error) {
@@ -172,26 +153,6 @@ func follow(t *testing.T, args ...string) (until func(stop func(told) bool) []to
 		require.FailNow(t, "the client ended or fell silent", "%v", all)
 		return nil
 	}
-}
-
-// TestNPMObserver reads the evidence with the npm package nats and its defaults.
-func TestNPMObserver(t *testing.T) {
-	t.Parallel()
-	program.Needs(t, filepath.Join("clients", "node_modules", "nats"), needsNPM)
-	target := httptest.NewServer(http.NotFoundHandler())
-	t.Cleanup(target.Close)
-	dir := t.TempDir()
-	w := serve(t, dir, "--nats-listen", "127.0.0.1:0")
-	for range 3 {
-		w.request(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, target.URL))
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "node", "observe.mjs", embedded.CredentialsFile(dir), "3")
-	cmd.Dir, cmd.Stderr = "clients", t.Output()
-	out, err := cmd.Output()
-	require.NoError(t, err)
-	require.Equal(t, 3, strings.Count(string(out), schemas.EvidenceRoot+".default."), "%s", out)
 }
 
 // TestEventSource follows runs with the npm package eventsource, which keeps to
@@ -250,10 +211,9 @@ func TestEventSource(t *testing.T) {
 	}
 }
 
-const (
-	// resumeSeed names an environment variable that repeats a run of the test.
-	resumeSeed = "WEIR_TEST_SEED"
+var resumeSeed = flag.Uint64("streams.seed", 0, "what chance begins with in TestStreamsCutAnywhere; 0 takes another one each time")
 
+const (
 	resumeStreams = 400
 	resumeReaders = 48
 )
@@ -263,20 +223,16 @@ const (
 // one replicated log. What was whole of the pieces is the log, event by event.
 func TestStreamsCutAnywhere(t *testing.T) {
 	t.Parallel()
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv(resumeSeed); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-		seed = n
-	}
-	t.Logf("to repeat: %s=%d", resumeSeed, seed)
+	seed := cmp.Or(*resumeSeed, rand.Uint64())
+	t.Logf("to repeat: -streams.seed=%d", seed)
 	double := agent.New(t, agent.Config{Steps: 12})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	servers, err := cluster.Start(ctx, cluster.Config{Binary: natsBinary, Dir: t.TempDir(), Sync: "2m", Direct: true})
 	require.NoError(t, err)
 	t.Cleanup(servers.Stop)
-	nodes := together(t, configFile(t, fmt.Sprintf("nats: {url: %q}\nlog: {partitions: 2}\ntelemetry: {log_level: warn}\n%s", servers.Direct(), agentYAML(double))))
+	config := configFile(t, fmt.Sprintf("nats: {url: %q}\nlog: {partitions: 2}\ntelemetry: {log_level: warn}\n%s", servers.Direct(), agentYAML(double)))
+	nodes := []*weir{serve(t, t.TempDir(), "--config", config), serve(t, t.TempDir(), "--config", config)}
 	var (
 		work                sync.WaitGroup
 		mu                  sync.Mutex
@@ -306,25 +262,6 @@ func TestStreamsCutAnywhere(t *testing.T) {
 	require.Positive(t, inside, "no event was cut in two")
 	require.Positive(t, early, "no answer was cut before its first event")
 	require.GreaterOrEqual(t, double.Hits(), resumeStreams/2)
-}
-
-// together starts two nodes at the same time: they make the log together.
-func together(t *testing.T, config string) []*weir {
-	t.Helper()
-	nodes, errs := make([]*weir, 2), make([]error, 2)
-	var starts sync.WaitGroup
-	for i := range nodes {
-		dir := t.TempDir()
-		starts.Go(func() { nodes[i], errs[i] = tryServe(program.How{}, dir, "--config", config) })
-	}
-	starts.Wait()
-	for i, w := range nodes {
-		if errs[i] == nil {
-			endWith(t, w)
-		}
-	}
-	require.NoError(t, errors.Join(errs...))
-	return nodes
 }
 
 // errCut is what a reader gets whose connection was cut.

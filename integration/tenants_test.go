@@ -7,17 +7,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -214,47 +210,6 @@ func TestLargeAnswersAreStoredOnce(t *testing.T) {
 	require.Equal(t, http.StatusOK, status, text)
 }
 
-// TestMemoryOfLargeAnswers: answers of one tenant that come in slowly hold memory; another tenant's
-// large answer comes through.
-func TestMemoryOfLargeAnswers(t *testing.T) {
-	t.Parallel()
-	const size = 4<<20 - 4<<10 // four of them, with their headers, fill the 16 MiB, of which one tenant may have three
-	begun, hold := make(chan struct{}, 8), make(chan struct{})
-	target := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Length", strconv.Itoa(size))
-		// Nearly all of it: sockets hold half of it for a reader that reads the beginning alone.
-		if _, err := w.Write([]byte(strings.Repeat("x", size-1))); err != nil {
-			return // the attempt has ended without reading it
-		}
-		if r.URL.Path == "/slow" {
-			begun <- struct{}{}
-			<-hold
-		}
-		_, _ = w.Write([]byte("x"))
-	}))
-	target.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context { // what is not read is not sent
-		tcp, ok := c.(*net.TCPConn)
-		assert.True(t, ok)
-		assert.NoError(t, tcp.SetWriteBuffer(1<<16))
-		return ctx
-	}
-	target.Start()
-	t.Cleanup(target.Close)
-	admin := serveTenants(t, t.TempDir(), "limits: {answers: 16MiB}\npolicy: {timeout: 100s, allowed_hosts: [127.0.0.1]}\n")
-	first, second := admin.tenants(t)
-	t.Cleanup(sync.OnceFunc(func() { close(hold) }))
-	for range 6 {
-		status, text, _ := first.do(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, target.URL+"/slow"), "Prefer", "respond-async")
-		require.Equal(t, http.StatusAccepted, status, text)
-	}
-	for range 3 {
-		<-begun
-	}
-	status, text, _ := second.do(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, target.URL+"/fast"))
-	require.Equal(t, http.StatusOK, status, text[:min(len(text), 200)])
-	require.Empty(t, begun, "of the first tenant's other answers nothing more was read")
-}
-
 // coder is a tenant with one repository and one task that runs.
 type coder struct {
 	caller
@@ -280,62 +235,12 @@ func (c caller) coder(t *testing.T, repo string) coder {
 	return k
 }
 
-// pushing is a push on its way: half of it was sent, and the rest follows at 2 KiB/s.
-type pushing struct {
-	stop chan struct{} // no, it follows at once
-	end  chan string   // what it was answered
-}
-
 // push begins a push of one commit.
 func (k coder) push(t *testing.T) *pushing {
 	t.Helper()
-	noise := make([]byte, 1<<20)
-	_, _ = rand.NewChaCha8([32]byte{7}).Read(noise)
-	pack, head := gitkit.GoodCommit(string(noise), k.task.Base)
+	pack, head := gitkit.GoodCommit(string(noise(7, 1<<20)), k.task.Base)
 	body := gitkit.PushBody(gitkit.Update{Old: k.task.Base, New: head, Ref: schemas.RefOf(k.task.Branch)}, pack)
-	r, w := io.Pipe()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, k.URL+schemas.RouteGit+"/"+k.repo+".git/"+schemas.GitReceivePack, r)
-	require.NoError(t, err)
-	req.ContentLength = int64(len(body))
-	req.Header.Set("Content-Type", "application/x-git-receive-pack-request")
-	req.Header.Set("Authorization", "Bearer "+k.task.Token)
-	p := &pushing{stop: make(chan struct{}), end: make(chan string, 1)}
-	go func() {
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			p.end <- err.Error()
-			return
-		}
-		defer resp.Body.Close()
-		answer, _ := io.ReadAll(resp.Body)
-		p.end <- fmt.Sprint(resp.StatusCode, " ", string(answer))
-	}()
-	rest := body[len(body)/2:]
-	_, _ = w.Write(body[:len(body)/2]) // fails where it is refused
-	go func() {
-		drop := time.NewTicker(time.Second)
-		defer drop.Stop()
-		for wait := true; wait; {
-			select {
-			case <-drop.C:
-				n, _ := w.Write(rest[:min(2<<10, len(rest))])
-				rest = rest[n:]
-			case <-p.stop:
-				wait = false
-			case <-t.Context().Done():
-				wait = false
-			}
-		}
-		_, _ = w.Write(rest)
-		_ = w.Close()
-	}()
-	return p
-}
-
-// finish sends the rest, and returns the answer.
-func (p *pushing) finish() string {
-	close(p.stop)
-	return <-p.end
+	return k.pushHalf(t, k.repo, k.task, body)
 }
 
 // running waits until so many actions of a kind run.

@@ -70,8 +70,6 @@ type Options struct {
 	// Janitor is the pace at which overdue actions are looked for, in tests. Absent: its
 	// defaults.
 	Janitor janitor.Config
-	// Sync replaces the sync of the data directory in tests. Absent: the real one.
-	Sync func() error
 }
 
 // Network replaces DNS and the network, so that tests can be every upstream without leaving the

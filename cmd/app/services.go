@@ -61,7 +61,7 @@ func (a *App) openBroker(ctx context.Context) error {
 		addProcessor()
 		server, err := embedded.Start(embedded.Config{
 			Dir: a.cfg.Data, Layout: a.layout(), Durability: a.cfg.Log.Durability,
-			Listen: a.cfg.NATS.Listen, Sync: a.opts.Sync, AcceptLoss: a.opts.AcceptLoss, Logger: a.log,
+			Listen: a.cfg.NATS.Listen, AcceptLoss: a.opts.AcceptLoss, Logger: a.log,
 		})
 		if err != nil {
 			return err

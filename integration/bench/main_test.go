@@ -5,7 +5,7 @@
 // and Weir are measured in one run, in turns, because a machine is never twice the same.
 //
 // Only this suite shows what Weir costs: a call beside the floor, a target far away, a tenant
-// beside a flood, history, streams, a long queue, and more workers over three servers.
+// beside a flood, history, streams, and a log on one and on three servers.
 //
 // Without flags each measurement is made in a tiny form that shows that the harness works
 // and that its counts are right; no time is asserted. -full makes the real ones and prints
@@ -46,7 +46,6 @@ var (
 	durables = flag.String("durability", "process,disk", "the durabilities")
 	method   = flag.String("method", "POST", "what is called: POST is of class once, GET of class safe")
 	payload  = flag.Int("payload", 0, "with -full, bytes of the body of a call that is no GET")
-	backlog  = flag.Int("backlog", 1_000_000, "with -full, how many actions are queued on a node")
 	history  = flag.Int("history", 1_000_000, "with -full, how many ended actions a node has")
 )
 

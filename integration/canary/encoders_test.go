@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -16,6 +17,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -33,12 +35,19 @@ import (
 	"weir/internal/telemetry"
 	"weir/internal/weirtest/capture"
 	"weir/internal/weirtest/logline"
+	"weir/internal/weirtest/table"
 	"weir/processors"
 	"weir/processors/plans"
 	"weir/processors/settle"
 	"weir/schemas"
 	published "weir/schemas/json"
 )
+
+// TestMain has a part of the random cases drawn; `make rounds` has all.
+func TestMain(m *testing.M) {
+	_ = flag.Set("rapid.checks", strconv.Itoa(table.Rounds(250))) // the flag is known
+	os.Exit(m.Run())
+}
 
 // TestEncoders: whatever the members of a record and the text of an error say, nothing of it
 // is in a line of the log, in a label, in a span, in the evidence of a sensitive action or

@@ -87,15 +87,6 @@ func TestFlow(t *testing.T) {
 	p.css(`button[aria-pressed="true"]:text-is("1 h")`)
 	p.stage("Ingress", "in 1 h", "4")
 
-	// The figures stay while the node is down, and update after it.
-	n.prog.Kill()
-	p.see("Disconnected")
-	p.ended("succeeded", 2)
-	n.run()
-	p.do(do{"op": "gone", "text": "Disconnected"})
-	n.call("ok-2", http.MethodGet, n.up.URL()+"/ok")
-	p.ended("succeeded", 3)
-
 	p.do(do{"op": "click", "css": `.mix a[href^="#/actions?status=denied"]`})
 	p.seeRole("link", "denied-1")
 	p.do(do{"op": "gone", "role": "link", "name": "ok-1"})

@@ -102,33 +102,3 @@ func TestBudgetsAndNodes(t *testing.T) {
 	p.css(`section:has(#h-seen) tbody tr >> text=unchanged`)
 	p.accessible()
 }
-
-// TestPagesOfOperatorsAreNotOffered to a reader. The node refuses the requests too.
-func TestPagesOfOperatorsAreNotOffered(t *testing.T) {
-	t.Parallel()
-	n := start(t)
-	p := n.signIn("reader", n.token("reader", schemas.ScopeActionsRead), nil)
-	for hash, text := range map[string]string{
-		"#/tokens": "This token may not read tokens.", "#/operations": "This token may not read operations.",
-		"#/nodes": "Only an admin of the tenant default can see all nodes.", "#/flow": "Needs attention",
-	} {
-		p.to(hash)
-		p.see(text)
-		p.accessible()
-	}
-	links := p.texts("nav a")
-	require.Contains(t, links, "Budgets")
-	require.NotContains(t, links, "Tokens")
-	require.NotContains(t, links, "Operations")
-	for _, ask := range [][]any{
-		{"GET", "/v1/tokens", "", true},
-		{"GET", "/v1/operations", "", true},
-		{"POST", "/v1/tokens", `{"name":"mine","scopes":["admin"]}`, true},
-		{"POST", "/v1/operations/pause", `{"entry":"up"}`, true},
-		{"POST", "/v1/policy/reload", `{"all":true}`, true},
-	} {
-		var status int
-		p.evaluate(&status, fetch, ask)
-		require.Equal(t, http.StatusForbidden, status, ask)
-	}
-}

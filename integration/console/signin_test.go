@@ -62,7 +62,8 @@ func TestSignIn(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, status)
 }
 
-// TestAReaderMayNotWrite: the pages disable every write. The node refuses it too.
+// TestAReaderMayNotWrite: the pages disable every write, and do not offer the pages of operators. The
+// node refuses the requests too.
 func TestAReaderMayNotWrite(t *testing.T) {
 	t.Parallel()
 	n := start(t)
@@ -79,14 +80,29 @@ func TestAReaderMayNotWrite(t *testing.T) {
 	require.True(t, off)
 	p.get(&off, do{"op": "disabled", "role": "switch", "name": "All rules"})
 	require.True(t, off)
-	p.click("link", "Evidence")
-	p.see("This token may not read evidence.")
+	for hash, text := range map[string]string{
+		"#/evidence": "This token may not read evidence.", "#/tokens": "This token may not read tokens.", "#/operations": "This token may not read operations.",
+		"#/nodes": "Only an admin of the tenant default can see all nodes.", "#/flow": "Needs attention",
+	} {
+		p.to(hash)
+		p.see(text)
+		p.accessible()
+	}
+	links := p.texts("nav a")
+	require.Contains(t, links, "Budgets")
+	require.NotContains(t, links, "Tokens")
+	require.NotContains(t, links, "Operations")
 	for _, ask := range [][]any{
 		{"POST", "/v1/actions/later/cancel", "", true},
 		{"POST", "/v1/execute", `{"method":"GET","url":"` + n.up.URL() + `/"}`, true},
 		{"POST", "/v1/agent-api", `{"request_id":"r","operation":"global.off","args":{"if_match":"x"}}`, true},
 		{"POST", "/v1/dead-letters/redrive", `{"sequence":1}`, true},
 		{"GET", "/v1/evidence", "", true},
+		{"GET", "/v1/tokens", "", true},
+		{"GET", "/v1/operations", "", true},
+		{"POST", "/v1/tokens", `{"name":"mine","scopes":["admin"]}`, true},
+		{"POST", "/v1/operations/pause", `{"entry":"up"}`, true},
+		{"POST", "/v1/policy/reload", `{"all":true}`, true},
 	} {
 		var status int
 		p.evaluate(&status, fetch, ask)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/weirtest/upstream"
 	"weir/schemas"
 )
 
@@ -230,43 +229,6 @@ func (r *inboundRow) adapt(body, upstream string) string {
 		return body
 	}
 	return strings.Replace(string(doc.Inputs), "https://api.example.com/v1/x", target, 1)
-}
-
-// generators make texts that are too long to be written down, or that are no JSON.
-var generators = map[string]func(spec map[string]any) string{
-	"repeat":      func(s map[string]any) string { return strings.Repeat(member(s, "unit"), count(s, "count")) },
-	"nest_array":  func(s map[string]any) string { return nested("[", "", "]", count(s, "depth")) },
-	"nest":        func(s map[string]any) string { return nested("[", "", "]", count(s, "depth")) },
-	"json":        func(s map[string]any) string { return member(s, "text") },
-	"schema_bomb": func(map[string]any) string { return schemaBomb(40) },
-	"nest_object": func(s map[string]any) string { return nested(`{"a":`, "1", "}", count(s, "depth")) },
-	"long_key":    func(s map[string]any) string { return `{"` + strings.Repeat("k", count(s, "count")) + `":1}` },
-	"long_string": func(s map[string]any) string { return `{"a":"` + strings.Repeat("x", count(s, "count")) + `"}` },
-	"hash_collide": func(s map[string]any) string {
-		all := make([]string, count(s, "count"))
-		for i := range all {
-			all[i] = fmt.Sprintf(`"k%015d":1`, i)
-		}
-		return "{" + strings.Join(all, ",") + "}"
-	},
-	"template": func(s map[string]any) string { // a text with something long in one place
-		return strings.ReplaceAll(member(s, "text"), "BIG", strings.Repeat(member(s, "unit"), count(s, "count")))
-	},
-	"gzip_bomb": func(s map[string]any) string { return upstream.CompressedZeros(int64(count(s, "decoded"))) },
-}
-
-func nested(open, inner, end string, n int) string {
-	return strings.Repeat(open, n) + inner + strings.Repeat(end, n)
-}
-
-func member(spec map[string]any, name string) string {
-	s, _ := spec[name].(string)
-	return s
-}
-
-func count(spec map[string]any, name string) int {
-	n, _ := spec[name].(float64)
-	return int(n)
 }
 
 // text is a value of a row: a text, bytes in base64, or what a generator makes.

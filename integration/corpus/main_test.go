@@ -4,7 +4,7 @@
 // caller, DNS and an upstream can do to what leaves (TestOutbound), and what a caller can do to
 // what comes in (TestInbound). It alone shows that no row of the corpora gets past the whole
 // program: listener, log, worker and guarded client, with what each leaves in logs, evidence
-// and files. Rows that need no network are decided in package static, and rows in which a
+// and files. Rows that need no network are decided by TestStatic, and rows in which a
 // worker dies run in package processors; both are in the first tier.
 package corpus_test
 
@@ -27,7 +27,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/cmd/app"
@@ -62,59 +61,6 @@ func TestMain(m *testing.M) {
 		code = 1
 	}
 	os.Exit(code)
-}
-
-func must(err error) {
-	if err != nil {
-		panic(err)
-	}
-}
-
-// checked is a row that can tell what of it the harness does not know.
-type checked[R any] interface {
-	*R
-	check() error
-}
-
-func parse[R any, P checked[R]](line []byte) (r R, err error) {
-	if err = readStrictly(line, &r); err == nil {
-		err = P(&r).check()
-	}
-	return r, err
-}
-
-// readRows reads a corpus and the rows of ours beside it. A line that the harness does not
-// understand fails the test; the others are returned.
-func readRows[R any, P checked[R]](t *testing.T, corpus string) (rows []R) {
-	t.Helper()
-	for _, path := range []string{"testdata/" + corpus + ".jsonl", "testdata/" + corpus + "_own.jsonl"} {
-		data, err := os.ReadFile(path)
-		require.NoError(t, err)
-		n := 0
-		for line := range bytes.Lines(data) {
-			n++
-			r, err := parse[R, P](line)
-			if assert.NoError(t, err, "%s:%d", path, n) {
-				rows = append(rows, r)
-			}
-		}
-	}
-	require.NotEmpty(t, rows)
-	return rows
-}
-
-// readStrictly reads one JSON document and refuses members that no field takes.
-func readStrictly(doc []byte, into any) error {
-	dec := json.NewDecoder(bytes.NewReader(doc))
-	dec.DisallowUnknownFields()
-	return dec.Decode(into)
-}
-
-// encode writes a value as JSON. The values of this package always can be.
-func encode(v any) json.RawMessage {
-	doc, err := json.Marshal(v)
-	must(err)
-	return doc
 }
 
 // cut shortens a text for a message.

@@ -23,8 +23,8 @@ import (
 // TestOutbound sends the rows that need a network through a whole Weir: what DNS, TLS and the
 // upstream do, redirects, retries and their outcome, secrets, and traffic rules that are
 // created or lie in the store. Of the rows that policy alone decides it sends one allowed and
-// one denied of each category, and those that assert something about the wire; package
-// static decides all of them.
+// one denied of each category, and those that assert something about the wire; TestStatic
+// decides all of them.
 func TestOutbound(t *testing.T) {
 	t.Parallel()
 	for _, l := range lanes(t) {

@@ -1,5 +1,3 @@
-//go:build e2e
-
 package corpus_test
 
 import (
@@ -158,13 +156,6 @@ func (s behaviourSpec) named(status int) (upstream.Behaviour, bool) {
 		"reset_during_tls_handshake": upstream.ResetInHandshake,
 		"half_close_no_response":     upstream.HalfClose,
 		"tls_handshake_hang":         upstream.HandshakeHang,
-		"h2_continuation_flood":      upstream.H2ContinuationFlood,
-		"h2_ping_flood":              upstream.H2PingFlood,
-		"h2_settings_flood":          upstream.H2SettingsFlood,
-		"h2_hpack_bomb":              upstream.H2HpackBomb,
-		"h2_rapid_reset":             upstream.H2RapidReset,
-		"h2_rst_refused_stream":      upstream.H2RefusedStream,
-		"h2_goaway":                  upstream.H2GoAway,
 		"raw":                        func() upstream.Behaviour { return upstream.Raw(latin1(s.Bytes)) },
 		"slow_headers":               func() upstream.Behaviour { return upstream.SlowHeaders(interval) },
 		"slow_body":                  func() upstream.Behaviour { return upstream.SlowBody(interval) },
@@ -184,7 +175,7 @@ func (s behaviourSpec) named(status int) (upstream.Behaviour, bool) {
 		"echo_at_512":                func() upstream.Behaviour { return upstream.EchoAt(status, 512, 12) },
 	}[s.Behaviour]
 	if !ok {
-		return upstream.Behaviour{}, false
+		return upstream.H2(s.Behaviour)
 	}
 	return b(), true
 }

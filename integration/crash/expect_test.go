@@ -3,12 +3,8 @@
 package crash_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
-	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"weir/internal/retry"
 	"weir/internal/weirtest/callers"
@@ -78,41 +74,4 @@ func (r *trial) certain() bool {
 
 func (r *trial) unexpected(class, format string, args ...any) {
 	r.violations = append(r.violations, history.Violation{Invariant: r.cell.row, Tenant: callers.Tenant, Subject: class, Detail: fmt.Sprintf(format, args...)})
-}
-
-// TestSpentActionsAreExcused: three kills during its attempts excuse an end that is not
-// known, of an action that may be repeated; nothing less does.
-func TestSpentActionsAreExcused(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		class       string
-		interrupted int
-		kills       int
-		outcome     schemas.Outcome
-		unexpected  bool
-	}{
-		"spent":           {get, 3, 4, schemas.OutcomeUnknown, false},
-		"attempts left":   {get, 2, 4, schemas.OutcomeUnknown, true},
-		"fewer kills":     {get, 3, 2, schemas.OutcomeUnknown, true},
-		"another outcome": {get, 3, 4, schemas.OutcomeFailed, true},
-		"another class":   {mocked, 3, 4, schemas.OutcomeUnknown, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := &trial{cell: cell{row: "F0", classes: []string{tc.class}}, kills: tc.kills}
-			ref := schemas.Ref{Tenant: callers.Tenant, Kind: schemas.KindHTTP, ID: r.name(tc.class)}
-			run := history.Run{Asked: []history.Asked{{Tenant: callers.Tenant, Name: ref.ID, Outcome: tc.outcome}}}
-			write := func(ev schemas.Event) {
-				data, err := json.Marshal(ev)
-				require.NoError(t, err)
-				run.Log = append(run.Log, schemas.Record{Subject: schemas.Layout{Partitions: 1}.Subject(ref, schemas.SectionEvent), Data: data})
-			}
-			for n := range tc.interrupted {
-				write(schemas.Event{Type: schemas.EventAttempt, Attempt: &schemas.Attempt{Number: n + 1}})
-				write(schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: n + 1, Code: schemas.Interrupted}})
-			}
-			r.compare(run)
-			require.Equal(t, tc.unexpected, len(r.violations) > 0)
-		})
-	}
 }

@@ -4,13 +4,19 @@ package crash_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
+	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
@@ -37,6 +43,28 @@ var errStopped = errors.New("the node has stopped")
 
 func newNode(dir, config, durability string, arm func() string) *node {
 	return &node{dir: dir, config: config, durability: durability, arm: arm, changed: make(chan struct{}), done: make(chan struct{})}
+}
+
+// serve starts a node with a configuration until the test ends, whose processes have the faults of arm.
+func serve(t *testing.T, config string, arm func(n *node) string) *node {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "data")
+	require.NoError(t, os.WriteFile(dir+".yaml", []byte(config), 0o600))
+	n := newNode(dir, dir+".yaml", "process", nil)
+	n.arm = func() string { return arm(n) }
+	go n.keep()
+	t.Cleanup(func() { require.NoError(t, n.stop(context.Background())) })
+	return n
+}
+
+// get reads a document, unless the program dies meanwhile.
+func (n *node) get(t *testing.T, path string, into any) {
+	t.Helper()
+	base, err := n.base(t.Context())
+	require.NoError(t, err)
+	if _, text, err := program.Ask(t.Context(), http.MethodGet, base+path, "", "Accept", "application/json"); err == nil {
+		require.NoError(t, json.Unmarshal([]byte(text), into), text)
+	}
 }
 
 // notes is the file in which points that were reached leave a line.

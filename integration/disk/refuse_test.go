@@ -16,67 +16,54 @@ import (
 // nobody is a user without rights.
 const nobody = 65534
 
-// TestRefusedDirectories: a data directory that this program cannot use is refused at the
+// TestRefusedDirectories: a data directory that is another user's is refused at the
 // start with a sentence that says what to do, on the standard error, with exit code 1, and
 // nothing in it is changed. The other refusals are in internal/broker/embedded.
 func TestRefusedDirectories(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		lives   bool // a program is on the directory
-		more    string
-		dropped bool // the program runs as another user, where this one may do that
 		prepare func(data string) error
-		says    []string
+		says    string
 	}{
-		"another partition count": {more: "log: {partitions: 4}\n", says: []string{"has 1 partitions and 4 are configured", "configure 1, or name another directory"}},
-		"in use":                  {lives: true, says: []string{"is in use by another weir: stop that one, or name another directory"}},
-		"not its own": {dropped: true, prepare: func(data string) error {
+		"not its own": {func(data string) error {
 			if os.Geteuid() == 0 {
 				return nil
 			}
 			return os.Chmod(filepath.Join(data, "weir.lock"), 0) // this user gives up the right
-		}, says: []string{"cannot be written: give it to the user that runs weir, or name another directory"}},
-		"below what is not its own": {dropped: true, prepare: func(data string) error {
+		}, "cannot be written: give it to the user that runs weir, or name another directory"},
+		"below what is not its own": {func(data string) error {
 			if err := os.RemoveAll(data); err != nil {
 				return err
 			}
 			return os.Chmod(filepath.Dir(data), 0o555)
-		}, says: []string{"cannot be created: give this user the right to write there, or name another directory"}},
+		}, "cannot be created: give this user the right to write there, or name another directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, base := newWorld(t), openDir(t)
 			data := filepath.Join(base, "parent", "data")
 			require.NoError(t, os.Mkdir(filepath.Dir(data), 0o755))
-			first := w.start(t, data)
-			if !tc.lives {
-				first.Kill()
-			}
-			config, err := program.Config(base, w.URL, tc.more)
+			w.start(t, data).Kill()
+			config, err := program.Config(base, w.URL, "")
 			require.NoError(t, err)
 			require.NoError(t, os.Chmod(config, 0o644))
 			runs, as := binary, (*syscall.SysProcAttr)(nil)
-			if tc.dropped && os.Geteuid() == 0 {
+			if os.Geteuid() == 0 {
 				runs, as = filepath.Join(base, program.Weir), &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 				raw, err := os.ReadFile(binary)
 				require.NoError(t, err)
 				require.NoError(t, os.WriteFile(runs, raw, 0o755))
 			}
-			if tc.prepare != nil {
-				require.NoError(t, tc.prepare(data))
-			}
+			require.NoError(t, tc.prepare(data))
 			before := listing(data)
-			_, err = program.StartAs(runs, as, data, "--config", config)
+			_, err = program.Run(runs, program.How{As: as, Args: []string{"--data", data, "--config", config}})
 			var ended *program.Ended
 			require.ErrorAs(t, err, &ended)
 			require.Equal(t, 1, ended.Code)
-			for _, s := range append(tc.says, "data directory refused") {
-				require.Contains(t, ended.Said, s)
-			}
+			require.Contains(t, ended.Said, "data directory refused")
+			require.Contains(t, ended.Said, tc.says)
 			require.NotContains(t, ended.Said, "goroutine")
-			if !tc.lives { // the other program writes there
-				require.Equal(t, before, listing(data))
-			}
+			require.Equal(t, before, listing(data))
 		})
 	}
 }

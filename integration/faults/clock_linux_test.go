@@ -31,7 +31,6 @@ func TestClocks(t *testing.T) { //nolint:paralleltest // each fault has the mach
 	for _, r := range []row{
 		{number: "F28", title: "the clocks of a worker, an ingress and a server go an hour ahead, and back", fault: w.turns(time.Hour)},
 		{number: "F28", title: "the clocks of a worker, an ingress and a server go back an hour, and are put right", fault: w.turns(-time.Hour)},
-		{number: "F28", title: "every clock steps to and fro by up to an hour while nodes are killed", fault: w.dance},
 		{number: "F28", title: "workers die while the servers' clocks are an hour ahead", fault: w.stranded},
 	} {
 		if chosen(r.number, r.title) {
@@ -140,27 +139,6 @@ func (w watches) turns(by time.Duration) func(context.Context, *fixture) {
 			s.goOn(ctx, "the load by clocks that are right again")
 		}
 	}
-}
-
-// dance turns every clock by something, kills a node, and turns them anew. Servers' clocks
-// go ahead by a little alone: see stranded.
-func (w watches) dance(ctx context.Context, s *fixture) {
-	steps := []time.Duration{-time.Hour, -20 * time.Second, 0, 20 * time.Second, time.Hour}
-	for range s.times(2, 8) {
-		for _, n := range s.nodes {
-			w.turn(ctx, s, n.name, steps[s.chance.IntN(len(steps))])
-		}
-		for _, server := range s.cluster.Servers {
-			w.turn(ctx, s, server.Name, steps[s.chance.IntN(len(steps)-1)])
-		}
-		s.goOn(ctx, "the load by clocks of many times")
-		n := s.nodes[s.chance.IntN(len(s.nodes))]
-		n.kill()
-		s.inject("nodes killed", 1)
-		s.must(n.start())
-		s.must(n.ready(ctx))
-	}
-	w.right(ctx, s)
 }
 
 // stranded kills the workers while they have messages of servers whose clocks are ahead,

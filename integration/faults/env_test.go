@@ -1,4 +1,4 @@
-//go:build nightly
+//go:build e2e || nightly
 
 package faults_test
 
@@ -28,10 +28,8 @@ type kit struct {
 	cluster cluster.Config
 	// roles are the nodes; default two of each role.
 	roles []role
-	// weir is the program that they run, and more a part of their configuration.
-	weir, more string
-	// policy is theirs, for a target; default the target's own.
-	policy func(*callers.Target) string
+	// weir is the program that they run.
+	weir string
 	// environ is added to the environment of a node.
 	environ func(name string) []string
 }
@@ -60,9 +58,6 @@ func (k kit) withDefaults() kit {
 	k.weir = cmp.Or(k.weir, weirBinary)
 	if k.roles == nil {
 		k.roles = assembly()
-	}
-	if k.policy == nil {
-		k.policy = (*callers.Target).Policy
 	}
 	if k.environ == nil {
 		k.environ = func(string) []string { return nil }
@@ -158,7 +153,6 @@ func (r *env) crowd(cfg callers.Config) *callers.Callers {
 // heal ends every fault and returns when all is up.
 func (r *env) heal(ctx context.Context) error {
 	r.target.Release()
-	r.target.Takes(0)
 	r.cluster.Heal()
 	for _, s := range r.cluster.Servers {
 		if s.Ended() {

@@ -1,10 +1,11 @@
-//go:build nightly
+//go:build e2e || nightly
 
 package faults_test
 
 import (
 	"context"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -21,7 +22,7 @@ import (
 // row is one fault and how it is brought about.
 type row struct {
 	number, title string
-	// short: it is part of the selection.
+	// short: it is part of the selection, which e2e plays.
 	short bool
 	// load is what is asked for meanwhile.
 	load callers.Config
@@ -34,7 +35,6 @@ type fixture struct {
 	*env
 	row
 	crowd  *callers.Callers
-	beside []*callers.Callers // others, which rest when it is judged
 	chance *rand.Rand
 	t      *testing.T
 
@@ -81,10 +81,25 @@ func TestFaults(t *testing.T) { //nolint:paralleltest // each fault has the mach
 		return // the chosen ones are of another test; see run
 	}
 	rig := newEnv(t, kit{})
+	rig.elsewhere(t)
 	for i, r := range rows {
 		if !t.Run(r.slug(), newFixture(rig, r, begin, i).test) {
 			return // what is broken may break what follows
 		}
+	}
+}
+
+// elsewhere: each role says who serves what it does not.
+func (r *env) elsewhere(t *testing.T) {
+	t.Helper()
+	for i, at := range [][2]string{{"/v1/actions", "weir egress"}, {"/v1/evidence", "weir egress"}, {"/git/x.git/info/refs", "weir serve"}} {
+		n := r.nodes[2*i]
+		status, text := fetch(t.Context(), http.MethodGet, n.url()+at[0], "")
+		require.Equal(t, http.StatusMisdirectedRequest, status, text)
+		require.Contains(t, text, at[1])
+		_, text = n.get(t.Context(), "/readyz")
+		require.Contains(t, text, `"role":"`+n.role.command+`"`)
+		require.Contains(t, text, `"durability":"replicated"`)
 	}
 }
 
@@ -190,9 +205,7 @@ func (s *fixture) check(ctx context.Context) {
 	var err error
 	run.Left, err = s.log.drained(ctx)
 	s.must(err)
-	for _, c := range append(s.beside, s.crowd) {
-		c.Fill(&run)
-	}
+	s.crowd.Fill(&run)
 	s.must(s.log.ended(ctx, &run))
 	if s.omit != nil {
 		run.Log = slices.DeleteFunc(run.Log, s.omit)
@@ -213,23 +226,25 @@ func (s *fixture) check(ctx context.Context) {
 func every() []row {
 	return []row{
 		{number: "F15", title: "a worker stands still during calls", short: true, fault: standStill},
-		{number: "F14", title: "a worker stands still between attempt and first byte", short: true, fault: standDeclared},
+		{number: "F10", title: "a worker dies during calls", short: true, fault: dies},
+		{number: "F14", title: "a worker stands still between attempt and first byte", fault: standDeclared},
+		{number: "F3", title: "a process of each role is killed", short: true, fault: killNodes},
 		{number: "F19", title: "a server is killed", short: true, fault: killServers},
-		{number: "F20", title: "two of three servers are killed", short: true, fault: killTwo},
-		{number: "F21", title: "all servers are killed", fault: killAll},
-		{number: "F23", title: "the leader is cut off from its followers", short: true, fault: isolateLeader},
+		{number: "F20", title: "two of three servers are killed", fault: killTwo},
+		{number: "F21", title: "all servers are killed", short: true, fault: killAll},
+		{number: "F23", title: "the leader is cut off from its followers", fault: alone(func(s *fixture, i int) { s.cluster.Isolate(i) })},
 		{number: "F23", title: "a node is cut off from every server", fault: cutOffNodes},
-		{number: "F23", title: "the leader hears nothing of the others", fault: deafLeader},
-		{number: "F23", title: "the others hear nothing of the leader", fault: muteLeader},
+		{number: "F23", title: "the leader hears nothing of the others", fault: alone(func(s *fixture, i int) { s.cluster.Deafen(i, false) })},
+		{number: "F23", title: "the others hear nothing of the leader", fault: alone(func(s *fixture, i int) { s.cluster.Deafen(i, true) })},
 		{number: "F23", title: "no node reaches the leader", fault: leaderUnreached},
 		{number: "F24", title: "packets are late and lost", fault: badWeather},
 		{number: "F25", title: "connections break every two seconds", fault: storm},
 		{number: "F30", title: "messages that no worker can read", fault: poison},
-		{number: "F31", title: "every message is given out again", short: true, fault: giveAgain},
-		{number: "F37", title: "each node ends with SIGTERM and another takes its place", short: true, fault: roll},
+		{number: "F31", title: "every message is given out again", fault: giveAgain},
+		{number: "F37", title: "each node ends with SIGTERM and another takes its place", fault: roll},
 		{number: "F38", title: "leaders step down", fault: stepDown},
 		{number: "F38", title: "each server is replaced by an empty one", fault: replace},
-		{number: "F39", title: "clients leave before, in and behind their requests, and while they follow", short: true, fault: leave},
+		{number: "F39", title: "clients leave before, in and behind their requests, and while they follow", fault: leave},
 		{number: "F40", title: "fifty ask for the same at once", fault: sameKey},
 		{number: "F47", title: "a deep queue, with cancels", fault: deepQueue},
 	}

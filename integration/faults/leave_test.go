@@ -1,4 +1,4 @@
-//go:build nightly
+//go:build e2e || nightly
 
 package faults_test
 
@@ -109,7 +109,7 @@ func (s *fixture) leaveStreams(ctx context.Context) {
 func deepQueue(ctx context.Context, s *fixture) {
 	s.target.Hold(s.slug())
 	depth := s.times(200, 1000)
-	s.queue(ctx, s.crowd, depth, 7)
+	s.queue(ctx, depth, 7)
 	waits, _, err := s.log.backlog(ctx)
 	s.must(err)
 	s.inject("queued", int(waits))
@@ -121,8 +121,8 @@ func deepQueue(ctx context.Context, s *fixture) {
 	s.must(s.heal(ctx))
 }
 
-// queue has so many actions accepted, and every nth canceled; 0: none.
-func (s *fixture) queue(ctx context.Context, c *callers.Callers, depth, nth int) {
+// queue has so many actions accepted, and every nth canceled.
+func (s *fixture) queue(ctx context.Context, depth, nth int) {
 	var group sync.WaitGroup
 	errs := make(chan error, depth)
 	slots := make(chan struct{}, 16)
@@ -130,7 +130,7 @@ func (s *fixture) queue(ctx context.Context, c *callers.Callers, depth, nth int)
 		slots <- struct{}{}
 		group.Go(func() {
 			defer func() { <-slots }()
-			errs <- s.enqueue(ctx, c, callers.Classes()[i%len(callers.Classes())], nth > 0 && i%nth == nth-1)
+			errs <- s.enqueue(ctx, callers.Classes()[i%len(callers.Classes())], i%nth == nth-1)
 		})
 	}
 	group.Wait()
@@ -143,12 +143,12 @@ func (s *fixture) queue(ctx context.Context, c *callers.Callers, depth, nth int)
 }
 
 // enqueue has one action accepted, at whatever node, and canceled.
-func (s *fixture) enqueue(ctx context.Context, c *callers.Callers, class string, cancel bool) error {
-	o := c.Order(class)
+func (s *fixture) enqueue(ctx context.Context, class string, cancel bool) error {
+	o := s.crowd.Order(class)
 	o.Async = true
 	for {
 		base := s.somewhere(func(r role) bool { return r.write })
-		a, err := c.Ask(ctx, base, o)
+		a, err := s.crowd.Ask(ctx, base, o)
 		if a.Answer == history.Accepted {
 			break
 		}

@@ -1,4 +1,4 @@
-//go:build nightly
+//go:build e2e || nightly
 
 package faults_test
 

@@ -1,10 +1,12 @@
-//go:build nightly
+//go:build e2e || nightly
 
 // Package faults_test breaks a cluster in every way that is known, under load, and holds
 // what is left against Weir's invariants: three real NATS servers, real processes of Weir,
 // and links between all of them that can be cut, held and slowed.
 //
-// Only this suite shows each fault of a cluster under load, and faults that come at random.
+// Only this suite shows each fault of a cluster under load, and faults that come at random. In e2e it
+// shows that actions go on when a process of any role, the leading server or all servers die, and
+// that a worker which stood still writes nothing to what others have ended.
 package faults_test
 
 import (

@@ -1,4 +1,4 @@
-//go:build nightly
+//go:build e2e || nightly
 
 package faults_test
 
@@ -52,8 +52,8 @@ func (r *env) newNode(ctx context.Context, name string, role role) (*node, error
 	}
 	n := &node{name: name, role: role, dir: filepath.Join(r.dir, name), lines: lines, binary: r.weir, environ: r.environ(name)}
 	n.config = n.dir + ".yaml"
-	text := fmt.Sprintf("data: %q\nnats: {url: %q}\nlog: {partitions: %d}\ntelemetry: {log_level: warn}\n%s%s",
-		n.dir, lines.URL(), r.layout.Partitions, r.more, r.policy(r.target))
+	text := fmt.Sprintf("data: %q\nnats: {url: %q}\nlog: {partitions: %d}\ntelemetry: {log_level: warn}\n%s",
+		n.dir, lines.URL(), r.layout.Partitions, r.target.Policy())
 	return n, os.WriteFile(n.config, []byte(text), 0o600)
 }
 

@@ -43,7 +43,7 @@ func moves() []move {
 		}},
 		{"node cut off", lines((*cluster.Link).Cut)},
 		{"acks of a node held", lines(func(l *cluster.Link) { l.Hold(cluster.Back) })},
-		{"lines of a node broken", lines((*cluster.Link).Break)},
+		{"lines of a node broken", lines(func(l *cluster.Link) { l.Break() })},
 		{"bad weather", func(_ context.Context, s *fixture) {
 			w := cluster.Weather{Delay: time.Duration(s.chance.IntN(50)) * time.Millisecond, Loss: s.chance.IntN(50)}
 			w.Jitter = w.Delay / 2

@@ -25,7 +25,7 @@ const volumeSize = 256 << 20
 // With `process` something must be: or else the test could not find a loss.
 func TestPowerCut(t *testing.T) { //nolint:paralleltest // its process is its own
 	if why := disk.Unavailable(); why != "" {
-		t.Logf("form: no device here (%s): see TestSnapshot, which stands in for it", why)
+		t.Logf("form: no device here: %s", why)
 		return
 	}
 	if !disk.Inside(t) {

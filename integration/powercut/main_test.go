@@ -27,7 +27,6 @@ import (
 
 	"weir/internal/weirtest/callers"
 	"weir/internal/weirtest/history"
-	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
 	"weir/internal/weirtest/stored"
 	"weir/schemas"
@@ -121,13 +120,6 @@ func (c *clients) tell(t *testing.T) {
 		c.runs = append(c.runs, history.Asked{Tenant: callers.Tenant, Name: id, ID: id, Answer: history.Accepted, Status: resp.StatusCode})
 		c.Watch(c.ctx, id, nil)
 	}
-}
-
-// press waits until clients have received more ends.
-func (c *clients) press(t *testing.T) {
-	t.Helper()
-	told := c.Counts().Ended
-	poll.Until(t, func() bool { return c.Counts().Ended > told }, "an end is reported to a client")
 }
 
 // saw keeps an event that a reader was given.

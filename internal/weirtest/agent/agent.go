@@ -30,7 +30,6 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"weir/internal/weirtest/doubles"
 	"weir/schemas"
@@ -60,8 +59,6 @@ type Act struct {
 	Fault Fault
 	// Steps is Config.Steps for this run; zero: as there.
 	Steps int
-	// Interval is a pause before each event but the first.
-	Interval time.Duration
 	// Outputs is JSON; empty: {"echo": <the inputs>}.
 	Outputs string
 	// Progress is the JSON of the n-th progress event, from 0; nil: its step and

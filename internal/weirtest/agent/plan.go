@@ -144,7 +144,7 @@ func (p *plan) ready(x *Exchange, n int, f frame) bool {
 	if f.last {
 		hold = p.act.Hold
 	}
-	return x.Pause(p.act.Interval) && x.Wait(hold)
+	return x.Wait(hold)
 }
 
 // render is an event as it goes over the wire.

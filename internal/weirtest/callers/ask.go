@@ -25,7 +25,7 @@ var (
 
 // Body is what is asked for by an order.
 func (c *Callers) Body(o Order) string {
-	args := map[string]any{"method": http.MethodPost, "url": c.cfg.Target.URL + "/" + c.cfg.Under + "/" + o.Name, "body": map[string]string{"of": o.Name, "pad": strings.Repeat("x", c.cfg.Pad)}}
+	args := map[string]any{"method": http.MethodPost, "url": c.cfg.Target.URL + "/plain/" + o.Name, "body": map[string]string{"of": o.Name, "pad": strings.Repeat("x", c.cfg.Pad)}}
 	doc := map[string]any{"type": "Http", "request_id": o.Name, "args": args}
 	switch o.Class {
 	case Get:
@@ -68,7 +68,7 @@ func (c *Callers) ask(ctx context.Context, o Order, async bool) (history.Asked, 
 }
 
 func (c *Callers) askAt(ctx context.Context, base string, o Order, async bool) (history.Asked, error) {
-	a := history.Asked{Tenant: c.cfg.Tenant, Name: o.Name, Answer: history.Unheard}
+	a := history.Asked{Tenant: Tenant, Name: o.Name, Answer: history.Unheard}
 	if base == "" {
 		return a, errNowhere
 	}
@@ -79,7 +79,6 @@ func (c *Callers) askAt(ctx context.Context, base string, o Order, async bool) (
 		return a, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	c.show(req)
 	if async {
 		req.Header.Set("Prefer", "respond-async")
 	}
@@ -93,13 +92,6 @@ func (c *Callers) askAt(ctx context.Context, base string, o Order, async bool) (
 		return a, err
 	}
 	return a, heard(&a, resp, data)
-}
-
-// show adds the token to a request.
-func (c *Callers) show(req *http.Request) {
-	if c.cfg.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.cfg.Token)
-	}
 }
 
 // heard reads an answer.
@@ -152,7 +144,7 @@ func outcome(v schemas.Variant) schemas.Outcome {
 // more, going on behind the last one, wherever it may, whenever its stream breaks. opened, if it
 // is not nil, is called for the first event.
 func (c *Callers) Watch(ctx context.Context, id string, opened func()) {
-	w := &history.Watched{Tenant: c.cfg.Tenant, ID: id}
+	w := &history.Watched{Tenant: Tenant, ID: id}
 	c.note(func() { c.watched = append(c.watched, w) })
 	c.wg.Go(func() {
 		for !w.Ended {
@@ -179,7 +171,6 @@ func (c *Callers) read(ctx context.Context, w *history.Watched, opened func()) e
 		return err
 	}
 	req.Header.Set("Accept", "text/event-stream")
-	c.show(req)
 	if n := len(w.IDs); n > 0 {
 		req.Header.Set("Last-Event-ID", strconv.FormatUint(w.IDs[n-1], 10))
 	}

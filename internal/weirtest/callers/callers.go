@@ -37,23 +37,14 @@ type Config struct {
 	Write, Read func() string
 	// Name begins the name of each action.
 	Name string
-	// Clients ask at a time; default 8. Each rests so long behind what it was told; default
-	// 25 ms.
+	// Clients ask at a time; default 8.
 	Clients int
-	Pause   time.Duration
 	// Patience is how long one request is waited for; default 15 s.
 	Patience time.Duration
-	// Only are the classes; default all.
-	Only []string
-	// Under is the part of the target that is called, but by calls with a key; default plain.
-	Under string
 	// Event, if it is set, is called for each event that a reader of an action is given.
 	Event func(action, frame string)
 	// Pad is how many bytes the bodies of calls have beside the name.
 	Pad int
-	// Tenant is whose actions they are, default that of the constant, and Token what the
-	// clients show, where Weir asks for one.
-	Tenant, Token string
 }
 
 // Counts are what a crowd was told so far.
@@ -85,19 +76,7 @@ type Callers struct {
 
 // New is a crowd that waits to be started.
 func New(cfg Config) *Callers {
-	if cfg.Clients == 0 {
-		cfg.Clients = 8
-	}
-	if cfg.Pause == 0 {
-		cfg.Pause = 25 * time.Millisecond
-	}
-	if cfg.Patience == 0 {
-		cfg.Patience = 15 * time.Second
-	}
-	if len(cfg.Only) == 0 {
-		cfg.Only = Classes()
-	}
-	cfg.Under, cfg.Tenant = cmp.Or(cfg.Under, "plain"), cmp.Or(cfg.Tenant, Tenant)
+	cfg.Clients, cfg.Patience = cmp.Or(cfg.Clients, 8), cmp.Or(cfg.Patience, 15*time.Second)
 	return &Callers{cfg: cfg, changed: make(chan struct{}), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: cfg.Clients}}}
 }
 
@@ -110,7 +89,7 @@ func (c *Callers) Start(ctx context.Context) {
 		c.wg.Go(func() {
 			for fresh.Err() == nil {
 				c.send(ctx, c.next())
-				_ = poll.Rest(fresh, c.cfg.Pause)
+				_ = poll.Rest(fresh, 25*time.Millisecond)
 			}
 		})
 	}
@@ -162,7 +141,7 @@ func (c *Callers) Fill(run *history.Run) {
 		run.Watched = append(run.Watched, *w)
 	}
 	for _, h := range c.cfg.Target.Hits(c.cfg.Name + "-") {
-		h.Tenant = c.cfg.Tenant
+		h.Tenant = Tenant
 		run.Hits = append(run.Hits, h)
 	}
 }
@@ -186,7 +165,7 @@ func (c *Callers) next() Order {
 	c.mu.Lock()
 	n := c.names
 	c.mu.Unlock()
-	o := c.Order(c.cfg.Only[n%len(c.cfg.Only)])
+	o := c.Order(Classes()[n%len(Classes())])
 	o.Async, o.Watch = n%4 == 0, n%3 == 0
 	return o
 }

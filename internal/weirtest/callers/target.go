@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"weir/internal/weirtest/history"
 )
@@ -24,27 +23,17 @@ type Target struct {
 
 	mu    sync.Mutex
 	hits  []history.Hit
-	takes time.Duration
 	held  string        // names that hold this are not answered, "" none
 	first bool          // nor is the first request of each name
 	free  chan struct{} // closed when they are
 	heard chan string   // the names that are held, as they come
-	now   map[string]int
-	most  map[string]int
 }
 
 // NewTarget starts one that answers at once.
 func NewTarget() *Target {
-	t := &Target{free: make(chan struct{}), heard: make(chan string, 4096), now: map[string]int{}, most: map[string]int{}}
+	t := &Target{free: make(chan struct{}), heard: make(chan string, 4096)}
 	t.Server = httptest.NewServer(t)
 	return t
-}
-
-// Takes has each answer take so long from now on.
-func (t *Target) Takes(d time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.takes = d
 }
 
 // Hold leaves requests unanswered whose name has this part, until Release.
@@ -81,29 +70,8 @@ func (t *Target) Hits(prefix string) []history.Hit {
 	return slices.DeleteFunc(slices.Clone(t.hits), func(h history.Hit) bool { return !strings.HasPrefix(h.Mark, prefix) })
 }
 
-// Most is how many requests to a part of it were under way at a time, at most.
-func (t *Target) Most(part string) int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.most[part]
-}
-
-// enter counts a request for as long as it is under way.
-func (t *Target) enter(part string) (leave func()) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.now[part]++
-	t.most[part] = max(t.most[part], t.now[part])
-	return func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.now[part]--
-	}
-}
-
 // ServeHTTP is one request. Its name is the last part of its path.
 func (t *Target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	defer t.enter(strings.Trim(path.Dir(r.URL.Path), "/"))()
 	h := history.Hit{Tenant: Tenant, Mark: path.Base(r.URL.Path), Method: r.Method, Key: r.Header.Get("Idempotency-Key")}
 	sum := sha256.New()
 	_, err := io.Copy(sum, r.Body)
@@ -115,7 +83,7 @@ func (t *Target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Status, h.Digest = http.StatusOK, digest(answer)
 	}
 	t.hits = append(t.hits, h)
-	takes, held, free := t.takes, first || t.held != "" && strings.Contains(h.Mark, t.held), t.free
+	held, free := first || t.held != "" && strings.Contains(h.Mark, t.held), t.free
 	t.mu.Unlock()
 	if !h.Whole {
 		panic(http.ErrAbortHandler)
@@ -127,13 +95,6 @@ func (t *Target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		select {
 		case <-free:
-		case <-r.Context().Done():
-			return
-		}
-	}
-	if takes > 0 {
-		select {
-		case <-time.After(takes):
 		case <-r.Context().Done():
 			return
 		}

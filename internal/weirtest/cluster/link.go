@@ -51,7 +51,6 @@ type Link struct {
 	closed  bool
 	weather Weather
 	conns   map[net.Conn]bool
-	broken  int
 }
 
 // NewLink passes on to an address. It listens on a port of its own.
@@ -82,8 +81,8 @@ func (l *Link) Cut() {
 	l.Break()
 }
 
-// Break ends every connection without a farewell. New ones may come.
-func (l *Link) Break() {
+// Break ends every connection without a farewell, and returns how many ends they had. New ones may come.
+func (l *Link) Break() (ends int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for c := range l.conns {
@@ -92,8 +91,9 @@ func (l *Link) Break() {
 		}
 		_ = c.Close()
 		delete(l.conns, c)
-		l.broken++
+		ends++
 	}
+	return ends
 }
 
 // Hold lets nothing through that way, and breaks nothing: neither end is told.
@@ -111,13 +111,6 @@ func (l *Link) Set(w Weather) { l.change(func() { l.weather = w }) }
 // Heal has it pass everything on, what was held back first.
 func (l *Link) Heal() {
 	l.change(func() { l.held, l.cut, l.weather = [2]bool{}, false, Weather{} })
-}
-
-// Broken is how many ends of connections were broken so far.
-func (l *Link) Broken() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.broken
 }
 
 func (l *Link) change(what func()) {

@@ -87,8 +87,8 @@ type Watched struct {
 type Left struct {
 	// Backlog is how many messages wait for a worker or for an ack.
 	Backlog uint64
-	// Goroutines, Consumers and Children are how many there are more than before the run.
-	Goroutines, Consumers, Children int
+	// Consumers is how many there are more than before the run.
+	Consumers int
 }
 
 // Violation is a promise that a run broke.

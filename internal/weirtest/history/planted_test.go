@@ -206,8 +206,6 @@ func plantedWatched() []planted {
 func plantedLeft() []planted {
 	return []planted{
 		{"a backlog", "I11", func(b *book) { b.run.Left.Backlog = 1 }},
-		{"a goroutine", "I11", func(b *book) { b.run.Left.Goroutines = 1 }},
 		{"a consumer", "I11", func(b *book) { b.run.Left.Consumers = 1 }},
-		{"a child", "I11", func(b *book) { b.run.Left.Children = 1 }},
 	}
 }

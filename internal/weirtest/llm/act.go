@@ -23,8 +23,6 @@ type Act struct {
 	Header map[string]string
 	// Message is that of an error; empty: one that names the fault.
 	Message string
-	// Interval is a pause before each piece but the first.
-	Interval time.Duration
 	// Begin is waited for before the head of the answer, Step once before each piece, Hold before what
 	// comes behind the last one, or before an answer that is no stream. A closed channel holds nothing
 	// up; nil: no wait.

@@ -1,15 +1,59 @@
 package llm
 
 import (
+	"bytes"
 	"encoding/base64"
+	"encoding/json"
+	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 )
 
+// object is one of JSON.
+type object map[string]any
+
+// encode is the JSON of v without HTML escapes.
+func encode(v any) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic("llm: not JSON: " + err.Error())
+	}
+	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+}
+
+// document is a chunk, or a whole answer.
+func (x *Exchange) document(kind string, choices ...object) object {
+	if choices == nil {
+		choices = []object{}
+	}
+	d := object{"object": kind, "created": 1700000000, "model": x.Asked.Model, "choices": choices}
+	if x.act.Fault != NoID {
+		d["id"] = fmt.Sprintf("chatcmpl-%d", x.number)
+	}
+	return d
+}
+
+// chunk is one with a piece of a choice; finish, if it is not empty, ends the choice.
+func (x *Exchange) chunk(index int, piece object, finish string) object {
+	c := object{"index": index, "delta": piece, "finish_reason": nil}
+	if finish != "" {
+		c["finish_reason"] = finish
+	}
+	return x.document("chat.completion.chunk", c)
+}
+
+// usage is 7 tokens of the prompt and one for each piece.
+func usage(pieces int) json.RawMessage {
+	return fmt.Appendf(nil, `{"prompt_tokens":7,"completion_tokens":%d,"total_tokens":%d}`, pieces, 7+pieces)
+}
+
+// choices is how many answers are asked for.
+func (x *Exchange) choices() int { return max(1, x.Asked.N) }
+
 // pieces are what the answer of a choice consists of, in order.
-func (x *Exchange) pieces() []message {
-	var list []message
+func (x *Exchange) pieces() (list []object) {
 	reasoning, texts, tools := x.act.Reasoning, x.act.Texts, x.act.Tools
 	key := x.Key()
 	switch x.act.Fault {
@@ -32,32 +76,32 @@ func (x *Exchange) pieces() []message {
 	default:
 	}
 	for _, r := range reasoning {
-		list = append(list, message{Reasoning: r})
+		list = append(list, object{"reasoning_content": r})
 	}
 	if texts == nil && tools == nil {
 		texts = []string{"Hello", ", ", "world"}
 	}
 	for _, t := range texts {
-		list = append(list, message{Content: &t})
+		list = append(list, object{"content": t})
 	}
 	if len(texts) > 0 {
 		return list
 	}
 	for i, t := range tools {
-		list = append(list, message{Tools: []toolCall{{Index: &i, ID: t.ID, Type: "function", Function: function{Name: t.Name}}}})
+		list = append(list, object{"tool_calls": []object{{"index": i, "id": t.ID, "type": "function", "function": object{"name": t.Name, "arguments": ""}}}})
 		for _, part := range t.Arguments {
-			list = append(list, message{Tools: []toolCall{{Index: &i, Function: function{Arguments: part}}}})
+			list = append(list, object{"tool_calls": []object{{"index": i, "function": object{"arguments": part}}}})
 		}
 	}
 	return list
 }
 
 // reason is why the choices end.
-func (x *Exchange) reason(pieces []message) string {
+func (x *Exchange) reason(pieces []object) string {
 	switch {
 	case x.act.Finish != "":
 		return x.act.Finish
-	case len(pieces) > 0 && pieces[len(pieces)-1].Tools != nil:
+	case len(pieces) > 0 && pieces[len(pieces)-1]["tool_calls"] != nil:
 		return "tool_calls"
 	default:
 		return "stop"
@@ -70,14 +114,13 @@ func (x *Exchange) whole() bool {
 		return false
 	}
 	pieces := x.pieces()
-	finish := x.reason(pieces)
-	d := x.document("chat.completion")
+	var all []object
 	for i := range x.choices() {
-		m := joined(pieces)
-		d.Choices = append(d.Choices, choice{Index: i, Message: &m, Finish: &finish})
+		all = append(all, object{"index": i, "message": joined(pieces), "finish_reason": x.reason(pieces)})
 	}
+	d := x.document("chat.completion", all...)
 	if x.act.Fault != NoUsage {
-		d.Usage = usageOf(int64(len(pieces) * x.choices()))
+		d["usage"] = usage(len(pieces) * x.choices())
 	}
 	kind := "application/json"
 	if x.act.Fault == NoType {
@@ -88,25 +131,29 @@ func (x *Exchange) whole() bool {
 }
 
 // joined is the message that pieces make.
-func joined(pieces []message) message {
-	m := message{Role: "assistant"}
+func joined(pieces []object) object {
+	m := object{"role": "assistant"}
+	var calls []object
 	for _, p := range pieces {
-		m.Reasoning += p.Reasoning
-		if p.Content != nil {
-			text := *p.Content
-			if m.Content != nil {
-				text = *m.Content + text
+		for name, part := range p {
+			if text, ok := part.(string); ok {
+				before, _ := m[name].(string)
+				m[name] = before + text
 			}
-			m.Content = &text
 		}
-		for _, t := range p.Tools {
-			if t.ID != "" {
-				t.Index = nil
-				m.Tools = append(slices.Clone(m.Tools), t)
+		parts, _ := p["tool_calls"].([]object)
+		for _, call := range parts {
+			part, _ := call["function"].(object)
+			if call["id"] != nil {
+				calls = append(calls, object{"id": call["id"], "type": "function", "function": object{"name": part["name"], "arguments": ""}})
 				continue
 			}
-			m.Tools[len(m.Tools)-1].Function.Arguments += t.Function.Arguments
+			whole, _ := calls[len(calls)-1]["function"].(object)
+			whole["arguments"] = fmt.Sprint(whole["arguments"], part["arguments"])
 		}
+	}
+	if calls != nil {
+		m["tool_calls"] = calls
 	}
 	return m
 }

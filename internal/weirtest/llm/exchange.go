@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	"weir/internal/weirtest/doubles"
@@ -51,12 +50,12 @@ func (x *Exchange) Data(data string) bool {
 
 // Text writes a chunk with content for the first choice.
 func (x *Exchange) Text(content string) bool {
-	return x.Data(encode(chunk(x, 0, message{Content: &content}, "")))
+	return x.Data(encode(x.chunk(0, object{"content": content}, "")))
 }
 
 // Finish writes the chunk that says why the first choice ended.
 func (x *Exchange) Finish(reason string) bool {
-	return x.Data(encode(chunk(x, 0, message{}, reason)))
+	return x.Data(encode(x.chunk(0, object{}, reason)))
 }
 
 // Done writes the end of a stream.
@@ -111,16 +110,13 @@ func (x *Exchange) end() {
 // pace writes a stream for measuring.
 func (x *Exchange) pace(p *Pace) bool {
 	x.Stream()
-	mark := "TEXT"
-	before, after, _ := strings.Cut("data: "+encode(chunk(x, 0, message{Content: &mark}, ""))+"\n\n", mark)
-	text := encode(p.Text)
-	text = text[1 : len(text)-1]
+	piece := "data: " + encode(x.chunk(0, object{"content": p.Text}, "")) + "\n\n"
 	start := time.Now()
 	for n := range p.Chunks {
 		if !x.Pause(time.Until(start.Add(time.Duration(n) * p.Every))) {
 			return false
 		}
-		if !x.Event(x.Write(before + text + after)) {
+		if !x.Event(x.Write(piece)) {
 			return false
 		}
 	}
@@ -129,7 +125,7 @@ func (x *Exchange) pace(p *Pace) bool {
 	}
 	if x.Asked.StreamOptions.IncludeUsage {
 		d := x.document("chat.completion.chunk")
-		d.Choices, d.Usage = []choice{}, usageOf(int64(p.Chunks))
+		d["usage"] = usage(p.Chunks)
 		if !x.Data(encode(d)) {
 			return false
 		}

@@ -21,27 +21,26 @@ func (x *Exchange) stream() bool {
 	}
 	if x.act.Fault == ErrorFirst {
 		d := x.document("chat.completion.chunk")
-		d.Choices, d.Error = []choice{}, &errorMember{429, x.message()}
+		d["error"] = object{"code": 429, "message": x.message()}
 		return x.event(d) && x.Done()
 	}
 	if x.act.Fault == BOM && !x.Write("\uFEFF") {
 		return false
 	}
 	pieces := x.pieces()
-	empty := ""
 	for i := range x.choices() {
-		if !x.event(chunk(x, i, message{Role: "assistant", Content: &empty}, "")) {
+		if !x.event(x.chunk(i, object{"role": "assistant", "content": ""}, "")) {
 			return false
 		}
 	}
 	for n, p := range pieces {
-		if n > 0 && !x.Pause(x.act.Interval) || !x.Wait(x.act.Step) {
+		if !x.Wait(x.act.Step) {
 			return false
 		}
 		for i := range x.choices() {
-			d := chunk(x, i, p, "")
+			d := x.chunk(i, p, "")
 			if x.act.Fault == UsageEach {
-				d.Usage = usageOf(int64(n + 1))
+				d["usage"] = usage(n + 1)
 			}
 			if !x.event(d) {
 				return false
@@ -57,17 +56,15 @@ func (x *Exchange) stream() bool {
 }
 
 // middle is what goes wrong behind the first piece; over: nothing comes after it.
-func (x *Exchange) middle(first message) (over, whole bool) {
+func (x *Exchange) middle(first object) (over, whole bool) {
 	switch x.act.Fault {
 	case ErrorMid, EchoKeyMid:
 		text := x.message()
 		if x.act.Fault == EchoKeyMid {
 			text = "quota of " + x.Key() + " is spent"
 		}
-		d := x.document("chat.completion.chunk")
-		reason := "error"
-		d.Choices = []choice{{Delta: &message{}, Finish: &reason}}
-		d.Error = &errorMember{502, text}
+		d := x.chunk(0, object{}, "error")
+		d["error"] = object{"code": 502, "message": text}
 		return true, x.event(d) && x.Done()
 	case ErrorText:
 		return true, x.Data(`{"error":"`+x.message()+`"}`) && x.Done()
@@ -81,7 +78,7 @@ func (x *Exchange) middle(first message) (over, whole bool) {
 	case ResetMid:
 		x.Reset()
 	case Endless:
-		for x.event(chunk(x, 0, first, "")) { // until nobody takes any more
+		for x.event(x.chunk(0, first, "")) { // until nobody takes any more
 		}
 		return true, false
 	default:
@@ -90,7 +87,7 @@ func (x *Exchange) middle(first message) (over, whole bool) {
 }
 
 // finish is all that comes behind the pieces.
-func (x *Exchange) finish(pieces []message) bool {
+func (x *Exchange) finish(pieces []object) bool {
 	f := x.act.Fault
 	switch f {
 	case NoFinish:
@@ -99,12 +96,12 @@ func (x *Exchange) finish(pieces []message) bool {
 		return x.Write(`data: {"id":"chatcmpl-`)
 	default:
 	}
-	told := usageOf(int64(len(pieces) * x.choices()))
+	told := usage(len(pieces) * x.choices())
 	asked := x.Asked.StreamOptions.IncludeUsage && f != NoUsage || f == UsageEver
 	for i := range x.choices() {
-		d := chunk(x, i, message{}, x.reason(pieces))
+		d := x.chunk(i, object{}, x.reason(pieces))
 		if f == UsageLast {
-			d.Usage, asked = told, false
+			d["usage"], asked = told, false
 		}
 		if !x.event(d) {
 			return false
@@ -112,7 +109,7 @@ func (x *Exchange) finish(pieces []message) bool {
 	}
 	if asked {
 		d := x.document("chat.completion.chunk")
-		d.Choices, d.Usage = []choice{}, told
+		d["usage"] = told
 		if !x.event(d) {
 			return false
 		}
@@ -121,15 +118,14 @@ func (x *Exchange) finish(pieces []message) bool {
 	case NoDone:
 		return true
 	case AfterDone:
-		text := "too late"
-		return x.Data("[DONE]") && x.event(chunk(x, 0, message{Content: &text}, ""))
+		return x.Data("[DONE]") && x.event(x.chunk(0, object{"content": "too late"}, ""))
 	default:
 		return x.written("data: [DONE]\n\n")
 	}
 }
 
 // event writes one chunk in the form of the fault.
-func (x *Exchange) event(d document) bool {
+func (x *Exchange) event(d object) bool {
 	data := encode(d)
 	if x.act.Fault == Lines {
 		data = strings.ReplaceAll(data, `,"`, ",\ndata: \"")

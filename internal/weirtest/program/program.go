@@ -121,12 +121,7 @@ type Program struct {
 // Start runs `weir serve` on a data directory, on a free port, and returns when it is
 // ready. A start that ended is an *Ended.
 func Start(binary, data string, args ...string) (*Program, error) {
-	return StartAs(binary, nil, data, args...)
-}
-
-// StartAs is Start with attributes of the process, as another user's.
-func StartAs(binary string, as *syscall.SysProcAttr, data string, args ...string) (*Program, error) {
-	return Run(binary, How{As: as, Args: append([]string{"--data", data}, args...)})
+	return Run(binary, How{Args: append([]string{"--data", data}, args...)})
 }
 
 // How says how the program is run.

@@ -3,7 +3,6 @@ package upstream_test
 import (
 	"io"
 	"net"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -34,29 +33,31 @@ func ask(t *testing.T, s *upstream.Server, text string) (string, error) {
 	return string(answer), err
 }
 
-// TestStandardClientSendsTwice shows that the kit can provoke what Weir must
-// not do: on a reused connection net/http silently repeats a POST with a key.
-func TestStandardClientSendsTwice(t *testing.T) {
+// TestEchoesTellTheSecret shows that each echo repeats what it is to repeat:
+// what never came back could not have leaked.
+func TestEchoesTellTheSecret(t *testing.T) {
 	t.Parallel()
-	for key, want := range map[string]int{"Idempotency-Key": 3, "X-Idempotency-Key": 3, "X-Nothing": 2} {
-		s := upstream.New(t, upstream.CloseReused())
-		transport := &http.Transport{}
-		post := func() error {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL(), strings.NewReader("{}"))
+	const secret = "Bearer s3cret-value-0123456789"
+	for name, tt := range map[string]struct {
+		behaviour upstream.Behaviour
+		tells     string
+	}{
+		"json":       {upstream.EchoJSON(500), `"Authorization":"` + secret + `"`},
+		"form":       {upstream.EchoURLEncoded(200), "Bearer+s3cret-value-0123456789"},
+		"every byte": {upstream.EchoURLEncoded(200), "%42%65%61%72%65%72"},
+		"header":     {upstream.EchoInHeader(200), "X-Echo: " + secret},
+		"cookie":     {upstream.EchoInHeader(200), "Set-Cookie: session=Bearer_s3cret"},
+		"gzip":       {upstream.EchoGzip(200), "\x1f\x8b"},
+		"chunks":     {upstream.EchoChunked(200, 7), "7\r\n"},
+		"cut":        {upstream.EchoAt(200, 512, 12), strings.Repeat("A", 500) + secret},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := upstream.New(t, tt.behaviour)
+			answer, err := ask(t, s, "GET / HTTP/1.1\r\nAuthorization: "+secret+"\r\nConnection: close\r\n\r\n")
 			require.NoError(t, err)
-			req.Header.Set(key, "k")
-			resp, err := (&http.Client{Transport: transport}).Do(req)
-			if err == nil {
-				_, _ = io.Copy(io.Discard, resp.Body)
-				_ = resp.Body.Close()
-			}
-			return err
-		}
-		require.NoError(t, post())
-		err := post()
-		assert.Equal(t, want == 3, err == nil, key)
-		transport.CloseIdleConnections()
-		s.WaitIdle()
-		assert.Equal(t, want, s.Hits(), key)
+			assert.Contains(t, answer, tt.tells)
+			assert.Equal(t, int64(len(answer)), s.Written())
+		})
 	}
 }

@@ -3,15 +3,11 @@
 package crash_test
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -89,10 +85,8 @@ func TestLostAnswers(t *testing.T) {
 	} {
 		t.Run(string(point), func(t *testing.T) {
 			t.Parallel()
-			target, dir := newSales(t), filepath.Join(t.TempDir(), "data")
-			require.NoError(t, os.WriteFile(dir+".yaml", []byte(target.policy()), 0o600))
-			var n *node
-			n = newNode(dir, dir+".yaml", "process", func() string {
+			target := newSales(t)
+			n := serve(t, target.policy(), func(n *node) string {
 				var arms []string
 				for _, entry := range []string{derived, probed, mute} {
 					if name := "of-" + entry; n.reached(name) < deaths {
@@ -101,8 +95,6 @@ func TestLostAnswers(t *testing.T) {
 				}
 				return strings.Join(arms, ";")
 			})
-			go n.keep()
-			t.Cleanup(func() { require.NoError(t, n.stop(context.Background())) })
 			for _, entry := range []string{derived, probed, mute} {
 				target.sell(t, n, entry, deaths)
 			}
@@ -116,19 +108,12 @@ func (s *sales) sell(t *testing.T, n *node, entry string, deaths int) {
 	ctx, id := t.Context(), "of-"+entry
 	body := fmt.Sprintf(`{"type":"Http","request_id":%[1]q,"args":{"method":"POST","url":"%[2]s/%[3]s/%[1]s","allowlist_key":%[3]q,"body":{"pad":%[4]q}}}`,
 		id, s.URL, entry, strings.Repeat("x", 48<<10))
-	get := func(path string, into any) {
-		base, err := n.base(ctx)
-		require.NoError(t, err)
-		if _, text, err := program.Ask(ctx, http.MethodGet, base+path, "", "Accept", "application/json"); err == nil { // the program may die meanwhile
-			require.NoError(t, json.Unmarshal([]byte(text), into), text)
-		}
-	}
 	var view schemas.ActionView
 	for view.Settled.IsZero() {
 		base, err := n.base(ctx)
 		require.NoError(t, err)
 		_, _, _ = program.Ask(ctx, http.MethodPost, base+"/v1/execute", body, "Prefer", "respond-async") // a repeat joins it
-		get("/v1/actions/"+id, &view)
+		n.get(t, "/v1/actions/"+id, &view)
 		require.NoError(t, pause(ctx))
 	}
 	require.Positive(t, n.reached(id), "the program never died")
@@ -151,7 +136,7 @@ func (s *sales) sell(t *testing.T, n *node, entry string, deaths int) {
 	var left struct {
 		Items []schemas.Evidence `json:"items"`
 	}
-	get("/v1/evidence?action_id="+id+"&limit=1000", &left)
+	n.get(t, "/v1/evidence?action_id="+id+"&limit=1000", &left)
 	ids := map[string]int{}
 	for _, e := range left.Items {
 		ids[e.ID]++
@@ -164,4 +149,57 @@ func (s *sales) sell(t *testing.T, n *node, entry string, deaths int) {
 		require.Equal(t, 1, ids[want], "%s of %v", want, ids)
 	}
 	require.Len(t, ids, len(view.Attempts))
+}
+
+// TestASuccessorSurvives kill -9 between its claim and its name in its predecessor's record, and
+// before and after that: both actions end once and name each other.
+func TestASuccessorSurvives(t *testing.T) {
+	t.Parallel()
+	for _, point := range []failpoint.Point{failpoint.Claimed, failpoint.Fetched, failpoint.Settling} {
+		t.Run(string(point), func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			n := serve(t, "agents:\n  DOWN: {url: http://127.0.0.1:1}\n", func(n *node) string {
+				if n.reached("job~2") > 0 {
+					return ""
+				}
+				return string(point) + "@job~2=kill"
+			})
+			ask := func() (*http.Response, error) {
+				base, err := n.base(ctx)
+				if err != nil {
+					return nil, err
+				}
+				resp, _, err := program.Ask(ctx, http.MethodPost, base+schemas.RouteRunSync, `{"request_id":"job","task_type":"DOWN"}`)
+				return resp, err
+			}
+			first, err := ask()
+			require.NoError(t, err)
+			require.Equal(t, "job", first.Header.Get("Weir-Action-Id"))
+			_, err = ask()
+			require.Error(t, err, "the node dies over the second")
+			require.NoError(t, n.await(ctx, func() bool { return n.kills == 1 && n.process != nil }))
+
+			read := func(id string) (view schemas.ActionView, events map[schemas.EventType]int) {
+				var page schemas.Page[schemas.EventView]
+				for view.Settled.IsZero() {
+					n.get(t, "/v1/actions/"+id, &view)
+					require.NoError(t, pause(ctx))
+				}
+				n.get(t, "/v1/actions/"+id+"/events?limit=1000", &page)
+				events = map[schemas.EventType]int{}
+				for _, e := range page.Items {
+					events[e.Type]++
+				}
+				return view, events
+			}
+			after, events := read("job~2")
+			require.Equal(t, "job", after.Supersedes)
+			require.Equal(t, 1, events[schemas.EventSettled])
+			before, events := read("job")
+			require.Equal(t, "job~2", before.SupersededBy)
+			require.Equal(t, 1, events[schemas.EventSettled])
+			require.Equal(t, 1, events[schemas.EventSuperseded])
+		})
+	}
 }
