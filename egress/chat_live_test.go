@@ -269,25 +269,6 @@ func TestTheLastReaderIsTheOneThatLeaves(t *testing.T) {
 	})
 }
 
-// TestAllLeaveAtOnce: of those that do, one was the last.
-func TestAllLeaveAtOnce(t *testing.T) {
-	t.Parallel()
-	for range 20 {
-		synctest.Test(t, func(t *testing.T) {
-			c := gather(t)
-			defer c.feed.Close()
-			for i := range 8 {
-				c.join(strconv.Itoa(i), []string{"stream!", "whole!"}[i%2])
-			}
-			for _, leave := range c.leave {
-				go leave()
-			}
-			synctest.Wait()
-			require.EqualValues(t, 1, c.left.Load())
-		})
-	}
-}
-
 // TestAGlanceKeepsNobody: a page that is read just then is no reader that stays.
 func TestAGlanceKeepsNobody(t *testing.T) {
 	t.Parallel()

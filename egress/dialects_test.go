@@ -368,28 +368,14 @@ func TestAStreamOnANodeThatStops(t *testing.T) {
 		h.feed.EndWaits()
 		last := framesOf(t, <-w.got)
 		require.Len(t, last, 1)
-		require.Equal(t, "error", last[0].name)
-		require.Empty(t, last[0].id)
-		var v struct {
-			Type    string `json:"type"`
-			Code    string `json:"code"`
-			Message string `json:"message"`
-			Error   struct {
-				Type    string `json:"type"`
-				Message string `json:"message"`
-			} `json:"error"`
+		require.Equal(t, []string{"error", ""}, []string{last[0].name, last[0].id})
+		for _, word := range map[schemas.Dialect][]string{
+			schemas.DialectMessages:  {`{"type":"error","error":{"type":"overloaded_error"`, "Last-Event-ID"},
+			schemas.DialectResponses: {`"type":"error"`, `"code":"unavailable"`, `"message":"the stream ends here before`, "GET /v1/responses/resp_a?stream=true", "starting_after=N"},
+		}[d] {
+			require.Contains(t, last[0].data, word)
 		}
-		require.NoError(t, json.Unmarshal([]byte(last[0].data), &v))
-		require.Equal(t, "error", v.Type)
-		require.Contains(t, v.Error.Message, "the stream ends here before the answer does")
-		if d == schemas.DialectMessages {
-			require.Equal(t, "overloaded_error", v.Error.Type)
-			require.Contains(t, v.Error.Message, "Last-Event-ID")
-			return
-		}
-		require.Equal(t, "unavailable", v.Code)
-		require.Equal(t, v.Error.Message, v.Message)
-		require.Contains(t, v.Message, "GET /v1/responses/resp_a?stream=true&starting_after=N")
+		require.Contains(t, last[0].data, "the stream ends here before the answer does")
 		_, more := <-w.got
 		require.False(t, more)
 	})
@@ -400,7 +386,7 @@ func TestWholeAnswers(t *testing.T) {
 	t.Parallel()
 	for d, doc := range map[schemas.Dialect]string{
 		schemas.DialectResponses: tale(schemas.DialectResponses, 1).doc, schemas.DialectMessages: `{"type":"message"}`,
-		schemas.DialectCount: `{"input_tokens":12}`, schemas.DialectEmbeddings: `{"object":"list","data":[{"embedding":[0.10]}]}`,
+		schemas.DialectChat: answer, schemas.DialectCount: `{"input_tokens":12}`, schemas.DialectEmbeddings: `{"object":"list","data":[{"embedding":[0.10]}]}`,
 	} {
 		h := build(t, completing)
 		st := h.ordered("a", order(d), "")

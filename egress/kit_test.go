@@ -217,8 +217,7 @@ func build(tb testing.TB, change ...func(*config)) *env {
 	for _, f := range change {
 		f(&cfg)
 	}
-	server, err = egress.NewServer(h.log, h.ledger, cfg.Config)
-	require.NoError(tb, err)
+	server = egress.NewServer(h.log, h.ledger, cfg.Config)
 	h.server, h.surfaces = surfaces(server, cfg)
 	server.Follow(h.feed, h.surfaces)
 	h.engine = gin.New()

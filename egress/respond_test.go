@@ -161,16 +161,6 @@ func TestRespondWhenTheTimeIsUp(t *testing.T) {
 	})
 }
 
-func TestRespondWhileTheNodeShutsDown(t *testing.T) {
-	t.Parallel()
-	h := build(t)
-	h.claim(httpRef("a"))
-	h.feed.Close()
-	require.Equal(t, http.StatusAccepted, h.respond(t.Context(), httpRef("a"), receipt("a", false), -1).Code)
-	require.Equal(t, http.StatusServiceUnavailable, h.get("/readyz").Code)
-	require.Equal(t, http.StatusServiceUnavailable, h.get("/v1/actions/a/events").Code)
-}
-
 // TestRespondToWhatHasNoAnswer of its own: the rest of the ends is shown in executor, plans and runs.
 func TestRespondToWhatHasNoAnswer(t *testing.T) {
 	t.Parallel()

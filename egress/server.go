@@ -88,22 +88,14 @@ type Server struct {
 }
 
 // NewServer returns the server over a log and the ledger that folds it. Follow completes it.
-func NewServer(log Log, actions *ledger.Ledger, cfg Config) (*Server, error) {
-	switch {
-	case cfg.Live == nil:
-		return nil, errors.New("egress needs the live feed")
-	case cfg.Layout.Partitions < 1:
-		return nil, errors.New("egress needs the layout of the log")
-	case cfg.Reader == nil:
-		return nil, errors.New("egress needs to know whose records a request may read")
-	}
+func NewServer(log Log, actions *ledger.Ledger, cfg Config) *Server {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
 	if cfg.Reserve == nil {
 		cfg.Reserve = func(context.Context, string, ...string) (func(), error) { return func() {}, nil }
 	}
-	return &Server{log: log, actions: actions, cfg: cfg, views: map[schemas.Kind]View{}}, nil
+	return &Server{log: log, actions: actions, cfg: cfg, views: map[schemas.Kind]View{}}
 }
 
 // Follow has the server answer by a feed, which the caller closes, and by the views of surfaces. It

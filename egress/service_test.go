@@ -76,24 +76,6 @@ func TestNotReadySaysWhichCheck(t *testing.T) {
 	require.Equal(t, http.StatusOK, h.ask(http.MethodGet, "/health", "").Code, "it answers all the same")
 }
 
-func TestConfigIsChecked(t *testing.T) {
-	t.Parallel()
-	h := build(t)
-	good := egress.Config{Layout: layout, Live: h.log, Reader: readerOf}
-	for name, spoil := range map[string]func(*egress.Config){
-		"layout": func(c *egress.Config) { c.Layout = schemas.Layout{} },
-		"reader": func(c *egress.Config) { c.Reader = nil },
-		"live":   func(c *egress.Config) { c.Live = nil },
-	} {
-		cfg := good
-		spoil(&cfg)
-		_, err := egress.NewServer(h.log, h.ledger, cfg)
-		require.Error(t, err, name)
-	}
-	_, err := egress.NewServer(h.log, h.ledger, good)
-	require.NoError(t, err)
-}
-
 func TestConsoleRoutes(t *testing.T) {
 	t.Parallel()
 	var fails error

@@ -34,6 +34,7 @@ func (r *responder) Batch(w http.ResponseWriter, _ *http.Request, tenant string,
 // itemsOf are the items of the answer to a batch.
 func itemsOf(t *testing.T, a answer) []schemas.BatchItem {
 	t.Helper()
+	require.Equal(t, http.StatusOK, a.Code, a.Body)
 	var doc schemas.BatchAnswer
 	require.NoError(t, json.Unmarshal(a.Body.Bytes(), &doc))
 	return doc.Items
@@ -46,7 +47,8 @@ func named(id, body string) string { return `{"request_id":"` + id + `",` + body
 // TestABadBatchIsRefusedWhole, and nothing of it is stored.
 func TestABadBatchIsRefusedWhole(t *testing.T) {
 	t.Parallel()
-	table.Run(t, map[string]struct {
+	w := setup(t)
+	for name, tc := range map[string]struct {
 		body    string
 		headers []string
 		status  int
@@ -66,24 +68,12 @@ func TestABadBatchIsRefusedWhole(t *testing.T) {
 		"a bad key":    {batchOf(okGet), []string{"Idempotency-Key", "a b"}, 400, schemas.InvalidRequest, "Idempotency-Key"},
 		"a bad delay":  {batchOf(okGet), []string{"Weir-Delay", "soon"}, 400, schemas.InvalidRequest, "Weir-Delay"},
 		"a bad coding": {batchOf(okGet), []string{"Content-Encoding", "gzip"}, 415, schemas.UnsupportedEncoding, ""},
-	}, func(t *testing.T, tc struct {
-		body    string
-		headers []string
-		status  int
-		code    schemas.Code
-		says    string
-	},
-	) {
-		w := setup(t)
-		a := w.do(t, post("/v1/batch", tc.body, tc.headers...))
-		if tc.code != "" {
-			a.refused(t, tc.status, tc.code)
-		}
-		require.Equal(t, tc.status, a.Code)
-		require.Contains(t, a.Body.String(), tc.says)
-		require.Zero(t, w.records(t))
-		require.Empty(t, w.responder.calls)
-	})
+	} {
+		a := w.do(t, post("/v1/batch", tc.body, tc.headers...)).refused(t, tc.status, tc.code)
+		require.Contains(t, a.Body.String(), tc.says, name)
+		require.Zero(t, w.records(t), name)
+		require.Empty(t, w.responder.calls, name)
+	}
 }
 
 // TestABadItemIsRefusedInItsPlace, as /v1/execute would have refused it, and the others go on.
@@ -132,7 +122,6 @@ func TestIdsInABatch(t *testing.T) {
 	w := setup(t)
 	ids := func(a answer) (ids []string, statuses []int) {
 		t.Helper()
-		require.Equal(t, http.StatusOK, a.Code, a.Body)
 		for _, item := range itemsOf(t, a) {
 			ids, statuses = append(ids, item.ActionID), append(statuses, item.Status)
 		}
@@ -182,59 +171,42 @@ func TestABatchWaitsAsItsCallerPrefers(t *testing.T) {
 	}
 }
 
-// TestAFullLogRefusesItemsOneByOne with the status and the delay of a single call.
-func TestAFullLogRefusesItemsOneByOne(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	require.Equal(t, http.StatusOK, w.do(t, post("/v1/batch", batchOf(named("a", okGet)))).Code)
-	w.plant(fault.ErrFull, nil)
-	a := w.do(t, post("/v1/batch", batchOf(named("a", okGet), named("b", okGet))))
-	require.Equal(t, http.StatusOK, a.Code)
-	items := itemsOf(t, a)
-	require.NotNil(t, items[0].Receipt, "the first joins")
-	require.Equal(t, http.StatusServiceUnavailable, items[1].Status)
-	require.Equal(t, 60, items[1].RetryAfter)
-}
-
 // longQueue is a log on which so many actions wait, all of one tenant.
 type longQueue uint64
 
 func (q longQueue) Waiting(context.Context) (uint64, error)           { return uint64(q), nil }
 func (q longQueue) WaitingOf(context.Context, string) (uint64, error) { return uint64(q), nil }
 
-// TestAQueueLimitRefusesItemsOneByOne with the status and the delay of a single call, and stores
-// nothing of them. A request whose action exists joins it.
-func TestAQueueLimitRefusesItemsOneByOne(t *testing.T) {
+// TestFullRefusesItemsOneByOne with the status and the delay of a single call, and stores nothing of
+// them: a tenant's queue, that of all, or the log. A request whose action exists joins it.
+func TestFullRefusesItemsOneByOne(t *testing.T) {
 	t.Parallel()
-	table.Run(t, map[string]struct {
+	type testCase struct {
 		limits accept.PressureConfig
 		status int
 		code   schemas.Code
-	}{
-		"of a tenant": {accept.PressureConfig{QueuedPerTenant: 7}, http.StatusTooManyRequests, schemas.RateLimited},
-		"of all":      {accept.PressureConfig{Queued: 7}, http.StatusServiceUnavailable, schemas.QueueFull},
-	}, func(t *testing.T, tc struct {
-		limits accept.PressureConfig
-		status int
-		code   schemas.Code
-	},
-	) {
+		after  int
+	}
+	table.Run(t, map[string]testCase{
+		"the queue of a tenant": {accept.PressureConfig{QueuedPerTenant: 7}, http.StatusTooManyRequests, schemas.RateLimited, 5},
+		"the queue of all":      {accept.PressureConfig{Queued: 7}, http.StatusServiceUnavailable, schemas.QueueFull, 5},
+		"the log":               {accept.PressureConfig{}, http.StatusServiceUnavailable, schemas.LogFull, 60},
+	}, func(t *testing.T, tc testCase) {
 		w := setup(t, func(cfg *config) { cfg.Accept.Pressure = accept.NewPressure(longQueue(7), tc.limits) })
 		require.Equal(t, http.StatusAccepted, w.do(t, post("/v1/execute", named("a", okGet))).Code, "nothing is counted yet")
+		if tc.code == schemas.LogFull {
+			w.plant(fault.ErrFull, nil)
+		}
 		poll.Until(t, func() bool { return w.do(t, post("/v1/execute", okGet)).Code == tc.status })
 		before := w.records(t)
-		a := w.do(t, post("/v1/batch", batchOf(named("b", okGet), named("a", okGet), okGet)))
-		require.Equal(t, http.StatusOK, a.Code, a.Body)
-		items := itemsOf(t, a)
+		items := itemsOf(t, w.do(t, post("/v1/batch", batchOf(named("b", okGet), named("a", okGet), okGet))))
 		require.Equal(t, "a", items[1].ActionID)
 		require.True(t, items[1].Receipt.Duplicate)
 		for _, i := range []int{0, 2} {
-			require.Equal(t, tc.status, items[i].Status)
+			want := schemas.BatchItem{Index: i, Status: tc.status, RetryAfter: tc.after, Error: items[i].Error}
+			require.Equal(t, want, items[i])
 			require.Equal(t, tc.code, items[i].Error.Code)
 			require.True(t, items[i].Error.Retryable)
-			require.Equal(t, 5, items[i].RetryAfter)
-			require.Empty(t, items[i].ActionID)
-			require.Nil(t, items[i].Receipt)
 		}
 		require.Equal(t, before, w.records(t))
 	})

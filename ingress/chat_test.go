@@ -5,14 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -147,25 +145,6 @@ func TestAStreamTooMany(t *testing.T) {
 	w := setup(t, desk())
 	w.responder.full = fault.New(schemas.RateLimited, "too many")
 	require.Equal(t, http.StatusAccepted, w.do(t, post("/v1/chat/completions", okChat)).Code, "it is no stream")
-}
-
-// The same key is the same completion, on every spelling of the route and while it is under way.
-func TestAKeyOfACompletion(t *testing.T) {
-	t.Parallel()
-	w := setup(t, desk())
-	id := w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "k")).Header().Get("Weir-Action-Id")
-	again := w.do(t, post("/api/v1/chat/completions", okChat, "Idempotency-Key", `"k"`))
-	require.Equal(t, http.StatusAccepted, again.Code)
-	require.Equal(t, id, again.Header().Get(schemas.HeaderGeneration))
-	require.Empty(t, again.Header().Get("Idempotency-Replayed"), "there is no stored answer yet")
-	require.True(t, w.responder.last(t).receipt.Duplicate)
-	w.settle(t, id, schemas.OutcomeSucceeded)
-	again = w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "k"))
-	require.Equal(t, http.StatusOK, again.Code)
-	require.Equal(t, "true", again.Header().Get("Idempotency-Replayed"))
-	another := post("/chat/completions", strings.Replace(okChat, "hi", "ho", 1), "Idempotency-Key", "k")
-	w.do(t, another).refused(t, http.StatusUnprocessableEntity, schemas.IdempotencyMismatch)
-	require.Equal(t, 1, w.metrics.accepted[schemas.KindChat])
 }
 
 func TestAClientThatLeaves(t *testing.T) {
@@ -367,25 +346,6 @@ func TestAFullWindow(t *testing.T) {
 	require.Equal(t, stored+1, w.records(t))
 }
 
-// What stands in the way of a new completion does not stand in that of an old one.
-func TestACompletionIsJoinedAfterAReload(t *testing.T) {
-	t.Parallel()
-	var gone atomic.Bool
-	w := setup(t, desk(func(c *chat.Config) {
-		was := c.Models
-		c.Models = func() *models.Set {
-			if gone.Load() {
-				return nil
-			}
-			return was()
-		}
-	}))
-	w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "k"))
-	gone.Store(true)
-	require.Equal(t, http.StatusAccepted, w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "k")).Code)
-	w.do(t, post("/chat/completions", okChat, "Idempotency-Key", "l")).refused(t, http.StatusNotFound, schemas.ModelNotFound)
-}
-
 func TestTheCompletionsOfATask(t *testing.T) {
 	t.Parallel()
 	filer := ingress.Identity{Tenant: "default", ID: "filer", Scopes: []string{schemas.ScopeAdmin}, Models: []string{"vendor/*"}}
@@ -553,98 +513,35 @@ func largeChat(n int) string {
 	return strings.Replace(okChat, "hi", strings.Repeat("a", n), 1)
 }
 
-// slow is a request whose body comes when it is let go, with its length or without.
-func slow(body string, length int64) (r *http.Request, finish func()) {
-	read, write := io.Pipe()
-	r = httptest.NewRequest(http.MethodPost, "/v1/chat/completions", read)
-	r.Header.Set("Content-Type", "application/json")
-	r.ContentLength = length
-	return r, func() { _, _ = io.WriteString(write, body); _ = write.Close() }
-}
-
-// sent serves a request, and gives its answer when there is one.
-func (w *world) sent(r *http.Request) <-chan *httptest.ResponseRecorder {
-	done := make(chan *httptest.ResponseRecorder, 1)
-	go func() {
-		rec := httptest.NewRecorder()
-		w.engine.ServeHTTP(rec, r)
-		done <- rec
-	}()
-	return done
-}
-
-// Large bodies are taken as far as there is room for them; small ones pass them.
-func TestLargeBodiesAtATime(t *testing.T) {
+// A large body takes memory of its tenant before it is read, until it is stored, and not while its answer is made.
+func TestMemoryOfALargeBody(t *testing.T) {
 	t.Parallel()
-	type testCase struct {
-		length func(body string) int64
-		first  int // bytes of the one that is under way
-		second int
-		status int
+	for name, s := range surfaces() {
+		if s.kind == schemas.KindRule {
+			continue // its documents are small
+		}
+		var now, stored int64
+		full := false
+		w := setup(t, served, desk(), func(c *config) {
+			c.Memory = func(_ context.Context, tenant string, n int64) (func(), error) {
+				if full {
+					return nil, context.DeadlineExceeded
+				}
+				require.Equal(t, "default", tenant)
+				now += n
+				return sync.OnceFunc(func() { now -= n }), nil
+			}
+			c.Accept.Barrier = func(context.Context) error { stored = now; return nil }
+		})
+		w.responder.chatting = func() { require.Zero(t, now) }
+		large := s.body + strings.Repeat(" ", schemas.InlineLimit)
+		require.Equal(t, http.StatusAccepted, w.do(t, post(s.path, large)).Code, name)
+		require.Equal(t, []int64{int64(len(large)), 0}, []int64{stored, now}, name)
+		full = true
+		require.Equal(t, http.StatusAccepted, w.do(t, post(s.path, s.body)).Code, "a small one takes none")
+		a := w.do(t, post(s.path, large)).refused(t, http.StatusServiceUnavailable, schemas.Unavailable)
+		require.Equal(t, "close", a.Header().Get("Connection"), "its body is not read")
 	}
-	table.Bubble(t, map[string]testCase{
-		"no room":            {func(b string) int64 { return int64(len(b)) }, 700 << 10, 700 << 10, 503},
-		"room beside it":     {func(b string) int64 { return int64(len(b)) }, 500 << 10, 300 << 10, 202},
-		"small ones pass":    {func(b string) int64 { return int64(len(b)) }, 1000 << 10, 200 << 10, 202},
-		"without a length":   {func(string) int64 { return -1 }, 10, 300 << 10, 503},
-		"a small one beside": {func(string) int64 { return -1 }, 10, 10, 202},
-	}, func(t *testing.T, tc testCase) {
-		w := setup(t, desk(func(c *chat.Config) { c.MaxBody, c.MaxBodies = 1<<20, 1<<20 }))
-		first := largeChat(tc.first)
-		r, finish := slow(first, tc.length(first))
-		under := w.sent(r)
-		synctest.Wait() // it waits for its body
-
-		start := time.Now()
-		a := w.do(t, post("/v1/chat/completions", largeChat(tc.second)))
-		require.Equal(t, tc.status, a.Code, a.Body)
-		if tc.status == http.StatusServiceUnavailable {
-			require.Equal(t, "UNAVAILABLE", chatFault(t, a))
-			require.Equal(t, "1", a.Header().Get("Retry-After"))
-			require.Equal(t, "close", a.Header().Get("Connection"), "its body is not read")
-			require.Equal(t, 2*time.Second, time.Since(start))
-			require.Zero(t, w.records(t))
-		}
-		finish()
-		require.Equal(t, http.StatusAccepted, (<-under).Code)
-		require.Equal(t, http.StatusAccepted, w.do(t, post("/v1/chat/completions", largeChat(1000<<10))).Code, "all the room is back")
-	})
-}
-
-// Whoever waits gets the room that another leaves, and the room of a body is left when it
-// is stored: not when its answer has come, and however it was refused.
-func TestRoomOfALargeBody(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := setup(t, desk(func(c *chat.Config) { c.MaxBody, c.MaxBodies = 1<<20, 1<<20 }))
-		large := largeChat(1000 << 10)
-		r, finish := slow(large, int64(len(large)))
-		under := w.sent(r)
-		synctest.Wait()
-		second := w.sent(post("/v1/chat/completions", large))
-		synctest.Wait()
-		require.Empty(t, second)
-		finish()
-		require.Equal(t, http.StatusAccepted, (<-under).Code)
-		require.Equal(t, http.StatusAccepted, (<-second).Code)
-
-		answer, answering := make(chan struct{}), make(chan struct{}, 1)
-		w.responder.chatting = func() { answering <- struct{}{}; <-answer }
-		waits := w.sent(post("/v1/chat/completions", large))
-		<-answering
-		w.responder.chatting = nil
-		require.Equal(t, http.StatusAccepted, (<-w.sent(post("/v1/chat/completions", large))).Code, "while the other one waits for its answer")
-		close(answer)
-		require.Equal(t, http.StatusAccepted, (<-waits).Code)
-
-		for range 3 {
-			require.Equal(t, http.StatusBadRequest, w.do(t, post("/v1/chat/completions", large[1:])).Code)
-			require.Equal(t, http.StatusNotFound, w.do(t, post("/v1/chat/completions", strings.Replace(large, "fast", "nobody", 1))).Code)
-			require.Equal(t, http.StatusUnsupportedMediaType, w.do(t, post("/v1/chat/completions", large, "Content-Type", "text/plain")).Code)
-		}
-		require.Equal(t, http.StatusAccepted, w.do(t, post("/v1/chat/completions", large)).Code)
-		require.Zero(t, w.metrics.refused[schemas.Unavailable])
-	})
 }
 
 // While a large completion is stored there are two of it here: what is stored, and the

@@ -62,16 +62,6 @@ func TestEveryDialectIsStored(t *testing.T) {
 	}
 }
 
-// The same key is another action in another dialect.
-func TestAKeyBelongsToARoute(t *testing.T) {
-	t.Parallel()
-	w := setup(t, desk())
-	for d, body := range bodies() {
-		require.Equal(t, http.StatusAccepted, w.do(t, post(d.Route(), body, "Idempotency-Key", "k")).Code, d)
-	}
-	require.Equal(t, len(bodies()), w.metrics.accepted[schemas.KindChat])
-}
-
 // refusalIn is the type of an error in the form of a dialect.
 func refusalIn(t *testing.T, d schemas.Dialect, a answer) (class, code, message string) {
 	t.Helper()
@@ -104,6 +94,14 @@ func TestRefusalsHaveTheFormOfTheirDialect(t *testing.T) {
 			return post(d.Route(), strings.Replace(bodies()[d], "{", "{"+member+",", 1))
 		}
 	}
+	w := setup(t, desk(func(c *chat.Config) { c.MaxBody = 1 << 20 }), func(c *config) {
+		c.Authenticate = func(r *http.Request) (ingress.Identity, error) {
+			if r.Header.Get("Test") == "none" {
+				return ingress.Identity{}, fault.New(schemas.Unauthorized, "a bearer token is needed")
+			}
+			return ingress.Identity{Tenant: "default", Scopes: []string{schemas.ScopeAdmin}}, nil
+		}
+	})
 	for name, tc := range map[string]struct {
 		make func(d schemas.Dialect) *http.Request
 		want
@@ -138,14 +136,6 @@ func TestRefusalsHaveTheFormOfTheirDialect(t *testing.T) {
 			if tc.openai == "" && d.Family() != schemas.DialectMessages {
 				continue
 			}
-			w := setup(t, desk(func(c *chat.Config) { c.MaxBody = 1 << 20 }), func(c *config) {
-				c.Authenticate = func(r *http.Request) (ingress.Identity, error) {
-					if r.Header.Get("Test") == "none" {
-						return ingress.Identity{}, fault.New(schemas.Unauthorized, "a bearer token is needed")
-					}
-					return ingress.Identity{Tenant: "default", Scopes: []string{schemas.ScopeAdmin}}, nil
-				}
-			})
 			a := w.do(t, tc.make(d))
 			require.Equal(t, tc.status, a.Code, "%s of %s: %s", name, d, a.Body)
 			class, code, message := refusalIn(t, d, a)

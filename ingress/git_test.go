@@ -5,18 +5,13 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -202,71 +197,6 @@ func TestFormsOfAPush(t *testing.T) {
 	}
 }
 
-func TestAPushThatCannotBeStored(t *testing.T) {
-	t.Parallel()
-	body := pushOf("PACK…", clientCaps, command(oidA, oidB, "refs/heads/work"))
-	w := gitSetup(t)
-	w.plant(fault.ErrFull, nil)
-	rec := w.push(receive, "task", body, "User-Agent", "git/2.39.5")
-	require.Equal(t, http.StatusServiceUnavailable, rec.Code)
-	require.NotEmpty(t, rec.Header().Get("Retry-After"))
-	require.Contains(t, rec.Body.String(), "LOG_FULL")
-	require.Empty(t, rec.Header().Get("Weir-Action-Id"))
-	require.Empty(t, w.responder.calls)
-
-	w.plant(nil, fault.ErrUnavailable)
-	rec = w.push(receive, "task", body)
-	require.Equal(t, http.StatusServiceUnavailable, rec.Code)
-	id := rec.Header().Get("Weir-Action-Id")
-	require.NotEmpty(t, id, "it may be on the log")
-	require.Empty(t, w.pusher.reserved)
-	for ref, n := range w.responder.held {
-		require.Zero(t, n, "%v", ref)
-	}
-}
-
-// A push that goes on may take longer than any other body, and its answer too.
-func TestASlowPush(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		piece int // bytes
-		pause time.Duration
-		want  string
-	}{
-		"goes on": {32 << 10, 25 * time.Second, "PACK"},
-		"stops":   {32 << 10, 31 * time.Second, "P"},
-		"drips":   {1, 25 * time.Second, "PA"},
-	} {
-		pieces := func(text string) string {
-			var all strings.Builder
-			for _, c := range text {
-				all.WriteString(strings.Repeat(string(c), tc.piece))
-			}
-			return all.String()
-		}
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := gitSetup(t)
-				status, _ := overPipe(t, w.engine, func(client net.Conn) {
-					head := pushOf("", clientCaps, command(oidA, oidB, "refs/heads/work"))
-					_, _ = io.WriteString(client, "POST "+receive+" HTTP/1.1\r\nHost: weir\r\nAuthorization: Bearer task\r\n"+
-						"Content-Type: application/x-git-receive-pack-request\r\nContent-Length: "+strconv.Itoa(len(head)+4*tc.piece)+"\r\n\r\n"+head)
-					for _, c := range "PACK" {
-						if _, err := io.WriteString(client, pieces(string(c))); err != nil {
-							return
-						}
-						time.Sleep(tc.pause)
-					}
-				})
-				require.Equal(t, http.StatusOK, status)
-				require.Equal(t, pieces(tc.want), string(w.pusher.pack))
-				require.Equal(t, tc.want != "PACK", errors.Is(w.pusher.err, os.ErrDeadlineExceeded))
-			})
-		})
-	}
-}
-
 // holds counts who keeps a lease, and for whom.
 type holds struct {
 	now, ever atomic.Int32
@@ -393,28 +323,6 @@ func (s *standing) leave() (status int) {
 	return <-s.end
 }
 
-// One task cannot fill the node with pushes that stand still.
-func TestPushesOfOneTask(t *testing.T) {
-	t.Parallel()
-	w, h := heldWorld(t)
-	var clients []*standing
-	for range 4 {
-		clients = append(clients, w.stand(h, "task"))
-	}
-	good := pushOf("PACK…", clientCaps, command(oidA, oidB, "refs/heads/work"))
-	rec := w.push(receive, "task", good, "User-Agent", "git/2.39.5")
-	require.Equal(t, http.StatusTooManyRequests, rec.Code)
-	require.Equal(t, "this task has 4 pushes on their way already; try again when one of them has ended (RATE_LIMITED)\n", rec.Body.String())
-	require.NotEmpty(t, rec.Header().Get("Retry-After"))
-	require.EqualValues(t, 4, h.ever.Load(), "it keeps no lease")
-	require.Zero(t, w.records(t))
-	for _, client := range clients {
-		require.Equal(t, http.StatusBadRequest, client.leave())
-	}
-	require.Equal(t, http.StatusOK, w.push(receive, "task", good).Code)
-	require.Zero(t, h.now.Load())
-}
-
 // One tenant cannot take every worker with pushes that stand still, however many tasks it has.
 func TestPushesOfOneTenant(t *testing.T) {
 	t.Parallel()
@@ -531,31 +439,4 @@ func make40(from, to string) (list []gitkit.Update) {
 		list = append(list, command(from, to, "refs/heads/b"+strconv.Itoa(i)))
 	}
 	return list
-}
-
-// What git or its client calls itself, and whatever else a client puts among its
-// capabilities, stays out of the log.
-func FuzzOrder(f *testing.F) {
-	const oid = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-	f.Add("refs/heads/work", oid, oid, "agent=AGWCANARY", 1)
-	f.Add("refs/heads/work", gitwire.Zero, oid, "quiet", 1)
-	f.Add("refs/heads/work", oid, gitwire.Zero, "side-band-64k", 2)
-	f.Fuzz(func(t *testing.T, ref, from, to, capability string, n int) {
-		g := task.Grant{TaskID: "t", Repo: "own", Branch: "work"}
-		c := gitwire.Commands{Capabilities: []string{capability, "report-status"}}
-		for range max(1, n%4) {
-			c.List = append(c.List, gitwire.Command{Old: from, New: to, Ref: ref})
-		}
-		o := git.Order(g, c)
-		if allowed := len(c.List) == 1 && ref == "refs/heads/work" && from != gitwire.Zero && to != gitwire.Zero; allowed != (o.Denied == "") {
-			t.Fatalf("%+v is denied for %q", c.List, o.Denied)
-		}
-		for _, kept := range o.Capabilities {
-			switch kept {
-			case gitwire.CapAtomic, gitwire.CapOfsDelta, gitwire.CapQuiet, gitwire.CapReport, gitwire.CapSideBand:
-			default:
-				t.Fatalf("%q is kept", kept)
-			}
-		}
-	})
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -164,24 +163,6 @@ func TestTheDeadlineOfTheBodyDoesNotEndTheWait(t *testing.T) {
 	})
 }
 
-func FuzzExecute(f *testing.F) {
-	for _, s := range []string{okGet, okPost, denied, `{}`, `[]`, `{"type":"Http","args":{"method":"GET"}}`, "\xff"} {
-		f.Add([]byte(s), "application/json", "respond-async", `"k"`)
-	}
-	w := setup(f)
-	f.Fuzz(func(t *testing.T, body []byte, media, prefer, key string) {
-		r := post("/v1/execute", string(body))
-		r.Header["Content-Type"] = []string{media}
-		r.Header["Prefer"] = []string{prefer}
-		r.Header["Idempotency-Key"] = []string{key}
-		rec := httptest.NewRecorder()
-		w.engine.ServeHTTP(rec, r)
-		if rec.Code >= 500 || rec.Body.Len() == 0 {
-			t.Fatalf("%d %s", rec.Code, rec.Body)
-		}
-	})
-}
-
 const echoRun = `{"request_id":"r","task_type":"ECHO","inputs":{}}`
 
 // deferrable are the routes that put an action off, with a body of each.
@@ -247,6 +228,7 @@ func TestPriority(t *testing.T) {
 // TestBadTerms are refused on every route, name the header and leave nothing.
 func TestBadTerms(t *testing.T) {
 	t.Parallel()
+	w := setup(t)
 	const delay, instant, priority = "Weir-Delay", "Weir-Not-Before", schemas.HeaderPriority
 	for name, tc := range map[string]struct {
 		header string
@@ -268,7 +250,6 @@ func TestBadTerms(t *testing.T) {
 		"both of beginning": {delay, nil},
 	} {
 		for path, body := range deferrable {
-			w := setup(t)
 			r := post(path, body)
 			r.Header[tc.header] = tc.values
 			if tc.values == nil {
@@ -285,7 +266,7 @@ func TestBadTerms(t *testing.T) {
 		}
 	}
 	for header, value := range map[string]string{delay: "1s", priority: "high"} { // what is done again begins at once
-		a := setup(t).do(t, post("/v1/dead-letters/redrive", `{"sequence":1}`, header, value))
+		a := w.do(t, post("/v1/dead-letters/redrive", `{"sequence":1}`, header, value))
 		require.Contains(t, a.refused(t, http.StatusBadRequest, schemas.InvalidRequest).Body.String(), header)
 	}
 }

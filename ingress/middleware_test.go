@@ -12,18 +12,17 @@ import (
 	"testing"
 
 	"github.com/gin-gonic/gin"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/ingress"
 	"weir/internal/fault"
 	"weir/internal/problem"
-	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
 func TestPathsAndMethods(t *testing.T) {
 	t.Parallel()
+	w := setup(t, func(c *config) { c.Dead = nil })
 	for _, tc := range []struct {
 		method, path string
 		status       int
@@ -65,8 +64,10 @@ func TestPathsAndMethods(t *testing.T) {
 		{"POST", "/v1/policy/reload", 404, ""},
 		{"POST", "/v1/dead-letters/redrive", 404, ""},
 		{"POST", "/git/own.git/git-receive-pack", 404, ""},
+		{"POST", "/v1/tasks/x/cancel", 404, ""},
+		{"POST", schemas.RouteTaskLease, 404, ""},
+		{"POST", "/api//agent/task/fail", 404, ""},
 	} {
-		w := setup(t, func(c *config) { c.Dead = nil })
 		a := w.do(t, httptest.NewRequest(tc.method, tc.path, http.NoBody))
 		require.Equal(t, tc.status, a.Code, "%s %s", tc.method, tc.path)
 		require.NotContains(t, a.body, "outputs", tc.path)
@@ -210,34 +211,7 @@ func TestAuthentication(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, a.Code)
 }
 
-// TestTheLineOfAClientThatIsGone is not that of a node that fails: any client can
-// hang up.
-func TestTheLineOfAClientThatIsGone(t *testing.T) {
-	t.Parallel()
-	type testCase struct {
-		gone   bool
-		status string
-		level  string
-	}
-	table.Run(t, map[string]testCase{
-		"it hung up":   {true, `"status":499`, `"level":"INFO"`},
-		"it is there ": {false, `"status":503`, `"level":"ERROR"`},
-	}, func(t *testing.T, tt testCase) {
-		var log bytes.Buffer
-		e := ingress.NewEngine(ingress.EngineConfig{Logger: slog.New(slog.NewJSONHandler(&log, nil))})
-		e.GET("/read", func(c *gin.Context) { problem.Write(c.Writer, c.Request, context.Canceled) })
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		if tt.gone {
-			cancel()
-		}
-		e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/read", http.NoBody))
-		assert.Contains(t, log.String(), tt.status)
-		assert.Contains(t, log.String(), tt.level)
-	})
-}
-
-// TestTheLevelOfALine: a target that fails is no error of this node.
+// TestTheLevelOfALine: neither a target that fails nor a client that hangs up is an error of this node.
 func TestTheLevelOfALine(t *testing.T) {
 	t.Parallel()
 	for code, level := range map[schemas.Code]string{
@@ -245,22 +219,25 @@ func TestTheLevelOfALine(t *testing.T) {
 		schemas.UpstreamTimeout: "INFO", schemas.AgentUnavailable: "INFO", schemas.ModelFailed: "INFO",
 		schemas.Internal: "ERROR", schemas.Unavailable: "ERROR", schemas.LogFull: "ERROR", "": "ERROR",
 	} {
-		t.Run(string(code), func(t *testing.T) {
-			t.Parallel()
+		for _, gone := range []bool{false, true} {
 			var log bytes.Buffer
 			e := ingress.NewEngine(ingress.EngineConfig{Logger: slog.New(slog.NewJSONHandler(&log, nil))})
 			e.GET("/read", func(c *gin.Context) {
 				problem.ReportOf(c.Request.Context()).Code = code
 				c.Status(http.StatusBadGateway)
 			})
-			e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/read", http.NoBody))
-			var line struct {
-				Level string `json:"level"`
-				Code  string `json:"code"`
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			want := map[string]any{"level": level, "status": 502.0}
+			if gone {
+				leave()
+				want = map[string]any{"level": "INFO", "status": 499.0}
 			}
+			e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/read", http.NoBody))
+			var line map[string]any
 			require.NoError(t, json.Unmarshal(log.Bytes(), &line))
-			assert.Equal(t, level, line.Level)
-			assert.Equal(t, string(code), line.Code)
-		})
+			require.Equal(t, want, map[string]any{"level": line["level"], "status": line["status"]}, code)
+			require.Equal(t, code != "", line["code"] == string(code))
+		}
 	}
 }

@@ -249,17 +249,6 @@ func TestTheTokenInTheBody(t *testing.T) {
 	require.NotContains(t, w.logs.String(), "nobody")
 }
 
-func TestScopesOfTheReads(t *testing.T) {
-	t.Parallel()
-	w := setup(t, authenticated)
-	for bearer, status := range map[string]int{"writer": 403, "limited": 200, "reader": 200, "rules": 200, "chief": 200} {
-		for op, want := range map[string]int{"ping": 200, "rules.list": status, "rules.get": status} {
-			a := w.do(t, post("/v1/agent-api", api("r", op, `{"id":"a"}`), "Authorization", "Bearer "+bearer))
-			require.Equal(t, want, a.Code, "%s %s", bearer, op)
-		}
-	}
-}
-
 // TestForTenant: a way that names a tenant serves no other.
 func TestForTenant(t *testing.T) {
 	t.Parallel()

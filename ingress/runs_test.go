@@ -231,14 +231,6 @@ func TestARunOfATaskTypeThatNobodyServesAnyMore(t *testing.T) {
 	}
 }
 
-func TestTheExecutorsWordOnTheInputsOfARun(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	a := w.do(t, post(schemas.RouteRunSync, `{"request_id":"r1","task_type":"HTTP_EXECUTE","inputs":{"method":"GET"}}`))
-	require.Equal(t, "in inputs: missing required argument 'url'", a.field("error", "message"))
-	require.Equal(t, map[string]any{"variant": "MissingArgument", "code": "VALIDATION_ERROR"}, a.field("error", "details"))
-}
-
 // TestRepeatsOfARun: a retry renews what a caller adds for itself. It is the same run all the
 // same, unless something changes that the agent gets.
 func TestRepeatsOfARun(t *testing.T) {

@@ -205,15 +205,6 @@ func scoped(who ingress.Identity) func(*config) {
 	}
 }
 
-func TestNoTasksHere(t *testing.T) {
-	t.Parallel()
-	w := setup(t) // where there is no desk
-	for _, path := range []string{"/v1/tasks", "/v1/tasks/x/cancel", "/v1/repos", schemas.RouteTaskLease, schemas.RouteAgentComplete, "/api//agent/task/fail"} {
-		a := w.do(t, post(path, `{}`))
-		require.Equal(t, http.StatusNotFound, a.Code, path)
-	}
-}
-
 func TestChangingATask(t *testing.T) {
 	t.Parallel()
 	h := lobby(t)

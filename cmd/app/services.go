@@ -110,20 +110,19 @@ func (a *App) openTasks(ctx context.Context) error {
 // openEgress makes the servers of ingress and egress, and opens the feed that
 // both answer by.
 func (a *App) openEgress(context.Context) error {
-	out, err := egress.NewServer(a.broker, a.ledger, egress.Config{
+	out := egress.NewServer(a.broker, a.ledger, egress.Config{
 		Layout: a.layout(), Live: a.broker, Reader: a.reader, Holder: a.taskReader, Redactor: redact.New(a.cfg.RedactHeaders), Reserve: a.reserve,
 		HTTP: stream.HTTP{Watching: a.metrics.SSE, Watch: a.watch},
 	})
-	if err != nil {
-		return err
-	}
 	cfg := stream.Config{Layout: a.layout(), Result: out.Result, Part: out.Part, Logger: a.log}
 	if a.broker.Durability() != schemas.DurabilityProcess { // otherwise a stored record may be shown at once
 		cfg.Barrier, cfg.Reserved = a.broker.Barrier, a.broker.Reserved
 	}
-	if a.feed, err = stream.Open(a.broker, a.broker, cfg); err != nil {
+	feed, err := stream.Open(a.broker, a.broker, cfg)
+	if err != nil {
 		return err
 	}
+	a.feed = feed
 	a.teardown.push(func(context.Context) error { a.feed.Close(); return nil })
 	if a.role.shows() {
 		a.index = a.openIndex(a.feed)

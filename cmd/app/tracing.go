@@ -25,9 +25,13 @@ func (a *App) openTracing(ctx context.Context) error {
 		return nil // nil traces send nothing
 	}
 	client := outbound.Operator()
+	base := strings.TrimRight(a.cfg.Telemetry.OTLP.Endpoint, "/")
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithHTTPClient(client), otlptracehttp.WithEndpointURL(base+"/v1/traces"))
+	if err != nil {
+		return err
+	}
 	traces, err := a.metrics.NewTraces(ctx, telemetry.TracesConfig{
-		Client: otlptracehttp.WithHTTPClient(client), Idle: client.CloseIdleConnections,
-		Endpoint: a.cfg.Telemetry.OTLP.Endpoint, Version: cli.Version, Logger: a.log,
+		Exporter: exporter, Idle: client.CloseIdleConnections, Version: cli.Version, Logger: a.log,
 	})
 	if err != nil {
 		return err

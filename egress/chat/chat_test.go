@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -243,28 +242,4 @@ func TestPlace(t *testing.T) {
 		require.False(t, ok, id)
 		require.Zero(t, got, id)
 	}
-}
-
-// FuzzPlace holds what is read of an id against the one form that is written, but for
-// zeros before a position, which are read everywhere.
-func FuzzPlace(f *testing.F) {
-	for _, id := range []string{"7", "7.1", "007.12", "7.", "7.0", "0.3", "18446744073709551614.2147483647"} {
-		f.Add(id)
-	}
-	f.Fuzz(func(t *testing.T, id string) {
-		p, ok := chat.ParsePosition(id)
-		if !ok {
-			require.Zero(t, p)
-			return
-		}
-		seq, chunk, inside := strings.Cut(id, ".")
-		n, err := strconv.ParseUint(seq, 10, 64)
-		require.NoError(t, err)
-		require.Equal(t, n, p.Seq)
-		require.Equal(t, inside, p.Chunk > 0)
-		if inside {
-			require.Equal(t, chunk, strconv.Itoa(p.Chunk))
-			require.Positive(t, p.Seq)
-		}
-	})
 }

@@ -18,6 +18,9 @@ import (
 	"weir/schemas"
 )
 
+// page is made once: it compresses its files.
+var page = console.New()
+
 func get(t *testing.T, name string, header ...string) *http.Response {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -25,7 +28,7 @@ func get(t *testing.T, name string, header ...string) *http.Response {
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	require.True(t, console.New().Serve(w, r, name), name)
+	require.True(t, page.Serve(w, r, name), name)
 	return w.Result()
 }
 
@@ -101,11 +104,11 @@ func TestOtherNamesAreNone(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", "assets", "assets/", "../console.go", "assets/../index.html", "index.htm", "dist/index.html"} {
 		w := httptest.NewRecorder()
-		require.False(t, console.New().Serve(w, httptest.NewRequest(http.MethodGet, "/", nil), name), name)
+		require.False(t, page.Serve(w, httptest.NewRequest(http.MethodGet, "/", nil), name), name)
 		require.Empty(t, w.Header())
 	}
 	w := httptest.NewRecorder()
-	require.True(t, console.New().Serve(w, httptest.NewRequest(http.MethodHead, "/", nil), console.Index))
+	require.True(t, page.Serve(w, httptest.NewRequest(http.MethodHead, "/", nil), console.Index))
 	require.Zero(t, w.Body.Len())
 	require.NotEmpty(t, w.Header().Get("Content-Length"))
 }

@@ -119,20 +119,3 @@ func TestADocumentThatIsNoneIsAnError(t *testing.T) {
 	require.Error(t, err)
 	require.Nil(t, executor.Result(ref, &schemas.Settled{Outcome: schemas.OutcomeSucceeded}, json.RawMessage(`[]`)))
 }
-
-func TestEveryVariantHasAStatus(t *testing.T) {
-	t.Parallel()
-	for variant, want := range map[string]int{
-		schemas.VariantUnsupportedPrimitive: 422, schemas.VariantMissingArgument: 422, schemas.VariantInvalidArgumentValue: 422,
-		schemas.VariantInvalidMethod: 422, schemas.VariantInvalidURL: 422, schemas.VariantInvalidHeaderName: 422,
-		schemas.VariantInvalidHeaderValue: 422, schemas.VariantDisallowedHost: 403, schemas.VariantRequest: 502,
-		schemas.VariantInvalidSchema: 422, schemas.VariantSchemaValidationFailed: 422, schemas.VariantHTTPFailure: 502,
-		schemas.VariantRetriesExhausted: 502, schemas.VariantInvalidPostcondition: 422,
-		schemas.VariantUnsupportedPostcondition: 422, schemas.VariantPostconditionFailed: 422,
-		schemas.VariantOutcomeUnknown: 424, schemas.VariantCanceled: 409, schemas.VariantExpired: 504, "Invented": 500,
-	} {
-		require.Equal(t, want, executor.Status(variant, schemas.UpstreamReset), variant)
-	}
-	require.Equal(t, 504, executor.Status(schemas.VariantRequest, schemas.UpstreamTimeout))
-	require.Equal(t, 500, executor.Status(schemas.VariantRequest, schemas.Poison))
-}

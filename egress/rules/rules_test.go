@@ -123,44 +123,6 @@ func code(t *testing.T, err error) schemas.Code {
 	return public.Code
 }
 
-func TestRead(t *testing.T) {
-	t.Parallel()
-	read := func(s snapshots.Snapshot, operation, args string) (string, error) {
-		data, err := rules.Read(schemas.AgentRequest{Operation: operation, Args: json.RawMessage(args)}, func() (snapshots.Snapshot, error) { return s, nil })
-		return string(data), err
-	}
-	text := func(data string, err error) string {
-		require.NoError(t, err)
-		return data
-	}
-	require.Equal(t, `{"pong":true}`, text(read(snapshot(0), schemas.OpPing, "")))
-	require.JSONEq(t, `{"global_active":true,"rule_count":3,"rules_etag":"etag-7-0123456789abcdef"}`, text(read(snapshot(3), schemas.OpStatus, `{}`)))
-	require.JSONEq(t, `{"rules":[],"rules_etag":"etag-7-0123456789abcdef"}`, text(read(snapshot(0), schemas.OpRulesList, "")))
-	for args, want := range map[string][]string{
-		`{}`: {"r0", "r1", "r2", "r3"}, `{"group":null}`: {"r0", "r1", "r2", "r3"}, `{"group":""}`: {"r0", "r1", "r2", "r3"},
-		`{"group":"even"}`: {"r0", "r2"}, `{"group":"EVEN"}`: {}, `{"group":"none"}`: {},
-	} {
-		var list struct {
-			Rules []schemas.Rule `json:"rules"`
-		}
-		require.NoError(t, json.Unmarshal([]byte(text(read(snapshot(4), schemas.OpRulesList, args))), &list))
-		ids := []string{}
-		for _, r := range list.Rules {
-			ids = append(ids, r.ID)
-		}
-		require.Equal(t, want, ids, args)
-	}
-	got := text(read(snapshot(3), schemas.OpRulesGet, `{"id":"r1"}`))
-	require.Contains(t, got, `{"rule":{"id":"r1","name":"Delay <checkout> & more","group":"odd",`)
-	require.Contains(t, got, `"rules_etag":"etag-7-0123456789abcdef"`)
-	_, err := read(snapshot(3), schemas.OpRulesGet, `{"id":"r9"}`)
-	require.Equal(t, schemas.NotFound, code(t, err))
-	for _, op := range append(schemas.AgentWrites(), "", "rules.delete") {
-		_, err := read(snapshot(3), op, `{}`)
-		require.Error(t, err, op)
-	}
-}
-
 func TestPages(t *testing.T) {
 	t.Parallel()
 	for query, want := range map[string]struct {

@@ -3,9 +3,6 @@ package tasks_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"net/url"
-	"strconv"
 	"testing"
 	"time"
 
@@ -111,64 +108,8 @@ func TestAgentTask(t *testing.T) {
 	require.Len(t, members, 6)
 }
 
-func TestQueries(t *testing.T) {
-	t.Parallel()
-	for query, want := range map[string]tasks.Query{
-		"":                               {Limit: 50},
-		"limit=3&status=Queued&cursor=a": {Limit: 3, Status: schemas.TaskStatusQueued, Cursor: "a"},
-	} {
-		q, err := url.ParseQuery(query)
-		require.NoError(t, err)
-		got, err := tasks.ReadQuery(q)
-		require.NoError(t, err)
-		require.Equal(t, want, got)
-	}
-	for _, query := range []string{"limit=0", "limit=1&limit=2", "status=queued", "status=", "status=Queued&status=Queued", "cursor=", "cursor=a&cursor=b"} {
-		q, err := url.ParseQuery(query)
-		require.NoError(t, err)
-		_, err = tasks.ReadQuery(q)
-		require.Error(t, err, query)
-		require.Equal(t, 400, problem.Of(err).Status, query)
-	}
-}
-
 func repo(name string) schemas.Repo {
 	return schemas.Repo{ID: "secret-id", Name: name, Tenant: "acme", Mode: schemas.RepoHosted, DefaultBranch: "main", Created: start, By: "act-1"}
-}
-
-func at(name string) string { return "http://weir.example/git/" + name + ".git" }
-
-func TestRepositories(t *testing.T) {
-	t.Parallel()
-	var all []schemas.Repo
-	for i := range 5 {
-		all = append(all, repo(fmt.Sprintf("r-%d", i)))
-	}
-	for _, limit := range []int{1, 2, 5, 100} {
-		var got []string
-		for cursor := ""; ; {
-			q := url.Values{"limit": {strconv.Itoa(limit)}}
-			if cursor != "" {
-				q.Set("cursor", cursor)
-			}
-			page, err := tasks.Repos(q, all, at)
-			require.NoError(t, err)
-			require.LessOrEqual(t, len(page.Items), limit)
-			for _, r := range page.Items {
-				require.Equal(t, []string{"", "", at(r.Name)}, []string{r.ID, r.Tenant, r.URL})
-				got = append(got, r.Name)
-			}
-			if cursor = page.Next; cursor == "" {
-				break
-			}
-		}
-		require.Equal(t, []string{"r-0", "r-1", "r-2", "r-3", "r-4"}, got)
-	}
-	for _, bad := range []url.Values{{"limit": {"x"}}, {"cursor": {"../x"}}, {"cursor": {""}}, {"cursor": {"a", "b"}}} {
-		_, err := tasks.Repos(bad, all, at)
-		require.Equal(t, 400, problem.Of(err).Status)
-	}
-	golden(t, "repo", tasks.Repo(repo("shop"), at("shop")))
 }
 
 func TestWhatBecameOfARepository(t *testing.T) {

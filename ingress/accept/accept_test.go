@@ -153,29 +153,6 @@ func TestEntriesArePartOfTheRequest(t *testing.T) {
 	}
 }
 
-// TestDeadlines: an action has the time of its kind, and ends with what it belongs to if that is sooner.
-func TestDeadlines(t *testing.T) {
-	t.Parallel()
-	for kind, own := range map[schemas.Kind]time.Duration{
-		schemas.KindHTTP: 2 * time.Minute, schemas.KindPlan: 10 * time.Minute, schemas.KindChat: 15 * time.Minute,
-	} {
-		for id, until := range map[string]time.Duration{"none": 0, "soon": time.Minute, "late": time.Hour} {
-			w := setup(t)
-			r := request(byID(id), `{}`)
-			if r.Kind = kind; until > 0 {
-				r.Until = w.clock().Add(until)
-			}
-			w.accept(t, r)
-			a := w.find(t, id).Action
-			if id == "soon" {
-				require.True(t, a.Deadline.Equal(r.Until), kind)
-			} else {
-				require.Equal(t, own, a.Deadline.Sub(a.AcceptedAt), "%s: %s", kind, id)
-			}
-		}
-	}
-}
-
 // TestDeadlinesCountFromTheBeginning: an action that begins later has the same time as any other. It is
 // refused if its deadline is further away than the log stores its events, or not after its beginning.
 func TestDeadlinesCountFromTheBeginning(t *testing.T) {
@@ -383,17 +360,6 @@ func TestAClientThatGoesAwayCancelsNothing(t *testing.T) {
 	out, err := w.Accept(ctx, request(byID("x"), `{}`))
 	require.NoError(t, err)
 	require.Equal(t, "x", out.ID)
-}
-
-func BenchmarkAccept(b *testing.B) {
-	w := setup(b)
-	payload := json.RawMessage(`{"method":"POST","url":"https://api.example.com/v1/things","headers":[{"name":"accept","value":"application/json"}],"body":{"name":"thing","tags":["a","b"]}}`)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := w.Accept(context.Background(), accept.Request{Tenant: "t", Kind: schemas.KindHTTP, Payload: payload}); err != nil {
-			b.Fatal(err)
-		}
-	}
 }
 
 // accept takes a request that must be taken.

@@ -137,20 +137,3 @@ func FuzzKey(f *testing.F) {
 		}
 	})
 }
-
-func FuzzPrefer(f *testing.F) {
-	for _, s := range []string{"respond-async", "wait=5", `a="b,c";d, wait="3"`, `"\`, "wait=99999999999"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, field string) {
-		p := accept.Prefer([]string{field})
-		if p.Hold() > accept.MaxWait || p.Wait < 0 {
-			t.Fatalf("%v", p)
-		}
-		if applied := p.Applied(); applied != "" {
-			if again := accept.Prefer([]string{applied}); again.Hold() != p.Hold() {
-				t.Fatalf("what was applied reads as %v, not %v", again, p)
-			}
-		}
-	})
-}

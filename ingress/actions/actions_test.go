@@ -254,18 +254,6 @@ func TestATaskThatIsOver(t *testing.T) {
 	require.Equal(t, 1, w.load(t, other).N)
 }
 
-func TestCancelOfASettledAction(t *testing.T) {
-	t.Parallel()
-	for _, o := range schemas.Outcomes() {
-		w := setup(t)
-		w.put(t, "x", schemas.KindHTTP, started(), settled(o))
-		s, err := w.Cancel(t.Context(), "t", "x")
-		require.Equal(t, schemas.Conflict, code(t, err))
-		require.EqualValues(t, o, s.Status)
-		require.ErrorContains(t, err, string(o))
-	}
-}
-
 func TestCancelOfNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -456,35 +444,6 @@ func (w *world) park(t *testing.T, d schemas.DeadLetter) uint64 {
 
 func letter(id string) schemas.DeadLetter {
 	return schemas.DeadLetter{Tenant: "t", Kind: schemas.KindHTTP, ActionID: id, Code: schemas.Poison}
-}
-
-func TestReadRedrive(t *testing.T) {
-	t.Parallel()
-	n, err := actions.ReadRedrive([]byte(`{"sequence":7}`))
-	require.NoError(t, err)
-	require.EqualValues(t, 7, n)
-	for _, body := range []string{`{}`, `{"sequence":0}`, `{"sequence":-1}`, `{"sequence":1.5}`, `{"sequence":"7"}`, `{"sequence":7,"all":true}`, `{"sequence":null}`} {
-		require.NoError(t, strict.Check([]byte(body), strict.Limits{}))
-		require.Equal(t, schemas.ValidationError, code(t, errOf(actions.ReadRedrive([]byte(body)))), body)
-	}
-	require.Equal(t, schemas.InvalidRequest, code(t, errOf(actions.ReadRedrive([]byte(`[7]`)))), "not an object")
-}
-
-func TestRedriveMakesOneNewAction(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	old := w.put(t, "x", schemas.KindHTTP, started(), settled(schemas.OutcomeFailed))
-	seq := w.park(t, letter("x"))
-	out := w.redrive(t, grant.Caller{Tenant: "t"}, seq)
-	require.NotEqual(t, old.ID, out.ID)
-	require.False(t, out.Receipt.Duplicate)
-	st := w.load(t, out.Ref)
-	require.Equal(t, "x", st.Action.Supersedes)
-	require.Equal(t, schemas.ClassKeyed, st.Action.Class, "judged by the policy of today")
-	require.JSONEq(t, `{"method":"POST","url":"http://h/"}`, string(st.Action.Payload))
-	again := w.redrive(t, grant.Caller{Tenant: "t"}, seq)
-	require.Equal(t, out.Ref, again.Ref)
-	require.True(t, again.Receipt.Duplicate)
 }
 
 // TestRedriveKeepsTheKey: a call that may have been sent with an idempotency key goes out with the same

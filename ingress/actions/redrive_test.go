@@ -108,6 +108,7 @@ func TestRedriveOfAnAction(t *testing.T) {
 		require.NoError(t, err)
 		made := w.load(t, out.Ref)
 		require.Equal(t, "x", made.Action.Supersedes)
+		require.Equal(t, tc.kind == schemas.KindHTTP, made.Action.Class == schemas.ClassKeyed, "judged by the policy of today")
 		require.JSONEq(t, string(w.load(t, old).Action.Payload), string(made.Action.Payload))
 	})
 }

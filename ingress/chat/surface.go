@@ -35,10 +35,6 @@ type Config struct {
 	// Limits bound the JSON of a body; default as everywhere, but for 250,000 members: long
 	// conversations have many.
 	Limits strict.Limits
-	// MaxBodies is how many bytes of bodies of 256 KiB or more are read and stored at a
-	// time; default 8 times MaxBody. A body without a length counts as one of MaxBody. One
-	// that finds no room within two seconds is refused.
-	MaxBodies int64
 	// Stop tells the worker of a running completion to stop; default: it finds out by the log.
 	Stop func(ref schemas.Ref)
 	// Actions reads the actions that responses continue, and those to be canceled.
@@ -90,9 +86,6 @@ func (c Config) withDefaults() Config {
 	if c.Limits.Members == 0 {
 		c.Limits.Members = 250_000
 	}
-	if c.MaxBodies <= 0 {
-		c.MaxBodies = 8 * c.MaxBody
-	}
 	if c.Stop == nil {
 		c.Stop = func(schemas.Ref) {}
 	}
@@ -106,13 +99,12 @@ type handlers struct {
 	Config
 
 	server *ingress.Server
-	bodies *bodies
 }
 
 // Surface are the routes of the dialects.
 func Surface(s *ingress.Server, cfg Config) ingress.Surface {
 	cfg = cfg.withDefaults()
-	h := handlers{cfg, s, newBodies(cfg.MaxBodies)}
+	h := handlers{cfg, s}
 	out := ingress.Surface{
 		Name: "chat", Kind: schemas.KindChat, Fail: fail, Owns: owns, KeyHeader: "X-Api-Key",
 		Tidy:     func(path string) (string, bool) { return path, owns(path) },
@@ -176,19 +168,17 @@ func under(path, route string) bool {
 func (h handlers) complete(d schemas.Dialect) ingress.Handler {
 	return func(c *gin.Context) error {
 		identify(c, d)
-		var release func()
-		c.Request, release = h.bodies.count(c.Request)
-		defer func() { release() }()
+		defer h.server.ReserveBody(c)()
 		a, err := h.completion(c, d)
 		if err != nil {
 			return err
 		}
-		return h.answer(c, &a, release)
+		return h.answer(c, &a)
 	}
 }
 
-// answer stores a completion that was read, and answers. release gives the bytes of its body back.
-func (h handlers) answer(c *gin.Context, a *asked, release func()) error {
+// answer stores a completion that was read, and answers.
+func (h handlers) answer(c *gin.Context, a *asked) error {
 	prefer := accept.Preference{}
 	if !a.order.Stream && !a.order.Background {
 		prefer = accept.Prefer(c.Request.Header.Values("Prefer"))
@@ -207,7 +197,6 @@ func (h handlers) answer(c *gin.Context, a *asked, release func()) error {
 	}
 	a.order.Body = nil // it is in the payload; one that is large need not be there twice
 	out, err := h.accepted(c, a.req)
-	release() // in any case the completion's body is on the log or refused
 	if err := h.server.Accepted(c, out, err); err != nil {
 		return err
 	}

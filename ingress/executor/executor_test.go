@@ -5,12 +5,10 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/require"
 
 	"weir/ingress/executor"
@@ -118,27 +116,6 @@ func TestFixtures(t *testing.T) {
 	})
 }
 
-func TestEveryVariantOfIngressHasAFixture(t *testing.T) {
-	t.Parallel()
-	seen := map[string]bool{}
-	files, err := filepath.Glob(filepath.Join(fixtures, "invalid", "*.txtar"))
-	require.NoError(t, err)
-	for _, file := range files {
-		ar, err := txtar.ParseFile(file)
-		require.NoError(t, err)
-		seen[translate(t, ar.Files[0].Data).Variant] = true
-	}
-	for _, v := range []string{
-		schemas.VariantUnsupportedPrimitive, schemas.VariantMissingArgument, schemas.VariantInvalidArgumentValue,
-		schemas.VariantInvalidMethod, schemas.VariantInvalidURL, schemas.VariantInvalidHeaderName,
-		schemas.VariantInvalidHeaderValue, schemas.VariantInvalidSchema, schemas.VariantInvalidPostcondition,
-		schemas.VariantUnsupportedPostcondition,
-	} {
-		require.True(t, seen[v], v)
-		require.Less(t, executor.Status(v), 500, v)
-	}
-}
-
 // compiled is the policy as a node has it.
 type compiled struct {
 	policyDouble
@@ -152,37 +129,6 @@ func (r compiled) Evaluate(c schemas.HTTPCall) (schemas.Decision, schemas.Class)
 	})
 	permit, _ := d.Permit()
 	return d.Decision, policy.Class(c.Method, c.IdempotencyKey != "", permit)
-}
-
-func TestUnderARealPolicy(t *testing.T) {
-	t.Parallel()
-	p, err := policy.Compile(policy.Config{AllowedHosts: []string{"localhost"}})
-	require.NoError(t, err)
-	for body, want := range map[string]string{
-		`{"method":"GET","url":"http://localhost:8080/x"}`:                                             "",
-		`{"method":"GET","url":"http://localhost:8080/x","headers":{"X-A":5}}`:                         "InvalidArgumentValue",
-		`{"method":"GET","url":"http://localhost:8080/x","response_schema":{"$ref":"http://h/"}}`:      "InvalidSchema",
-		`{"method":"GET","url":"http://localhost:8080/x","timeout_ms":0}`:                              "InvalidArgumentValue",
-		`{"method":"GET","url":"/x"}`:                                                                  "InvalidUrl",
-		`{"method":"GET","url":"http://localhost:8080/a b"}`:                                           "InvalidUrl",
-		`{"method":"GET","url":"http://evil.example/x"}`:                                               "DENY_HOST",
-		`{"method":"GET","url":"http://evil.example/x","headers":{"X-A":5}}`:                           "DENY_HOST",
-		`{"method":"GET","url":"ftp://localhost/x"}`:                                                   "DENY_SCHEME",
-		`{"method":"GET","url":"http://localhost/x","allowlist_key":"nope"}`:                           "DENY_KEY_UNKNOWN",
-		`{"method":"GET","url":"http://localhost/x","headers":{"Host":"h"}}`:                           "DENY_HEADER",
-		`{"method":"GET","url":"http://u:p@localhost/x"}`:                                              "DENY_USERINFO",
-		`{"type":"Http","args":{"method":"POST","url":"http://localhost/x"},"postcondition":[]}`:       "InvalidPostcondition",
-		`{"type":"Http","args":{"method":"POST","url":"http://evil.example/x"},"idempotency_key":"é"}`: "DENY_HOST",
-	} {
-		req, err := executor.Translate([]byte(body), compiled{Policy: p}, checker())
-		if err == nil {
-			require.Equal(t, want, string(req.Decision.Code), body)
-			continue
-		}
-		var e *executor.Error
-		require.ErrorAs(t, err, &e)
-		require.Equal(t, want, e.Variant, body)
-	}
 }
 
 // TestAForeignParameterIsADenial of the entry that does not take it, so that it leaves evidence. A

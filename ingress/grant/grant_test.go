@@ -37,57 +37,6 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-func TestBoth(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		a, b, want []string
-		ok         bool
-	}{
-		{nil, nil, nil, true},
-		{[]string{"a"}, nil, []string{"a"}, true},
-		{nil, []string{"b"}, []string{"b"}, true},
-		{[]string{"a", "b"}, []string{"c", "b"}, []string{"b"}, true},
-		{[]string{"a"}, []string{"b"}, nil, false},
-	} {
-		got, ok := grant.Both(tc.a, tc.b)
-		require.Equal(t, tc.want, got)
-		require.Equal(t, tc.ok, ok)
-	}
-}
-
-func TestTask(t *testing.T) {
-	t.Parallel()
-	for taskType, granted := range map[string]bool{
-		schemas.TaskHTTPExecute: true, schemas.TaskHTTPPlan: true, schemas.TaskEcho: true,
-		"LIT_RETRIEVAL": true, "POLICY_REVIEW": false, "agent:LIT_RETRIEVAL": false, "orders": false, "": false,
-	} {
-		err := grant.Task(taskType, []string{"orders", "agent:LIT_RETRIEVAL"})
-		require.Equal(t, granted, err == nil, taskType)
-		require.NoError(t, grant.Task(taskType, nil), "no entries are all")
-	}
-}
-
-func TestRun(t *testing.T) {
-	t.Parallel()
-	entries := []string{"a", "agent:T"}
-	p := plan(`{"allowlist_key":"b"}`)
-	for name, tc := range map[string]struct {
-		run     schemas.Run
-		refused bool
-	}{
-		"agent":        {schemas.Run{RunOrder: schemas.RunOrder{TaskType: "T", Inputs: json.RawMessage(`{"allowlist_key":"b"}`)}}, false},
-		"other agent":  {schemas.Run{RunOrder: schemas.RunOrder{TaskType: "U"}}, true},
-		"echo":         {schemas.Run{RunOrder: schemas.RunOrder{TaskType: schemas.TaskEcho}}, false},
-		"call":         {schemas.Run{RunOrder: schemas.RunOrder{TaskType: schemas.TaskHTTPExecute}, Call: &schemas.HTTPCall{AllowlistKey: "a"}}, false},
-		"other call":   {schemas.Run{RunOrder: schemas.RunOrder{TaskType: schemas.TaskHTTPExecute}, Call: &schemas.HTTPCall{AllowlistKey: "b"}}, true},
-		"call of none": {schemas.Run{RunOrder: schemas.RunOrder{TaskType: schemas.TaskHTTPExecute}, Call: &schemas.HTTPCall{}}, false},
-		"plan":         {schemas.Run{RunOrder: schemas.RunOrder{TaskType: schemas.TaskHTTPPlan}, Plan: &p}, true},
-	} {
-		require.Equal(t, tc.refused, grant.Run(tc.run, entries) != nil, name)
-		require.NoError(t, grant.Run(tc.run, nil), name)
-	}
-}
-
 func TestBothModels(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ a, b, both []string }{

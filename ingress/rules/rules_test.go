@@ -86,47 +86,10 @@ func TestWhatIsNoRequest(t *testing.T) {
 		require.Equal(t, want, [2]string{got.RequestID, got.Operation}, body)
 		require.NotContains(t, err.Error(), long)
 	}
-	for request, place := range map[string]string{
-		`{"operation":"ping"}`: "at /request_id: ",
-		`{"request_id":"r"}`:   "at /operation: ",
-		`{"request_id":"r","operation":"ping","auth_token":7}`:       "at /auth_token: ",
-		`{"request_id":"r","operation":"ping","Auth_Token":""}`:      "at /Auth_Token: ",
-		`{"request_id":"r","operation":"ping","args":[]}`:            "at /args: ",
-		`{"request_id":"r","operation":"rules.get","args":{}}`:       "at /args/id: ",
-		`{"request_id":"r","operation":"rules.get","args":{"ID":1}}`: "at /args/ID: ",
-	} {
-		for _, body := range []string{request, `{"request":` + request + `}`} {
-			req, err := rules.Read([]byte(body))
-			if err == nil {
-				err = rules.CheckRead(req)
-			}
-			require.ErrorContains(t, err, place, body)
-		}
-	}
 	most := strings.Repeat("\u00fc", 128)
 	got, err := rules.Read([]byte(`{"request_id":"` + most + `","operation":"ping"}`))
 	require.NoError(t, err)
 	require.Equal(t, most, got.RequestID)
-}
-
-func TestOperations(t *testing.T) {
-	t.Parallel()
-	for _, op := range schemas.AgentReads() {
-		require.NoError(t, rules.Known(op))
-		require.True(t, rules.Reads(op))
-	}
-	for _, op := range schemas.AgentWrites() {
-		require.NoError(t, rules.Known(op))
-		require.False(t, rules.Reads(op))
-		require.Equal(t, []string{schemas.ScopeRulesWrite}, rules.Scopes(op))
-	}
-	for _, op := range []string{"", "rules.delete", "RULES.LIST", "bridge.ping", "global", "rules.*", "ping "} {
-		c, _ := code(t, rules.Known(op))
-		require.Equal(t, schemas.InvalidRequest, c, op)
-		require.NotContains(t, rules.Scopes(op), schemas.ScopeActionsRead, "nothing unknown is for readers")
-	}
-	require.Empty(t, rules.Scopes(schemas.OpPing))
-	require.Equal(t, rules.ReadScopes(), rules.Scopes(schemas.OpRulesGet))
 }
 
 func request(operation, args string) schemas.AgentRequest {

@@ -6,9 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"reflect"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -184,56 +182,6 @@ func TestFingerprint(t *testing.T) {
 	require.NotEqual(t, fp(`0.1`), fp(`0.10000000000000000001`))
 }
 
-func FuzzCheck(f *testing.F) {
-	for _, s := range []string{`{}`, `{"a":1,"a":2}`, `[[[]]]`, "\xff", `{"a":"\ud800"}`, `{} {}`, `nul`, `-`, `{"a":{"b":[1,{"c":null}]}}`} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		err := strict.Check(data, strict.Limits{Depth: 8, Members: 16})
-		if err != nil {
-			var public *fault.Error
-			if !errors.As(err, &public) || public.Message == "" {
-				t.Fatalf("an error without a public sentence: %v", err)
-			}
-			return
-		}
-		if !jsontext.Value(data).IsValid() {
-			t.Fatal("accepted what is not JSON")
-		}
-		one, err := strict.Fingerprint(data)
-		if err != nil {
-			t.Fatalf("a checked document has no fingerprint: %v", err)
-		}
-		v := jsontext.Value(append([]byte(nil), data...))
-		if err := v.Indent(); err != nil {
-			t.Fatal(err)
-		}
-		if two, _ := strict.Fingerprint(v); one != two {
-			t.Fatal("white space changed the fingerprint")
-		}
-	})
-}
-
-func BenchmarkDecode(b *testing.B) {
-	body := []byte(`{"type":"Http","args":{"method":"POST","url":"https://api.example.com/v1/things","headers":{"accept":"application/json","x-trace":"abc"},"body":{"name":"thing","tags":["a","b"],"n":12345678901234567890},"timeout_ms":5000},"request_id":"r-1"}`)
-	type primitive struct {
-		Type      jsontext.Value `json:"type"`
-		Args      jsontext.Value `json:"args"`
-		RequestID jsontext.Value `json:"request_id"`
-	}
-	b.ReportAllocs()
-	b.SetBytes(int64(len(body)))
-	for b.Loop() {
-		if err := strict.Check(body, strict.Limits{}); err != nil {
-			b.Fatal(err)
-		}
-		var p primitive
-		if err := strict.Decode(body, &p); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 func TestSpelling(t *testing.T) {
 	t.Parallel()
 	type known struct {
@@ -267,19 +215,6 @@ func TestOpen(t *testing.T) {
 	} {
 		require.ErrorContains(t, strict.Open("/args", []byte(object), &v), want, object)
 	}
-}
-
-// A large document is held once more while its fingerprint is made: there is no copy
-// beside that.
-func TestFingerprintOfALargeDocument(t *testing.T) { //nolint:paralleltest // other tests' allocations would be counted
-	const size = 4 << 20
-	doc := []byte(`{"a":"` + strings.Repeat("x", size) + `"}`)
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	_, err := strict.Fingerprint(doc)
-	runtime.ReadMemStats(&after)
-	require.NoError(t, err)
-	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(size/2*3))
 }
 
 // door is a document of every sort of member that the surfaces have.

@@ -103,6 +103,7 @@ func TestWithoutTheLogNobodyKnows(t *testing.T) {
 		func() error { _, err := w.Release(t.Context(), token); return err },
 		func() error { return report(t, w, token, done("d")) },
 		func() error { _, err := ask(t, w, token, "q", ""); return err },
+		func() error { _, err := w.Output(t.Context(), token, piece(0, "x")); return err },
 	} {
 		w.set(func() { w.reads = fault.ErrUnavailable })
 		require.Equal(t, schemas.Unavailable, code(t, ask()))
@@ -291,61 +292,6 @@ func TestWhatABodySaysIsLookedAtLast(t *testing.T) {
 	require.Equal(t, bad, one)
 	require.Equal(t, bad, two)
 	require.Empty(t, w.whats(t, ref), "and a bad one does nothing")
-}
-
-// TestOneEnd has an agent complete, fail, its people cancel, and its worker expire a
-// task, all at once.
-func TestOneEnd(t *testing.T) {
-	t.Parallel()
-	for range 4 {
-		w := setup(t)
-		ref, token := w.file(t, "a")
-		ends := map[string]func(i int) error{
-			"complete": func(int) error { return report(t, w, token, done("d")) },
-			"fail":     func(int) error { return report(t, w, token, failed("f")) },
-			"cancel":   func(int) error { return errOf(w.control.CancelTask(t.Context(), "t", "a")) },
-			"expire": func(i int) error {
-				st, err := w.ledger.Load(t.Context(), ref)
-				if err != nil || st.Settled != nil || fold(st).Over() || fold(st).Canceled {
-					return fault.ErrFenced
-				}
-				end := settled(schemas.OutcomeExpired)
-				end.Settled.Message = strconv.Itoa(i) // the clock stands still: nothing else tells two workers apart
-				return w.ledger.Append(t.Context(), st, end)
-			},
-		}
-		var wg sync.WaitGroup
-		var mu sync.Mutex
-		won := map[string]int{}
-		start := make(chan struct{})
-		for i := range 25 {
-			for name, end := range ends {
-				wg.Go(func() {
-					<-start
-					if end(i) == nil {
-						mu.Lock()
-						defer mu.Unlock()
-						won[name]++
-					}
-				})
-			}
-		}
-		close(start)
-		wg.Wait()
-		require.Len(t, won, 1, "%v", won)
-		s, st := w.fold(t, ref)
-		require.Equal(t, won["complete"] > 0, s.Status == schemas.TaskStatusCompleted)
-		require.Equal(t, won["fail"] > 0, s.Status == schemas.TaskStatusFailed)
-		require.Equal(t, won["cancel"] > 0, s.Canceled)
-		require.Equal(t, won["expire"] == 1, s.Status == schemas.TaskStatusExpired)
-		written := 0
-		for _, ev := range st.Events {
-			if ev.Type == schemas.EventCancel || ev.Type == schemas.EventSettled || ev.Task != nil && ev.Task.What == schemas.TaskReported {
-				written++
-			}
-		}
-		require.Equal(t, 1, written)
-	}
 }
 
 func TestATaskTokenHasARate(t *testing.T) {

@@ -197,30 +197,6 @@ func TestOneLease(t *testing.T) {
 
 var worker = schemas.Token{Tenant: "t", ID: "p1"}
 
-func TestARunnerLeasesMany(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	for i := range 20 { // more than are looked at in one go
-		w.file(t, strconv.Itoa(i))
-		w.pass(time.Second)
-	}
-	seen := map[string]bool{}
-	for range 20 {
-		v, token := w.await(t, worker)
-		require.NotEmpty(t, token)
-		require.NoError(t, errOf(w.Authorize(t.Context(), token)))
-		seen[v.Ref.ID] = true
-	}
-	require.Len(t, seen, 20)
-	_, token := w.await(t, worker)
-	require.Empty(t, token)
-	w.file(t, "x", pool("x"))
-	only := worker
-	only.Pools = []string{"y"}
-	_, token = w.await(t, only)
-	require.Empty(t, token)
-}
-
 func TestWaitingForALease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -403,27 +379,6 @@ func TestEntriesOfAWorker(t *testing.T) {
 	w.board.mu.Unlock()
 	_, token = w.await(t, limited)
 	require.Empty(t, token, "the task's own events decide")
-}
-
-// TestNoDeadline: zero is none, whoever asks.
-func TestNoDeadline(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	ref := schemas.Ref{Tenant: "t", Kind: schemas.KindTask, ID: "ever"}
-	secret := w.Secret()
-	_, _, err := w.ledger.Claim(t.Context(), schemas.Action{
-		ID: ref.ID, Tenant: ref.Tenant, Kind: ref.Kind, Fingerprint: "f", AcceptedAt: w.clock(), Payload: []byte(`{"description":"d","repo":"r","pool":"default"}`), TokenHash: secret.Hash(),
-	})
-	require.NoError(t, err)
-	w.board.know(ref)
-	require.NoError(t, errOf2(w.Reissue(t.Context(), "t", "ever", task.Bounds{})))
-	w.write(t, ref, status(schemas.TaskEvent{What: schemas.TaskOpened, Base: "b"}))
-	w.pass(1000 * time.Hour)
-	_, token := w.take(t, "pool-1")
-	v, n, err := w.Ask(t.Context(), token, func() (text, key string, err error) { return "?", "", nil })
-	require.NoError(t, err)
-	require.Equal(t, []any{ref, 1}, []any{v.Ref, n})
-	require.NoError(t, errOf(w.Answer(t.Context(), "t", "ever", schemas.AnswerRequest{Answer: "!"}, "me")))
 }
 
 // TestHold keeps a lease that nobody calls with, until it is let go.

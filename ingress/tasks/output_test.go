@@ -114,20 +114,6 @@ func TestOutputHasLimits(t *testing.T) {
 	require.Len(t, w.outputs(t, ref), n)
 }
 
-// TestOutputWithoutALog says that nothing is known of it.
-func TestOutputWithoutALog(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	ref, _ := w.file(t, "a")
-	_, token := w.take(t, "pool-1")
-	for fails, want := range map[error]schemas.Code{fault.ErrFull: schemas.LogFull, fault.ErrUnavailable: schemas.Unavailable} {
-		w.set(func() { w.before = fails })
-		require.Equal(t, want, code(t, errOf(w.Output(t.Context(), token, piece(0, "x")))))
-	}
-	w.set(func() { w.before = nil })
-	require.Empty(t, w.outputs(t, ref))
-}
-
 func TestOutputThatIsNone(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{

@@ -252,9 +252,10 @@ func newEncoders(t *testing.T) *encoders {
 	}))
 	t.Cleanup(collector.Close)
 	e.loggers = []*slog.Logger{e.metrics.NewLogger(e.out["log"], "debug", telemetry.FormatJSON), e.metrics.NewLogger(e.out["log as text"], "debug", telemetry.FormatText)}
-	var err error
+	exporter, err := otlptracehttp.New(t.Context(), otlptracehttp.WithHTTPClient(collector.Client()), otlptracehttp.WithEndpointURL(collector.URL+"/v1/traces"))
+	require.NoError(t, err)
 	e.traces, err = e.metrics.NewTraces(t.Context(), telemetry.TracesConfig{
-		Endpoint: collector.URL, Client: otlptracehttp.WithHTTPClient(collector.Client()), Idle: collector.CloseClientConnections, Logger: e.loggers[0],
+		Exporter: exporter, Idle: collector.CloseClientConnections, Logger: e.loggers[0],
 	})
 	require.NoError(t, err)
 	e.recorder = settle.NewRecorder(publisher{e.out["evidence"]}, nil, e.metrics)

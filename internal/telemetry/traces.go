@@ -15,7 +15,6 @@ import (
 	"github.com/tidwall/gjson"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
@@ -25,19 +24,14 @@ import (
 	"weir/schemas"
 )
 
-// tracesPath is where a collector takes spans, after its base URL.
-const tracesPath = "/v1/traces"
-
 // TracesConfig says where traces go.
 type TracesConfig struct {
-	// Endpoint is the base URL of a collector that speaks OTLP over HTTP; /v1/traces is
-	// added to it.
-	Endpoint string
+	// Exporter sends the spans to a collector.
+	Exporter sdk.SpanExporter
 	// Version is the program's.
 	Version string
-	// Client is what the collector is reached by, and Idle closes its unused connections.
-	Client otlptracehttp.Option
-	Idle   func()
+	// Idle closes the exporter's unused connections.
+	Idle func()
 	// Logger logs spans that could not be sent.
 	Logger *slog.Logger
 }
@@ -56,17 +50,13 @@ type Traces struct {
 
 // NewTraces begins to send. It connects to nothing: a collector may come later.
 func (m *Metrics) NewTraces(ctx context.Context, cfg TracesConfig) (*Traces, error) {
-	exporter, err := otlptracehttp.New(ctx, cfg.Client, otlptracehttp.WithEndpointURL(strings.TrimRight(cfg.Endpoint, "/")+tracesPath))
-	if err != nil {
-		return nil, err
-	}
 	about, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
 		attribute.String("service.name", "weir"), attribute.String("service.version", cfg.Version)), resource.WithFromEnv())
 	if err != nil {
 		return nil, err
 	}
 	provider := sdk.NewTracerProvider(sdk.WithResource(about), sdk.WithIDGenerator(actionIDs{}),
-		sdk.WithBatcher(quiet{exporter, cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), m.spansLost}))
+		sdk.WithBatcher(quiet{cfg.Exporter, cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), m.spansLost}))
 	return &Traces{provider: provider, tracer: provider.Tracer("weir"), idle: cfg.Idle}, nil
 }
 

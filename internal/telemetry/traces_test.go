@@ -91,8 +91,10 @@ func plain(list []*common.KeyValue) map[string]any {
 func traces(t *testing.T, m *telemetry.Metrics, url string, log *slog.Logger) *telemetry.Traces {
 	t.Helper()
 	client := outbound.Operator()
+	exporter, err := otlptracehttp.New(t.Context(), otlptracehttp.WithHTTPClient(client), otlptracehttp.WithEndpointURL(url+"/v1/traces"))
+	require.NoError(t, err)
 	traces, err := m.NewTraces(t.Context(), telemetry.TracesConfig{
-		Endpoint: url, Version: "1.2.3", Logger: log, Client: otlptracehttp.WithHTTPClient(client), Idle: client.CloseIdleConnections,
+		Exporter: exporter, Version: "1.2.3", Logger: log, Idle: client.CloseIdleConnections,
 	})
 	require.NoError(t, err)
 	return traces
@@ -121,7 +123,7 @@ func completion() telemetry.Completion {
 func TestACompletionIsOneSpan(t *testing.T) {
 	t.Parallel()
 	url, read := collect(t)
-	sent := traces(t, telemetry.NewMetrics(), url+"/base/", nil)
+	sent := traces(t, telemetry.NewMetrics(), url+"/base", nil)
 	sent.Chat(completion())
 	require.NoError(t, sent.Close(t.Context()))
 
