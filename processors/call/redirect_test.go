@@ -133,6 +133,25 @@ func TestHeldRedirectRests(t *testing.T) {
 	})
 }
 
+// TestRedirectsTakeTurns: each of a chain waits for its own and all have one seat, which is
+// given back with the last.
+func TestRedirectsTakeTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newEnv(t, envConfig{method: "GET", redirects: 2, limits: policy.Limits{Rate: "4/s", Concurrency: 1}})
+		b.target.script = []end{{status: 302, location: "/y"}, {status: 302, location: "z?a=b"}, {status: 200}}
+		for n := range 3 {
+			b.anew(t)
+			b.target.opened = 0
+			r := b.run()
+			require.True(t, r.Answered)
+			assert.Equal(t, "http://up.example/z?a=b", b.target.urls[3*n+2])
+		}
+		// Four of the nine at once, the others a quarter of a second apart.
+		assert.Equal(t, 5*250*time.Millisecond, b.elapsed().Round(time.Millisecond))
+	})
+}
+
 // TestRedirectAfterADeath: whoever takes over from a worker that died behind a redirect's
 // answer follows it; of a program that did not write down where it led, the call begins anew.
 func TestRedirectAfterADeath(t *testing.T) {
