@@ -263,6 +263,29 @@ func TestAnOpenNodeAsksNobodyToSignIn(t *testing.T) {
 	a.asks(t, http.StatusMethodNotAllowed, http.MethodPost, "/console/session", `{"token":"x"}`, "Weir-Console", "1")
 }
 
+// TestASessionHasItsTokensRights, on the console's own requests, and is told when its token may ask again.
+func TestASessionHasItsTokensRights(t *testing.T) {
+	t.Parallel()
+	a := tokenNode.node(t)
+	admin := a.admin(t)
+	own := []string{"Weir-Console", "1", "Sec-Fetch-Site", "same-origin"}
+	signIn := func(request string) []string {
+		_, made := admin.grant(t, request)
+		_, h := a.asks(t, http.StatusOK, http.MethodPost, "/console/session", `{"token":"`+made.Secret+`"}`, own...)
+		cookie, _, _ := strings.Cut(h.Get("Set-Cookie"), ";")
+		return append([]string{"Cookie", cookie}, own...)
+	}
+	reader := signIn(`{"name":"reader","scopes":["actions:read"]}`)
+	text, _ := a.asks(t, http.StatusOK, http.MethodGet, "/console/session", "", reader...)
+	require.Contains(t, text, `"scopes":["actions:read"]`)
+	a.asks(t, http.StatusOK, http.MethodGet, "/v1/actions", "", reader...)
+	a.asks(t, http.StatusForbidden, http.MethodGet, "/v1/tokens", "", reader...)
+	a.asks(t, http.StatusUnauthorized, http.MethodGet, "/v1/actions", "", reader[:2]...)
+	rated := signIn(`{"name":"rated","scopes":["actions:read"],"rate":"1/h"}`)
+	_, h := a.asks(t, http.StatusTooManyRequests, http.MethodGet, "/console/session", "", rated...)
+	require.NotEmpty(t, h.Get("Retry-After"))
+}
+
 // TestNoCallerTakesADerivedID: every route that takes a request_id refuses one as Weir makes them, in the words of its
 // surface. Where an id is read, one works.
 func TestNoCallerTakesADerivedID(t *testing.T) {
