@@ -1,7 +1,9 @@
 package budget
 
 import (
+	"context"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -128,6 +130,31 @@ func TestAShorterAnswerOfAFurtherCall(t *testing.T) {
 	}
 }
 
+// TestARefusalKeepsALateHold, also where it is written with what others do: an end that
+// comes after all is still charged.
+func TestARefusalKeepsALateHold(t *testing.T) {
+	t.Parallel()
+	a := newAccount()
+	c := order("a").claim()
+	a.Holds["a"] = c.hold(60)
+	_, changed, why := a.reserve(c, sum{Tokens: 10}, c.until.Add(time.Minute))
+	require.False(t, changed)
+	require.NotNil(t, why)
+	require.True(t, a.settle("a", used(1, 1, 1)))
+	require.Equal(t, sum{1, 2, 1}, a.Used)
+}
+
+// TestWhoKnowsOfLess does not take from a hold what earlier calls have used.
+func TestWhoKnowsOfLess(t *testing.T) {
+	t.Parallel()
+	a := newAccount()
+	c := order("a").claim()
+	c.spent = sum{0, 20, 30}
+	a.Holds["a"] = c.hold(60)
+	require.True(t, a.shrink(order("a").claim(), 10))
+	require.Equal(t, c.hold(10), a.Holds["a"])
+}
+
 // TestTheDearestOfAShorterAnswer is another than that of the longest one.
 func TestTheDearestOfAShorterAnswer(t *testing.T) {
 	t.Parallel()
@@ -143,4 +170,23 @@ func TestTheDearestOfAShorterAnswer(t *testing.T) {
 	require.EqualValues(t, 2_000*100, wide.account(t, "t.").Holds["a"].Nanos)
 	o.Action, o.Prices = "c", append(o.Prices, nil)
 	require.True(t, wide.refused(t, o).Unpriced)
+}
+
+// TestWhoeverLeavesIsNotWaitedFor, and harms none of those who wait.
+func TestWhoeverLeavesIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	b := open(tokens(1_000))
+	ctx, cancel := context.WithCancel(t.Context())
+	left := make(chan struct{})
+	var once sync.Once
+	b.shelf.Before = func(string) (bool, error) {
+		once.Do(func() { cancel(); <-left })
+		return true, nil
+	}
+	_, err := b.Reserve(ctx, order("a"))
+	require.ErrorIs(t, err, fault.ErrUnavailable)
+	require.ErrorIs(t, err, context.Canceled)
+	close(left)
+	b.reserve(t, order("b"))
+	require.Len(t, b.account(t, "t.b.").Holds, 2, "it is held until somebody goes on, or its time is over")
 }

@@ -103,6 +103,22 @@ func TestTheWordOfOneEnds(t *testing.T) {
 	})
 }
 
+// TestManyTenantsAreAsked: those that are remembered can be asked for longer, and others when there is room again.
+func TestManyTenantsAreAsked(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	var h health
+	for i := range mostAsked {
+		require.True(t, h.ask(strconv.Itoa(i), now.Add(time.Minute), now))
+	}
+	require.False(t, h.ask("other", now.Add(time.Minute), now))
+	require.True(t, h.ask("5", now.Add(2*time.Minute), now))
+	_, until := h.at("5", now)
+	require.Equal(t, now.Add(2*time.Minute), until)
+	require.True(t, h.ask("other", now.Add(2*time.Minute), now.Add(time.Minute)))
+}
+
+// TestSlotsAreForgotten, whatever their destinations had answered, once that does not matter any more.
 func TestSlotsAreForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -130,6 +146,18 @@ func TestSlotsAreForgotten(t *testing.T) {
 		require.Equal(t, mostEndpoints+1, known("after 0 min"))
 		time.Sleep(2 * time.Minute)
 		require.Equal(t, 3, known("after 2 min"), "a wish is in force, and a failure counts")
+	})
+}
+
+// TestWishesThatAreNone hold nobody back.
+func TestWishesThatAreNone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := join(t, "a", bucket.New(), nil, Config{})
+		for _, wish := range []time.Duration{-time.Second, 0, longest + 1, 99999999 * time.Second} {
+			asksFor(t, n.enters(t, call("1")), wish)
+		}
+		n.enters(t, call("1")).Release()
 	})
 }
 

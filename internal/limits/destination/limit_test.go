@@ -53,6 +53,24 @@ func TestRateIsShared(t *testing.T) {
 	})
 }
 
+// TestFarFromTheLimit: not every call has to ask.
+func TestFarFromTheLimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		shared := bucket.New()
+		n := join(t, "a", bucket.New(), shared, Config{})
+		for range 800 {
+			n.enters(t, limited(call("x"), Limits{Count: 1000, Per: time.Second, Concurrency: 100})).Release()
+		}
+		assert.LessOrEqual(t, shared.Written(), 10)
+		before := shared.Written()
+		for range 100 {
+			n.enters(t, call("x")).Release()
+		}
+		assert.Equal(t, before, shared.Written(), "an entry without limits")
+	})
+}
+
 // TestBookedTooLate is booked anew, and a time behind the deadline is nobody's.
 func TestBookedTooLate(t *testing.T) {
 	t.Parallel()
