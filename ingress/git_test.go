@@ -6,12 +6,15 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -195,6 +198,25 @@ func TestFormsOfAPush(t *testing.T) {
 			require.Equal(t, "application/x-git-receive-pack-result", rec.Header().Get("Content-Type"), name)
 		}
 	}
+}
+
+// A push that goes on may take longer than any other body.
+func TestASlowPush(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := gitSetup(t)
+		head, piece := pushOf("", clientCaps, command(oidA, oidB, "refs/heads/work")), strings.Repeat("p", 32<<10)
+		status, _ := overPipe(t, w.engine, func(client net.Conn) {
+			_, _ = io.WriteString(client, "POST "+receive+" HTTP/1.1\r\nHost: weir\r\nAuthorization: Bearer task\r\n"+
+				"Content-Type: application/x-git-receive-pack-request\r\nContent-Length: "+strconv.Itoa(len(head)+4*len(piece))+"\r\n\r\n"+head)
+			for range 4 {
+				_, _ = io.WriteString(client, piece)
+				time.Sleep(25 * time.Second)
+			}
+		})
+		require.Equal(t, http.StatusOK, status)
+		require.Len(t, w.pusher.pack, 4*len(piece))
+	})
 }
 
 // holds counts who keeps a lease, and for whom.

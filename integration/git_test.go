@@ -98,17 +98,6 @@ func TestGitRefusesWithAReason(t *testing.T) {
 	assert.Equal(t, []int{9, 6, 1}, []int{len(audits), results[string(schemas.GitRefDenied)], results[string(schemas.GitPackTooLarge)]})
 }
 
-func TestGitForcePushWhereTheTaskSaysSo(t *testing.T) {
-	t.Parallel()
-	w, task, g := serveShop(t, "", `,"force_push":true`)
-	g.commit(t, "a", []byte("a"))
-	g.do(t, "repo", "push", "-q", "origin", "HEAD")
-	g.do(t, "repo", "reset", "-q", "--hard", "HEAD~1")
-	second := g.commit(t, "b", []byte("b"))
-	g.do(t, "repo", "push", "-q", "--force", "origin", "HEAD")
-	assert.Equal(t, second, w.task(t, task.ID).Head)
-}
-
 // TestGitTellsWhoMayNot: the person at git reads what is wrong. The token of a task that has
 // ended is none, and the task's branch stays.
 func TestGitTellsWhoMayNot(t *testing.T) {

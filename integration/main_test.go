@@ -8,14 +8,16 @@
 package integration_test
 
 import (
+	"os"
 	"testing"
 
-	"github.com/rogpeppe/go-internal/testscript"
+	"weir/internal/weirtest/program"
 )
 
 // binary is the program under test, natsBinary the server of the module.
 var binary, natsBinary string
 
 func TestMain(m *testing.M) {
-	testscript.Main(runs{m}, map[string]func(){"minion": minion})
+	binary, natsBinary = program.Path(program.Weir), program.Path(program.NATS)
+	os.Exit(m.Run())
 }

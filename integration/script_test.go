@@ -35,7 +35,6 @@ import (
 //	ledger                     what the upstream received, in order
 //	asked TASK                 wait until a task's agent asks something
 //	clone TOKENFILE REPO DIR BRANCH    clone a branch with a token
-//	minion METHOD PATH [-d BODY] [MEMBER]    a program: what an agent's shell script speaks HTTP with
 //	unreliable                 put a proxy before Weir that loses the first answer to each call, and cuts streams after each event
 //	start VAR PROGRAM ARG…     start a server; VAR is the URL in the first line that it prints
 //	until FILE PATTERN         wait until a file has this

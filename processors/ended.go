@@ -27,19 +27,10 @@ func (p *Pipeline) ended(ctx context.Context, st *ledger.State) error {
 	return nil
 }
 
-// complete repeats the side effects of an end that is already on the log: its worker may have died
-// before it reported the end. Also, a power cut may have kept the end and lost evidence that was
-// stored before it: one sync covers both, and a device writes unsynced data in any order. The
-// message was not acknowledged before that sync, so it is redelivered.
-func (p *Pipeline) complete(ctx context.Context, st *ledger.State) error {
-	if err := p.attest(ctx, st); err != nil {
-		return err
-	}
-	return p.ended(ctx, st)
-}
-
-// attest stores the missing evidence of an ended action's attempts. An action whose payload cannot
-// be read keeps the evidence that it has.
+// attest stores the missing evidence of an ended action's attempts: a power cut may have kept the end
+// and lost evidence that was stored before it. One sync covers both, and a device writes unsynced data
+// in any order. The message was not acknowledged before that sync, so it is redelivered. An action
+// whose payload cannot be read keeps the evidence that it has.
 func (p *Pipeline) attest(ctx context.Context, st *ledger.State) error {
 	kind, known := p.Kinds[st.Kind]
 	if !known || st.Open() != nil || st.Action.PayloadBlob != "" {

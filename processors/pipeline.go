@@ -113,7 +113,13 @@ func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) e
 	}
 	w, ok := p.running.begin(ref, rec.Seq)
 	if !ok {
-		return p.busy(w, rec)
+		if w.message != rec.Seq {
+			return &fault.RetryAfter{After: busyDelay}
+		}
+		// The running message itself: its heartbeats were late. It must not go to another node, which
+		// would consider this one dead. The delay replaces the wait for an acknowledgement, and the next
+		// heartbeat replaces the delay if it is long enough.
+		return &fault.RetryAfter{After: p.AckWait}
 	}
 	failpoint.At(failpoint.Fetched, ref.ID)
 	p.deferred.forget(ref)
@@ -135,17 +141,6 @@ func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) e
 		}
 	}
 	return p.conclude(ctx, rec, st, w, err)
-}
-
-// busy returns a message of an action that already runs here. If it is the running message itself,
-// its heartbeats were late. It must not go to another node, which would consider this one dead: the
-// delay replaces the wait for an acknowledgement, and the next heartbeat replaces the delay if it
-// is long enough.
-func (p *Pipeline) busy(w *work, rec schemas.Record) error {
-	if w.message == rec.Seq {
-		return &fault.RetryAfter{After: p.AckWait}
-	}
-	return &fault.RetryAfter{After: busyDelay}
 }
 
 // work executes a loaded action and settles it.
@@ -230,7 +225,10 @@ func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.
 		return nil
 	case errors.Is(err, errDone):
 		if st != nil && rec.Seq < st.SettledSeq && !p.running.settledBy(st.Ref) { // another worker settled it with such a message
-			return p.complete(ctx, st)
+			if err := p.attest(ctx, st); err != nil {
+				return err
+			}
+			return p.ended(ctx, st) // its worker may have died before it reported the end
 		}
 		return nil
 	case errors.As(err, &deferral):

@@ -107,12 +107,6 @@ func (r *running) drain() {
 // remember is how long the messages of an action are only acknowledged after its execution.
 const remember = time.Minute
 
-// note remembers that an execution has settled its action.
-func (r *running) note(ref schemas.Ref) {
-	r.settled.Store(ref, true)
-	time.AfterFunc(remember, func() { r.settled.Delete(ref) })
-}
-
 // settledBy reports, once, whether an execution of this process has settled an action lately, so
 // that none of the end's side effects is missing.
 func (r *running) settledBy(ref schemas.Ref) bool {
@@ -160,7 +154,8 @@ func (p *Pipeline) execute(ctx context.Context, ref schemas.Ref, w *work) {
 		}
 		switch {
 		case err == nil:
-			p.running.note(ref)
+			p.running.settled.Store(ref, true)
+			time.AfterFunc(remember, func() { p.running.settled.Delete(ref) })
 			return
 		case errors.Is(err, fault.ErrFenced): // the event of another writer decides the next step
 		case errors.Is(err, fault.ErrUnavailable) && st == nil:

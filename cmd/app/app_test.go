@@ -54,9 +54,9 @@ func begin(ctx context.Context, dir, extra string, more ...func(*Options)) (*App
 }
 
 // newApp is a running node on a directory of its own.
-func newApp(t *testing.T, extra string, more ...func(*Options)) *App {
+func newApp(t *testing.T, extra string) *App {
 	t.Helper()
-	a, err := begin(t.Context(), t.TempDir(), extra, more...)
+	a, err := begin(t.Context(), t.TempDir(), extra)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, a.Stop(context.WithoutCancel(t.Context()))) })
 	return a

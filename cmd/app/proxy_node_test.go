@@ -12,10 +12,10 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/ingress/proxy"
@@ -80,11 +80,12 @@ policy:
 
 // grants is the configuration with tunnels to ports of this machine.
 func (p *proxySite) grants(ports ...string) string {
-	text := p.always
+	var text strings.Builder
+	text.WriteString(p.always)
 	for _, port := range append(ports, p.target.port) {
-		text += fmt.Sprintf("  - {name: t%s, url_prefix: \"https://localhost:%[1]s/\", network: loopback, connect: tunnel}\n", port)
+		fmt.Fprintf(&text, "  - {name: t%s, url_prefix: \"https://localhost:%[1]s/\", network: loopback, connect: tunnel}\n", port)
 	}
-	return text
+	return text.String()
 }
 
 // one makes a token that may do what the proxy needs.
@@ -192,6 +193,6 @@ func TestNoProxy(t *testing.T) {
 			role = RoleAll
 		}
 		_, err = New(t.Context(), Options{Config: cfg, Role: role, Log: io.Discard})
-		assert.ErrorContains(t, err, says)
+		require.ErrorContains(t, err, says)
 	}
 }

@@ -159,15 +159,15 @@ func TestForwardProxy(t *testing.T) { //nolint:tparallel // one after the other,
 	p.start(t, false)
 	p.admin = p.App.admin(t)
 	slow := p.slow(t)
-	for _, part := range []struct {
-		name string
-		test func(t *testing.T)
-	}{
-		{"tunnel", p.tunnel}, {"credentials", p.credentials}, {"refused", p.refused}, {"rules", p.rules}, {"cut", p.cuts}, {"task", p.task}, {"inspected", p.inspected},
-		{"no proxy here", p.elsewhere}, {"bounded", p.bounded},
-	} {
-		t.Run(part.name, part.test) //nolint:paralleltest // as said
-	}
+	t.Run("tunnel", p.tunnel)           //nolint:paralleltest // as said
+	t.Run("credentials", p.credentials) //nolint:paralleltest // as said
+	t.Run("refused", p.refused)         //nolint:paralleltest // as said
+	t.Run("rules", p.rules)             //nolint:paralleltest // as said
+	t.Run("cut", p.cuts)                //nolint:paralleltest // as said
+	t.Run("task", p.task)               //nolint:paralleltest // as said
+	t.Run("inspected", p.inspected)     //nolint:paralleltest // as said
+	t.Run("elsewhere", p.elsewhere)     //nolint:paralleltest // as said
+	t.Run("bounded", p.bounded)         //nolint:paralleltest // as said
 	slow()
 	t.Run("stop", p.stops) //nolint:paralleltest // as said
 }

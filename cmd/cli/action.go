@@ -281,7 +281,8 @@ func tailCells(e schemas.ActionEntry) []any {
 	if e.HTTPStatus != 0 {
 		status = httpStatus(e.HTTPStatus)
 	}
-	return filled([]any{at, e.ID, fmt.Sprintf("%-9s", e.Status), cut(entryCall(e), longestCall), status, e.Code, duration, e.Caller})
+	state := tinted{fmt.Sprintf("%-9s", e.Status), string(e.Status)}
+	return filled([]any{at, e.ID, state, cut(entryCall(e), longestCall), status, e.Code, duration, e.Caller})
 }
 
 // listTime is an instant in a list: without the day if that is today.

@@ -49,14 +49,15 @@ func TestTailLine(t *testing.T) {
 	t.Parallel()
 	at, ms := time.Date(2026, 11, 1, 12, 0, 0, 5e6, time.Local), 3.0
 	e := schemas.ActionEntry{ID: "a-1", Kind: "http", Called: schemas.Called{Method: "GET", Host: "h.example", Path: "/a"}, Created: at, Status: "accepted"}
-	line := func() string {
+	line := func(colour bool) string {
 		var out strings.Builder
-		require.NoError(t, printCells(&out, "  ", tailCells(e)))
+		require.NoError(t, printCells(printer{to: &out, colour: colour}, "  ", tailCells(e)))
 		return out.String()
 	}
-	require.Equal(t, "12:00:00.005  a-1  accepted   GET h.example/a\n", line())
+	require.Equal(t, "12:00:00.005  a-1  accepted   GET h.example/a\n", line(false))
 	e.Status, e.HTTPStatus, e.Code, e.DurationMS, e.Caller = "failed", 503, schemas.HTTPFailure, &ms, "shop"
-	require.Equal(t, "12:00:00.005  a-1  failed     GET h.example/a  503  HTTP_FAILURE  3ms  shop\n", line())
+	require.Equal(t, "12:00:00.005  a-1  failed     GET h.example/a  503  HTTP_FAILURE  3ms  shop\n", line(false))
+	require.Contains(t, line(true), "a-1  \x1b[31mfailed   \x1b[0m  GET")
 	require.Equal(t, "12:00:00", listTime(at, at.Add(time.Hour)))
 	require.Equal(t, "2026-11-01 12:00:00", listTime(at, at.Add(24*time.Hour)))
 }

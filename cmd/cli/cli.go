@@ -100,6 +100,20 @@ func exitOf(code schemas.Code) int {
 	}
 }
 
+// outcomeOfExit is the outcome that an exit code stands for.
+func outcomeOfExit(code int) schemas.Outcome {
+	switch code {
+	case ExitOK:
+		return schemas.OutcomeSucceeded
+	case ExitDenied:
+		return schemas.OutcomeDenied
+	case ExitUnknown:
+		return schemas.OutcomeUnknown
+	default:
+		return schemas.OutcomeFailed
+	}
+}
+
 // exitCode is the exit code for an error of a command.
 func exitCode(err error) int {
 	if own, ok := errors.AsType[exitError](err); ok {
@@ -120,7 +134,7 @@ func exitCode(err error) int {
 // with unsafe characters escaped. more are commands beside those of this package. It returns
 // soon after ctx ends.
 func Run(ctx context.Context, args []string, env *Env, more func(env *Env) []*cobra.Command) int {
-	env.Out, env.Err = printer{env.Out}, printer{env.Err}
+	env.Out, env.Err = env.printer(env.Out), env.printer(env.Err)
 	root := Tree(env, more) //nolint:contextcheck // cobra hands the context to the commands
 	root.SetArgs(args)
 	root.SetIn(env.In)
@@ -147,6 +161,11 @@ func commandsOf() *strings.Replacer {
 		"GET /v1/tasks/{id}", "`weir tasks show ID`", "GET /v1/policy", "`weir policy show`", "GET /models", "`weir models`",
 		"GET "+schemas.RouteOperations, "`weir operations`",
 	)
+}
+
+// printer writes to w, in colour if that is a terminal and $NO_COLOR is not set.
+func (e *Env) printer(w io.Writer) printer {
+	return printer{to: w, colour: Terminal(w) && e.Lookup("NO_COLOR", "") == "" && e.Lookup("TERM", "") != "dumb"}
 }
 
 // Tree returns the root of all commands; more are those beside the commands of this package.

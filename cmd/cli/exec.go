@@ -216,5 +216,5 @@ func itemRow(item schemas.BatchItem) (exit int, row []any) {
 	default:
 		text = "accepted"
 	}
-	return exit, []any{item.Index, status, orDash(item.ActionID), orDash(code), orDash(text)}
+	return exit, []any{item.Index, tinted{status, string(outcomeOfExit(exit))}, orDash(item.ActionID), orDash(code), orDash(text)}
 }

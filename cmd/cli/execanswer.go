@@ -82,7 +82,7 @@ func (f *outputFlags) show(c *api, resp *http.Response) error {
 	case a.Error != nil:
 		return f.failed(c, resp, a.Error, id)
 	case resp.StatusCode >= http.StatusBadRequest:
-		fmt.Fprintln(c.Err, "weir:", coded(cmp.Or(a.Detail, a.Title), a.Code))
+		c.sayOutcome(exitOf(a.Code), "weir:", " "+coded(cmp.Or(a.Detail, a.Title), a.Code))
 		if id != "" {
 			fmt.Fprintf(c.Err, "action %s\n", id)
 		}
@@ -102,7 +102,7 @@ func (f *outputFlags) show(c *api, resp *http.Response) error {
 	if a.Reconciled {
 		fmt.Fprintln(c.Err, "the call was applied, but its own answer was lost; this is the answer of the entry's probe")
 	}
-	fmt.Fprintf(c.Err, "status %d, action %s\n", a.Status, id)
+	c.sayOutcome(ExitOK, fmt.Sprintf("status %d", a.Status), ", action "+id)
 	return nil
 }
 
@@ -135,6 +135,12 @@ func (f *outputFlags) print(c *api, a schemas.ExecuteOutcome, id string) error {
 	}
 	_, err = io.WriteString(out, head+body)
 	return err
+}
+
+// sayOutcome prints a line about a call on Err: a text in the colour of the outcome that an exit code stands for,
+// and the rest.
+func (c *api) sayOutcome(exit int, text, rest string) {
+	_ = printTinted(c.Err, tinted{text, string(outcomeOfExit(exit))}, rest+"\n") // as good as it can be
 }
 
 func coded(text string, code schemas.Code) string {
@@ -202,7 +208,7 @@ func (f *outputFlags) failed(c *api, resp *http.Response, e *schemas.ExecuteFaul
 		message = "policy denied the call: " + message
 	}
 	exit, hint := faultExit(e), ""
-	fmt.Fprintln(c.Err, "weir:", coded(message, e.Code))
+	c.sayOutcome(exit, "weir:", " "+coded(message, e.Code))
 	if e.Reason != "" && !strings.Contains(e.Message, e.Reason) {
 		fmt.Fprintln(c.Err, e.Reason)
 	}

@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -87,7 +86,7 @@ denied. For a CONNECT through the forward proxy, write host:port in place of the
 			if c.asJSON {
 				err = PrintDocument(c.Out, x)
 			} else {
-				_, err = io.WriteString(c.Out, explained(x))
+				err = printOutcome(c.Out, explained(x))
 			}
 			if err == nil && !x.Allowed {
 				return exitError{code: exitOf(x.Code)}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"weir/client"
+	"weir/schemas"
 )
 
 // unsafe reports whether a character can make a terminal show something else than what it was sent: controls,
@@ -26,7 +28,11 @@ func unsafe(r rune) bool {
 // printer writes what the commands print. It writes each unsafe character but line feed and tab
 // as its JSON escape, such as \u009b: a text shows what it holds, and a JSON document keeps its
 // meaning. Bytes that are not UTF-8 become U+FFFD. A character must not be split between two calls.
-type printer struct{ to io.Writer }
+type printer struct {
+	to io.Writer
+	// colour has outcomes in colour: the output is a terminal.
+	colour bool
+}
 
 func (p printer) Write(data []byte) (int, error) {
 	if _, err := io.WriteString(p.to, escaped(string(data), "\n\t")); err != nil {
@@ -77,19 +83,82 @@ func Terminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// newTable aligns the cells of rows, with tabs between them.
-func newTable(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 4, 2, ' ', 0) }
+// newTable aligns the cells of rows, with tabs between them. In colour, the words of outcomes have theirs.
+func newTable(out io.Writer) *tabwriter.Writer {
+	if p, ok := out.(printer); ok && p.colour {
+		out = cellPrinter{p}
+	}
+	return tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+}
+
+// cellPrinter is what a table in colour writes to: cell by cell, aligned before.
+type cellPrinter struct{ printer }
+
+func (p cellPrinter) Write(cell []byte) (int, error) {
+	word, _, _ := strings.Cut(string(cell), ",")
+	if strings.Contains(word, " ") || colourOf(word) == 0 { // a sentence, such as an agent's, is no outcome
+		return p.printer.Write(cell)
+	}
+	return len(cell), printTinted(p.printer, tinted{string(cell), string(cell)}, "")
+}
 
 // printRow writes a row of a table.
 func printRow(to io.Writer, cells ...any) { _ = printCells(to, "\t", cells) }
 
-// printCells writes a line of cells with a separator between.
-func printCells(to io.Writer, separator string, cells []any) error {
-	texts := make([]string, len(cells))
+// printCells writes a line of cells with a separator between, those that are tinted in colour if to has colours.
+func printCells(to io.Writer, separator string, cells []any) (err error) {
 	for i, cell := range cells {
-		texts[i] = oneLine(fmt.Sprint(cell))
+		if i > 0 {
+			_, err = io.WriteString(to, separator)
+		}
+		t, ok := cell.(tinted)
+		if !ok {
+			t.text = fmt.Sprint(cell)
+		}
+		t.text = oneLine(t.text)
+		err = errors.Join(err, printTinted(to, t, ""))
 	}
-	_, err := fmt.Fprintln(to, strings.Join(texts, separator))
+	_, last := io.WriteString(to, "\n")
+	return errors.Join(err, last)
+}
+
+// tinted is a text in the colour of the outcome that another text begins with.
+type tinted struct{ text, outcome string }
+
+func (t tinted) String() string { return t.text }
+
+// colourOf is the colour of an outcome or a status; 0: it has none.
+func colourOf(outcome string) int {
+	first, _, _ := strings.Cut(strings.TrimSpace(outcome), " ")
+	switch strings.ToLower(strings.TrimRight(first, ",:")) {
+	case string(schemas.OutcomeSucceeded), "completed", "active", "allowed", schemas.PreviewMocked:
+		return 32 // green
+	case string(schemas.OutcomeFailed), string(schemas.OutcomeDenied), string(schemas.OutcomeExpired), "revoked":
+		return 31 // red
+	case string(schemas.OutcomeUnknown), string(schemas.OutcomeCanceled), string(schemas.EventWaiting):
+		return 33 // yellow
+	case string(schemas.EventStarted), "running", "sent":
+		return 36 // cyan
+	default:
+		return 0
+	}
+}
+
+// printOutcome prints a text that begins with an outcome.
+func printOutcome(out io.Writer, text string) error {
+	end := strings.IndexAny(text+"\n", " :\n")
+	return printTinted(out, tinted{text[:end], text[:end]}, text[end:])
+}
+
+// printTinted prints a text in the colour of an outcome, if out has colours, and another after it.
+func printTinted(out io.Writer, first tinted, rest string) error {
+	if p, ok := out.(printer); ok && p.colour && colourOf(first.outcome) != 0 {
+		if _, err := fmt.Fprintf(p.to, "\x1b[%dm%s\x1b[0m", colourOf(first.outcome), oneLine(first.text)); err != nil {
+			return err
+		}
+		first.text = ""
+	}
+	_, err := io.WriteString(out, first.text+rest)
 	return err
 }
 

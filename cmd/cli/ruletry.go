@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -170,7 +169,7 @@ scope actions:read or rules:write. Exit 3 if the policy would deny the call.`,
 		if c.asJSON {
 			err = PrintDocument(c.Out, raw)
 		} else {
-			_, err = io.WriteString(c.Out, previewed(p))
+			err = printOutcome(c.Out, previewed(p))
 		}
 		if err == nil && p.Result == schemas.PreviewDenied {
 			return exitError{code: ExitDenied}

@@ -133,8 +133,10 @@ func (c *api) followTask(ctx context.Context, id string) error {
 			_, err := fmt.Fprintln(c.Out, raw)
 			return err
 		}
-		_, err := fmt.Fprintf(c.Out, "%s  %9s  %s\n", u.Time.Local().Format(time.TimeOnly), sinceText(began, u.Time), updateText(u))
-		return err
+		if _, err := fmt.Fprintf(c.Out, "%s  %9s  ", u.Time.Local().Format(time.TimeOnly), sinceText(began, u.Time)); err != nil {
+			return err
+		}
+		return printOutcome(c.Out, updateText(u)+"\n")
 	})
 	if err == nil && ctx.Err() == nil && status != schemas.TaskStatusCompleted {
 		return Printed()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/tmaxmax/go-sse"
 
 	"weir/schemas"
 )
@@ -206,4 +207,40 @@ func httpStream(t *testing.T, events string) (url string) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, events)
 	})
+}
+
+// TestColours are on a terminal alone, and move no column.
+func TestColours(t *testing.T) {
+	t.Parallel()
+	rows := []schemas.ActionEntry{{ID: "a\x1b[31m", Status: "denied"}, {ID: "bb", Status: "succeeded"}}
+	list := func(colour bool) string {
+		var text strings.Builder
+		out := printer{to: &text, colour: colour}
+		c := &api{Streams: Streams{Out: out, Err: out}}
+		require.NoError(t, printList(c, read(rows, nil), "", "ID\tSTATUS\tEND", func(e schemas.ActionEntry) []any { return []any{e.ID, e.Status, "."} }))
+		return text.String()
+	}
+	plain, coloured := list(false), list(true)
+	require.Equal(t, "ID           STATUS     END\na\\u001b[31m  denied     .\nbb           succeeded  .\n", plain)
+	require.Equal(t, plain, strings.NewReplacer("\x1b[39m", "", "\x1b[31m", "", "\x1b[32m", "", "\x1b[0m", "").Replace(coloured))
+	require.Contains(t, coloured, "\x1b[31mdenied\x1b[0m")
+	require.Contains(t, coloured, "\x1b[32msucceeded\x1b[0m")
+	require.NotContains(t, coloured, "a\x1b")
+
+	var b strings.Builder
+	require.NoError(t, printFacts(printer{to: &b, colour: true}, "", [][2]string{{"status", "failed"}, {"result", "succeeded as told"}}))
+	require.Equal(t, "status  \x1b[31mfailed\x1b[0m\nresult  succeeded as told\n", b.String())
+
+	b.Reset()
+	require.NoError(t, printOutcome(printer{to: &b, colour: true}, "denied: DENY\x1b_HOST\n"))
+	require.Equal(t, "\x1b[31mdenied\x1b[0m: DENY\\u001b_HOST\n", b.String())
+
+	b.Reset()
+	c := &api{Streams: Streams{Out: printer{to: &b, colour: true}, Err: printer{to: &b, colour: true}}}
+	c.sayOutcome(ExitUnknown, "weir:", " m\x1b")
+	require.NoError(t, c.showEvent(sse.Event{LastEventID: "1", Type: "evidence", Data: `{"code":"DENY_HOST","time":"t"}`}))
+	require.NoError(t, c.showEvent(sse.Event{LastEventID: "2", Type: "settled", Data: `{"settled":{"outcome":"succeeded"}}`}))
+	require.Equal(t, "\x1b[33mweir:\x1b[0m m\\u001b\n1        \x1b[31mevidence  \x1b[0m  t  DENY_HOST\n"+
+		"2        \x1b[32msettled   \x1b[0m  {\"outcome\":\"succeeded\"}\n", b.String())
+	require.False(t, (&Env{}).printer(&b).colour, "a pipe has no colours")
 }

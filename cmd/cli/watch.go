@@ -67,7 +67,7 @@ func (c *api) showEvent(e sse.Event) error {
 		v, _ := doc[key].(string)
 		return v
 	}
-	cells := []any{fmt.Sprintf("%-7s", e.LastEventID), fmt.Sprintf("%-10s", e.Type)}
+	cells := []any{fmt.Sprintf("%-7s", e.LastEventID), tinted{fmt.Sprintf("%-10s", e.Type), eventOutcome(e.Type, text("code"), doc["settled"])}}
 	for _, key := range []string{"time", "action_id", "kind", "entry", "code", "reason"} {
 		cells = append(cells, text(key))
 	}
@@ -87,6 +87,18 @@ func (c *api) showEvent(e sse.Event) error {
 		}
 	}
 	return printCells(c.Out, "  ", filled(cells))
+}
+
+// eventOutcome is the outcome in whose colour a line of an event is: of its end, or what its code says.
+func eventOutcome(kind, code string, settled any) string {
+	end, _ := settled.(map[string]any)
+	if outcome, ok := end["outcome"].(string); ok {
+		return outcome
+	}
+	if code != "" {
+		return string(outcomeOfExit(exitOf(schemas.Code(code))))
+	}
+	return kind
 }
 
 // filled are those cells that have a text.

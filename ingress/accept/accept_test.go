@@ -786,24 +786,26 @@ func (l *slowLedger) Claim(ctx context.Context, a schemas.Action) (*ledger.State
 	return l.Ledger.Claim(ctx, a)
 }
 
-// TestClaimsAreBounded: a batch has as many claims in flight together as it may, and no more.
+// TestClaimsAreBounded: a batch has as many claims in flight together as it may, and no more; of one id
+// there is one.
 func TestClaimsAreBounded(t *testing.T) {
 	t.Parallel()
-	const most = 128
-	synctest.Test(t, func(t *testing.T) {
-		w := setup(t)
-		l := &slowLedger{Ledger: w.ledger, enough: most, gate: make(chan struct{})}
-		l.full = sync.OnceFunc(func() {
-			synctest.Wait() // until no other claim can begin
-			close(l.gate)
+	for _, tc := range []struct{ requests, ids, most int }{{384, 256, 128}, {2, 1, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := setup(t)
+			l := &slowLedger{Ledger: w.ledger, enough: tc.most, gate: make(chan struct{})}
+			l.full = sync.OnceFunc(func() {
+				synctest.Wait() // until no other claim can begin
+				close(l.gate)
+			})
+			requests := make([]accept.Request, tc.requests)
+			for i := range requests {
+				requests[i] = request(byID("r"+strconv.Itoa(i%tc.ids)), `{"a":1}`)
+			}
+			for _, r := range accept.New(l, accept.Config{}).AcceptAll(t.Context(), requests) {
+				require.NoError(t, r.Err)
+			}
+			require.Equal(t, tc.most, l.most)
 		})
-		requests := make([]accept.Request, 3*most)
-		for i := range requests {
-			requests[i] = request(byID("r"+strconv.Itoa(i%(2*most))), `{"a":1}`)
-		}
-		for _, r := range accept.New(l, accept.Config{}).AcceptAll(t.Context(), requests) {
-			require.NoError(t, r.Err)
-		}
-		require.Equal(t, most, l.most)
-	})
+	}
 }

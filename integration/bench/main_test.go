@@ -213,7 +213,7 @@ func median[S any, T cmp.Ordered](samples []S, of func(S) T) T {
 type table struct{}
 
 // newTable begins one. The title says what was measured on what.
-func newTable(title string, columns ...string) table {
+func newTable(title string, columns ...string) table { //nolint:unparam // a table has no state
 	var t table
 	if *full {
 		fmt.Printf("\n%d × %s, %s; %s\n\n", runtime.NumCPU(), runtime.GOARCH, runtime.Version(), title)

@@ -33,7 +33,7 @@ const (
 // log on one of them and on all: what copies cost. Each action is performed once.
 func TestScale(t *testing.T) { //nolint:paralleltest // it measures
 	servers := program.Path(program.NATS)
-	for _, n := range sized(numbers(t, *copies), []int{1, 3}) {
+	for _, n := range sized(numbers(t, *copies), []int{1, 3}) { //nolint:paralleltest // it measures
 		t.Run(fmt.Sprintf("R%d", n), func(t *testing.T) { measureCosts(t, newGround(t, servers, n, sized(usualPartitions, 2))) })
 	}
 }

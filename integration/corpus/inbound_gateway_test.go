@@ -25,6 +25,7 @@ import (
 
 	"weir/cmd/app"
 	"weir/internal/weirtest/gitkit"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -289,7 +290,7 @@ func (c *call) plainValue(name string) string {
 		made := g.token(c.t, req)
 		switch name {
 		case "expired_token":
-			eventually(c.t, func() bool {
+			poll.Until(c.t, func() bool {
 				return g.ask(c.t, made.Secret, http.MethodGet, "/v1/actions", nil).status == http.StatusUnauthorized
 			}, "the token does not expire")
 		case "revoked_token":
@@ -385,7 +386,7 @@ func (c *call) taskValue(name string) string {
 
 // ends waits until a task has ended.
 func (c *call) ends(id string, status schemas.TaskStatus) {
-	eventually(c.t, func() bool { return c.view(c.g.tasks, id).Status == status }, "the task does not end")
+	poll.Until(c.t, func() bool { return c.view(c.g.tasks, id).Status == status }, "the task does not end")
 }
 
 // filed is a task whose branch exists.
@@ -413,7 +414,7 @@ func (c *call) file(token string, more map[string]any) (made filed) {
 	maps.Copy(doc, more)
 	h := c.g.must(c.t, token, http.MethodPost, schemas.RouteTasks, doc, http.StatusCreated)
 	require.NoError(c.t, json.Unmarshal([]byte(h.body), &made.NewTask))
-	eventually(c.t, func() bool {
+	poll.Until(c.t, func() bool {
 		v := c.view(token, made.ID)
 		made.base = v.Base
 		return v.Base != "" || v.Status == schemas.TaskStatusExpired // a row may want that

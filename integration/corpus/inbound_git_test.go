@@ -19,6 +19,7 @@ import (
 
 	"weir/internal/gitwire"
 	"weir/internal/weirtest/gitkit"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -51,7 +52,7 @@ func (c *call) git() {
 		}
 		assert.Less(c.t, taken()-c.began, int64(mostHeap), "bytes taken from the heap, kept or not")
 		var after store
-		eventually(c.t, func() bool {
+		poll.Until(c.t, func() bool {
 			after = c.store(root)
 			return len(children())+len(after.halves) == 0
 		}, "children or halves stay")
@@ -116,7 +117,7 @@ func (c *call) checkRefusedPush(h answer) {
 
 // results are those of the pushes to the row's task, once there is one.
 func (c *call) results() (all []string) {
-	eventually(c.t, func() bool {
+	poll.Until(c.t, func() bool {
 		all = nil
 		for _, a := range audits[schemas.PushAudit](c, schemas.EvidencePush) {
 			all = append(all, a.Result)

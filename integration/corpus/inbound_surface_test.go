@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/cmd/app"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -166,7 +167,7 @@ func checkOneEnd(c *call, _ answer, _ string) {
 		}
 	}
 	var log, states, evidence ends
-	eventually(c.t, func() bool {
+	poll.Until(c.t, func() bool {
 		log = ends{}
 		for _, ev := range items[schemas.EventView](c.t, c.g.must(c.t, c.g.tasks, http.MethodGet, "/v1/actions/"+id+"/events", nil, http.StatusOK)) {
 			count(&log, string(ev.Type))

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -41,7 +42,7 @@ func TestInbound(t *testing.T) { //nolint:paralleltest // as said
 				now := measure()
 				return now.goroutines <= base.goroutines+moreGoroutines && now.heap <= base.heap+moreHeap
 			}
-			eventually(t, back, "goroutines or heap stay")
+			poll.Until(t, back, "goroutines or heap stay")
 		})
 	}
 }

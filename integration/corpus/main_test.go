@@ -32,7 +32,6 @@ import (
 	"weir/cmd/app"
 	"weir/internal/config"
 	"weir/internal/weirtest/capture"
-	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -65,14 +64,6 @@ func TestMain(m *testing.M) {
 
 // cut shortens a text for a message.
 func cut(s string) string { return s[:min(len(s), 400)] }
-
-// eventually waits until the condition holds.
-func eventually(t *testing.T, holds func() bool, what string) {
-	t.Helper()
-	if !holds() {
-		poll.Until(t, holds, what)
-	}
-}
 
 // weir is a whole Weir in this process, which wants tokens.
 type weir struct {

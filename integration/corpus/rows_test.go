@@ -26,13 +26,6 @@ type checked[R any] interface {
 	check() error
 }
 
-func parse[R any, P checked[R]](line []byte) (r R, err error) {
-	if err = readStrictly(line, &r); err == nil {
-		err = P(&r).check()
-	}
-	return r, err
-}
-
 // readRows reads a corpus and the rows of ours beside it. A line that the harness does not
 // understand fails the test; the others are returned.
 func readRows[R any, P checked[R]](t *testing.T, corpus string) (rows []R) {
@@ -43,7 +36,11 @@ func readRows[R any, P checked[R]](t *testing.T, corpus string) (rows []R) {
 		n := 0
 		for line := range bytes.Lines(data) {
 			n++
-			r, err := parse[R, P](line)
+			var r R
+			err := readStrictly(line, &r)
+			if err == nil {
+				err = P(&r).check()
+			}
 			if assert.NoError(t, err, "%s:%d", path, n) {
 				rows = append(rows, r)
 			}

@@ -202,8 +202,8 @@ func member(doc, name string) string {
 }
 
 // fetch is one request; status 0: no answer.
-func fetch(ctx context.Context, method, url, body string, header ...string) (status int, text string) {
-	resp, text, err := program.Ask(ctx, method, url, body, append(header, "Connection", "close")...)
+func fetch(ctx context.Context, method, url, body string) (status int, text string) {
+	resp, text, err := program.Ask(ctx, method, url, body, "Connection", "close")
 	if err != nil {
 		return 0, err.Error()
 	}

@@ -108,12 +108,8 @@ func (c Config) withDefaults() Config {
 	c.AttemptTimeout = cmp.Or(c.AttemptTimeout, attempt)
 	c.TenantShare = cmp.Or(c.TenantShare, 100)
 	c.Role = cmp.Or(c.Role, access.Serve)
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Metrics == nil {
-		c.Metrics = noMetrics{}
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	c.Metrics = cmp.Or(c.Metrics, Metrics(noMetrics{}))
 	return c
 }
 

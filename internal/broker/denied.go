@@ -141,11 +141,6 @@ type side struct {
 	Deny  []string `json:"deny"`
 }
 
-// publishes reports whether the servers let this user publish to a subject, as far as they say.
-func (g granted) publishes(subject string) bool {
-	return g.Data.Permissions == nil || g.Data.Permissions.Publish.has(subject)
-}
-
 func (s *side) has(subject string) bool {
 	return s == nil || (len(s.Allow) == 0 || access.CoveredBy(subject, s.Allow)) && !access.CoveredBy(subject, s.Deny)
 }

@@ -3,6 +3,7 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -73,12 +74,7 @@ func wrap(err error) error {
 }
 
 func isFault(err error) bool {
-	for _, known := range []error{
+	return slices.ContainsFunc([]error{
 		fault.ErrFenced, fault.ErrNotFound, fault.ErrGone, fault.ErrFull, fault.ErrUnavailable, fault.ErrTooLarge, errAlone,
-	} {
-		if errors.Is(err, known) {
-			return true
-		}
-	}
-	return false
+	}, func(known error) bool { return errors.Is(err, known) })
 }

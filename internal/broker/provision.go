@@ -59,7 +59,8 @@ func Provision(ctx context.Context, cfg Config, tenants []string) (did []Resourc
 		return did, err
 	}
 	for _, tenant := range tenants {
-		became, err := b.ensure(ctx, b.consumerResource(schemas.EvidenceStream, observerConsumer(tenant)))
+		observer := consumer(access.ObserverQueue(tenant), schemas.EvidenceFilter(tenant, "", "", "", false), observerAckWait, observerPending)
+		became, err := b.ensure(ctx, b.consumerResource(schemas.EvidenceStream, observer))
 		if err != nil {
 			return did, err
 		}
@@ -108,7 +109,7 @@ func (b *Broker) ensure(ctx context.Context, r resource) (did Resource, err erro
 		}
 	}
 	mayNot := b.cfg.Role != access.Provisioner
-	if mayNot && !b.granted.publishes(r.request) {
+	if p := b.granted.Data.Permissions; mayNot && p != nil && !p.Publish.has(r.request) { // as far as the servers say
 		return did, unmade(did.Was, r.request)
 	}
 	err = b.made(ctx, r.make)
@@ -208,7 +209,8 @@ func (b *Broker) resources() (all []resource) {
 		Bucket: schemas.BlobBucket, Description: "bodies too large for the log",
 		TTL: blobAge(b.cfg.History), Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas,
 	}
-	all = append(all, b.streamResource(b.evidenceStream()), b.streamResource(b.deadStream()), b.bucketResource(
+	dead := b.stream(schemas.DeadStream, "messages that no retry can help", b.cfg.EvidenceHistory, evidenceWindow, schemas.DeadRoot+".>")
+	all = append(all, b.streamResource(b.evidenceStream()), b.streamResource(dead), b.bucketResource(
 		jetstream.StreamConfig{Name: blobStream, MaxAge: blobs.TTL},
 		func(ctx context.Context) error {
 			_, err := b.js.CreateOrUpdateObjectStore(ctx, blobs)

@@ -108,12 +108,6 @@ func (b *Broker) Page(ctx context.Context, stream, filter string, from uint64, l
 	return p.records, p.left > 0, err
 }
 
-// count is how many messages there are under a filter, starting at a sequence.
-func (b *Broker) count(ctx context.Context, stream, filter string, from uint64) (uint64, error) {
-	p, err := b.get(ctx, stream, directGet{Next: filter, Seq: max(from, 1), Batch: 1})
-	return uint64(len(p.records)) + p.left, err
-}
-
 // page is the answer to a directGet.
 type page struct {
 	records []schemas.Record

@@ -52,10 +52,6 @@ const (
 	maxUrgentRow = 7
 )
 
-func newSlotPool(cfg SubscriberConfig) *slotPool {
-	return &slotPool{cfg: cfg, kinds: map[slotKey]*kindSlots{}}
-}
-
 // of returns the slots of a kind. The caller holds mu.
 func (p *slotPool) of(kind schemas.Kind, woken bool) *kindSlots {
 	key := slotKey{kind, woken}

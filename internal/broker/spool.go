@@ -63,9 +63,12 @@ func (w *chunkWriter) write(ctx context.Context, s *schemas.Spooled, body io.Rea
 		}
 		sum.Write(chunk[:n])
 		s.Size, s.Chunks = s.Size+n, s.Chunks+1
-		if err := w.send(&nats.Msg{Subject: blobChunks + s.Object, Data: chunk[:n]}); err != nil {
+		c, err := w.b.acks.send(&nats.Msg{Subject: blobChunks + s.Object, Data: chunk[:n]}, nil)
+		if err != nil {
 			return err
 		}
+		w.pending[w.next%blobWindow] = c
+		w.next++
 	}
 	s.Name = hex.EncodeToString(sum.Sum(nil))
 	for i := range w.pending {
@@ -95,13 +98,6 @@ func (w *chunkWriter) wait(ctx context.Context, i int) error {
 		return nil
 	}
 	return w.b.acks.wait(ctx, c, w.b.cfg.AttemptTimeout)
-}
-
-// send sends what is in that buffer.
-func (w *chunkWriter) send(m *nats.Msg) (err error) {
-	w.pending[w.next%blobWindow], err = w.b.acks.send(m, nil)
-	w.next++
-	return err
 }
 
 // abandon waits for nothing any more.

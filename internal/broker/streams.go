@@ -6,7 +6,6 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"weir/internal/broker/access"
 	"weir/schemas"
 )
 
@@ -69,20 +68,11 @@ func (b *Broker) evidenceStream() jetstream.StreamConfig {
 	return cfg
 }
 
-func (b *Broker) deadStream() jetstream.StreamConfig {
-	return b.stream(schemas.DeadStream, "messages that no retry can help", b.cfg.EvidenceHistory, evidenceWindow, schemas.DeadRoot+".>")
-}
-
 // workConsumer is a queue of a partition, which all workers share. Deliveries are not limited: the
 // log counts the attempts of an action, and a message that the server gives up stays in the stream
 // unseen.
 func (b *Broker) workConsumer(p int, q schemas.Queue) jetstream.ConsumerConfig {
 	return consumer(string(q), q.Filter(p), b.cfg.AckWait, maxAckPending)
-}
-
-// observerConsumer is a tenant's observer's place in the evidence.
-func observerConsumer(tenant string) jetstream.ConsumerConfig {
-	return consumer(access.ObserverQueue(tenant), schemas.EvidenceFilter(tenant, "", "", "", false), observerAckWait, observerPending)
 }
 
 func consumer(name, filter string, wait time.Duration, pending int) jetstream.ConsumerConfig {

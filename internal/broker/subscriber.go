@@ -134,7 +134,7 @@ func (s *Subscriber) slotsOf(stream string) *slotPool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.slots[stream] == nil {
-		s.slots[stream] = newSlotPool(s.cfg)
+		s.slots[stream] = &slotPool{cfg: s.cfg, kinds: map[slotKey]*kindSlots{}}
 	}
 	return s.slots[stream]
 }

@@ -35,7 +35,7 @@ func (n *node) subscribe(t *testing.T, cfg SubscriberConfig) (*Subscriber, <-cha
 
 // subscribeAll is subscribe, with what is put behind other work. Of each queue it takes one message
 // ahead.
-func (n *node) subscribeAll(t *testing.T, cfg SubscriberConfig) (*Subscriber, <-chan *message.Message) {
+func (n *node) subscribeAll(t *testing.T, cfg SubscriberConfig) <-chan *message.Message {
 	t.Helper()
 	s, out := n.subscribe(t, cfg)
 	overflow := must(s.Subscribe(t.Context(), Topics(0)[2]))(t)
@@ -52,7 +52,7 @@ func (n *node) subscribeAll(t *testing.T, cfg SubscriberConfig) (*Subscriber, <-
 		})
 	}
 	go func() { open.Wait(); close(all) }()
-	return s, all
+	return all
 }
 
 // next is the next message; a test that waits in vain is killed by go test.
@@ -512,7 +512,7 @@ func TestNobodyWaitsBehindWhatCannotBegin(t *testing.T) {
 	t.Parallel()
 	const many = 1000
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
-	_, out := n.subscribeAll(t, SubscriberConfig{Slots: 16, Shared: true})
+	out := n.subscribeAll(t, SubscriberConfig{Slots: 16, Shared: true})
 	put := func(tenant string, kind schemas.Kind, id string) {
 		n.put(t, claimOf(schemas.Ref{Tenant: tenant, Kind: kind, ID: id}, tenant))
 	}

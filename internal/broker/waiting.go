@@ -28,8 +28,8 @@ func (b *Broker) WaitingOf(ctx context.Context, tenant string) (n uint64, err er
 		if !isNew(q) || info.NumPending == 0 {
 			return nil
 		}
-		waits, err := b.count(ctx, schemas.LogStream(p), q.FilterOf(p, tenant), info.Delivered.Stream+1)
-		n += min(waits, info.NumPending)
+		one, err := b.get(ctx, schemas.LogStream(p), directGet{Next: q.FilterOf(p, tenant), Seq: info.Delivered.Stream + 1, Batch: 1})
+		n += min(uint64(len(one.records))+one.left, info.NumPending)
 		return err
 	})
 	return n, err

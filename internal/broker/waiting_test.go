@@ -34,7 +34,7 @@ func TestWaiting(t *testing.T) {
 	poll.Until(t, func() bool { return count("") == 320 && count("a") == 300 && count("b") == 20 })
 	require.Zero(t, count("c"))
 
-	_, out := n.subscribeAll(t, SubscriberConfig{Slots: 2, Shared: true})
+	out := n.subscribeAll(t, SubscriberConfig{Slots: 2, Shared: true})
 	// What is held here does not wait any more; what was put behind others does.
 	const held = 2 + 2*2
 	poll.Until(t, func() bool {

@@ -71,8 +71,12 @@ func (x *exchange) begin(r Request, t terms) error {
 	if code, over := givenUp(x.caller); over {
 		return &fault.Call{Code: code, Cause: &PhaseError{PhaseHeader, context.Cause(x.caller)}}
 	}
-	if err := x.wire.quiet(); err != nil {
-		return lostBefore(err)
+	if err := x.wire.quiet(); err != nil { // it ended, or spoke, before it was used
+		code := schemas.UpstreamReset
+		if errors.Is(err, errUnsolicited) {
+			code = schemas.UpstreamProtocol
+		}
+		return &fault.Call{Code: code, Cause: &PhaseError{PhaseHeader, err}}
 	}
 	req, err := build(x.ctx, x.permit, r, x.source, t.identity)
 	if err != nil {

@@ -17,18 +17,9 @@ var (
 	errLeft      = errors.New("the reader closed the stream")
 )
 
-// lostBefore is a connection that ended, or spoke, before it was used.
-func lostBefore(err error) *fault.Call {
-	code := schemas.UpstreamReset
-	if errors.Is(err, errUnsolicited) {
-		code = schemas.UpstreamProtocol
-	}
-	return &fault.Call{Code: code, Cause: &PhaseError{PhaseHeader, err}}
-}
-
 // headerFailure finds the code for an exchange without an answer.
 func (x *exchange) headerFailure(err error) error {
-	spoke, readErr := x.wire.seen()
+	cut, readErr := x.wire.seen()
 	if errors.Is(err, errOver) && readErr != nil { // why the body was let go of
 		err = readErr
 	}
@@ -37,7 +28,7 @@ func (x *exchange) headerFailure(err error) error {
 		return x.fail(schemas.Canceled, own)
 	case errors.Is(readErr, errHeaderBytes):
 		return x.fail(schemas.UpstreamHeadersTooLarge, err)
-	case broken(err, readErr) || readErr != nil && spoke == begun:
+	case broken(err, readErr) || readErr != nil && cut:
 		return x.fail(schemas.UpstreamReset, err)
 	default: // it was read, and is not HTTP
 		return x.fail(schemas.UpstreamProtocol, err)
@@ -83,16 +74,6 @@ func (x *exchange) fail(code schemas.Code, cause error) *fault.Call {
 	return &fault.Call{Code: code, Sent: sent, Status: x.status, NoMemory: errors.Is(cause, errNoMemory), Cause: &PhaseError{x.phase, cause}}
 }
 
-// opening is what an upstream's first bytes amount to.
-type opening int
-
-const (
-	nothing  opening = iota // no byte came
-	begun                   // the beginning of an answer, cut before its headers ended
-	headed                  // the headers are complete; the fault is in them
-	nonsense                // another protocol, or none
-)
-
 // httpPrefix is how every answer begins.
 const httpPrefix = "HTTP/1."
 
@@ -120,15 +101,7 @@ func blankLine(p []byte) bool {
 	return bytes.Contains(p, []byte("\n\r\n")) || bytes.Contains(p, []byte("\n\n"))
 }
 
-func (h *head) opening() opening {
-	switch {
-	case len(h.first) == 0:
-		return nothing
-	case string(h.first) != httpPrefix[:len(h.first)]:
-		return nonsense
-	case h.ended:
-		return headed
-	default:
-		return begun
-	}
+// cut reports whether the beginning of an answer came, and ended within its headers.
+func (h *head) cut() bool {
+	return len(h.first) > 0 && string(h.first) == httpPrefix[:len(h.first)] && !h.ended
 }

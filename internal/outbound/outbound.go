@@ -10,6 +10,7 @@
 package outbound
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -67,23 +68,16 @@ func (c Config) withDefaults() Config {
 	if c.Resolver == nil {
 		c.Resolver = newSystem()
 	}
-	c.DNSTimeout = orDefault(c.DNSTimeout, 5*time.Second)
-	c.ConnectTimeout = orDefault(c.ConnectTimeout, 3*time.Second)
-	c.TLSTimeout = orDefault(c.TLSTimeout, 5*time.Second)
-	c.HeaderTimeout = orDefault(c.HeaderTimeout, 10*time.Second)
-	c.BodyTimeout = orDefault(c.BodyTimeout, 30*time.Second)
-	c.MaxAddresses = orDefault(c.MaxAddresses, 32)
-	c.MaxHeaderFields = orDefault(c.MaxHeaderFields, 256)
-	c.MaxHeaderBytes = orDefault(c.MaxHeaderBytes, 64<<10)
-	c.MaxBodyBytes = orDefault(c.MaxBodyBytes, 8<<20)
+	c.DNSTimeout = cmp.Or(c.DNSTimeout, 5*time.Second)
+	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, 3*time.Second)
+	c.TLSTimeout = cmp.Or(c.TLSTimeout, 5*time.Second)
+	c.HeaderTimeout = cmp.Or(c.HeaderTimeout, 10*time.Second)
+	c.BodyTimeout = cmp.Or(c.BodyTimeout, 30*time.Second)
+	c.MaxAddresses = cmp.Or(c.MaxAddresses, 32)
+	c.MaxHeaderFields = cmp.Or(c.MaxHeaderFields, 256)
+	c.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, 64<<10)
+	c.MaxBodyBytes = cmp.Or(c.MaxBodyBytes, 8<<20)
 	return c
-}
-
-func orDefault[T time.Duration | int | int64](v, def T) T {
-	if v <= 0 {
-		return def
-	}
-	return v
 }
 
 // Client opens guarded connections. It is safe for concurrent use.

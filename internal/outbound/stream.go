@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -54,7 +55,7 @@ func (c *Conn) Stream(ctx context.Context, r Request, limits StreamLimits) (*Str
 	if t.header == 0 {
 		t.header = c.client.cfg.HeaderTimeout
 	}
-	limits.Bytes = orDefault(limits.Bytes, c.client.cfg.MaxBodyBytes)
+	limits.Bytes = cmp.Or(limits.Bytes, c.client.cfg.MaxBodyBytes)
 	s, err := c.stream(ctx, r, t, limits)
 	if err != nil {
 		return nil, err

@@ -147,11 +147,11 @@ func (w *wire) seal() (sent bool) {
 	return w.sent
 }
 
-// seen returns the state of reading: the bytes received, and the error it ended with.
-func (w *wire) seen() (came opening, readErr error) {
+// seen returns the state of reading: whether the headers were cut, and the error it ended with.
+func (w *wire) seen() (cut bool, readErr error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.head.opening(), w.readErr
+	return w.head.cut(), w.readErr
 }
 
 // Close ends the connection. TLS sends its closing alert only after a whole exchange, and for a

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -165,4 +166,13 @@ func TestOfferedIsNotGuessed(t *testing.T) {
 	w = overConn(&scripted{})
 	require.NoError(t, w.Close())
 	assert.True(t, closed(w.offered))
+}
+
+func TestSystemKnowsLocalhost(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"localhost.", "localhost", "a.localhost."} {
+		addrs, err := newSystem().LookupNetIP(t.Context(), "ip", name)
+		require.NoError(t, err, name)
+		assert.Equal(t, []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")}, addrs, name)
+	}
 }

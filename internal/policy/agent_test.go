@@ -116,9 +116,9 @@ func TestAgentsHaveATableOfTheirOwn(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(text), `"model:far"`)
 	require.NotContains(t, string(text), "s3cret")
-	require.True(t, p.AgentReaches("POST", "https://agents.test/agents/run/", false))
-	require.False(t, p.AgentReaches("POST", far, true), "no run leads to a model")
-	require.False(t, p.Reaches("POST", far, true))
+	require.True(t, p.Reaches("POST", "https://agents.test/agents/run/", false, true))
+	require.False(t, p.Reaches("POST", far, true, true), "no run leads to a model")
+	require.False(t, p.Reaches("POST", far, true, false))
 }
 
 // What explains an ordinary call knows of no agent, in verdicts and in hints.

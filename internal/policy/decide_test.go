@@ -67,6 +67,7 @@ func TestDecideURL(t *testing.T) {
 		// path
 		{"shop", schemas.DenyPath, []string{
 			"https://shop.test/api", "https://shop.test", "https://shop.test/API/x", "https://shop.test/%61pi/x",
+			"https://shop.test/api/..%c2%a0/b", // a no-break space: a server may trim it
 		}},
 		{"file", allowed, []string{"https://shop.test/robots", "https://shop.test/robots/", "https://shop.test/robots/a?b"}},
 		{"file", schemas.DenyPath, []string{"https://shop.test/robots.txt", "https://shop.test/robots;a"}},

@@ -33,89 +33,47 @@ func TestReaches(t *testing.T) {
 	t.Parallel()
 	p := narrow(t)
 	for _, group := range []struct {
-		method      string
-		whole, want bool
-		urls        []string
+		method         string
+		whole, ofAgent bool
+		want           bool
+		urls           []string
 	}{
-		{"GET", false, true, []string{
-			"", "HTTP://", "https://", "http://shop.test:80", "http://shop.test:8080/%c", "http://shop.test:8080/%c3%a",
-			"https://[", "https://[2606:4700:0", "https://[2606:4700:0::1111]/", "https://any", "http://127.0.0.1:9000/",
-			"http://127.0.",
+		{"GET", false, false, true, []string{
+			"", "https://", "http://shop.test:8080/%c", "http://shop.test:8080/%c3%a", "https://[2606:4700:0::1111]/", "https://any", "http://127.0.0.1:9000/",
 		}},
-		{"POST", false, true, []string{
-			"https://a", "https://API.test", "https://api.test:", "https://api.test:44", "https://api.test/",
-			"https://api.test/v", "https://api.test/v1", "https://api.test/v1/", "https://api.test/v1/..",
-			"https://api.test/v1/x?", "https://api.test/v1/?q=%",
-		}},
-		{"post", false, true, []string{"https://api.test/v1/x%4"}},
-		{"", true, true, []string{"https://api.test/v1/x", "https://api.test:443/v1/x?q"}},
-		{"GET", true, true, []string{"http://shop.test:8080/%c3%a9/x", "https://owner.test/?k=v"}},
-		{"DELETE", false, true, []string{"http://a.sub.test:1", "http://a.sub.test?", "http://plain.test:8"}},
-		{"DELETE", true, true, []string{"http://a.sub.test:65535/"}},
+		{"POST", false, false, true, []string{"https://API.test/", "https://api.test/v", "https://api.test/v1/..", "https://api.test/v1/x?", "https://api.test/v1/?q=%"}},
+		{"post", false, false, true, []string{"https://api.test/v1/x%4"}},
+		{"", true, false, true, []string{"https://api.test/v1/x", "https://api.test:443/v1/x?q"}},
+		{"GET", true, false, true, []string{"http://shop.test:8080/%c3%a9/x", "https://owner.test/?k=v"}},
+		{"DELETE", true, false, true, []string{"http://a.sub.test:65535/"}},
 
-		{"GET", true, false, []string{
-			"", "https://", "https://evil.test/", "https://api.tests", "https://api.test/admin", "https://api.test/v",
-			"https://api.test/v1", "https://api.test/v1/ x", "https://shadow.test/", "http://127.0.0.1:7777/",
-			"https://owner.test/?key=v",
+		{"GET", true, false, false, []string{
+			"", "https://", "https://evil.test/", "https://api.tests", "https://api.test/admin", "https://api.test/v1", "https://api.test/v1/ x",
+			"https://shadow.test/", "http://127.0.0.1:7777/", "https://owner.test/?key=v",
 		}},
-		{"GET", false, false, []string{
-			"ftp://", "https:x", "https", "https://evil.test/", "http://api.test/", "https://api.test:8", "https://api.test:44x",
-			"https://api.test/admin", "https://api.test/V", "https://api.test/v1x", "https://api.test/v1/../",
-			"https://api.test/v1//", "https://api.test/v1/%zz/", "https://api.test/v1?", "https://api.test?",
-			"https://api.test/v1/..?", "https://user@api.test/v1/", "https://user@", "https://u:p", "https://api.test/v1/x#",
-			"https://api%2", "https://api.test./v1/", "https://-x:", "https://[::]:x/", "https://shadow.test/",
-			"http://127.0.0.1:7777/", "https://self.sub.test/", "https://169.254.169.254/", "http://plain.test:80/",
-			"http://x.sub.test:0",
+		{"GET", false, false, false, []string{
+			"https://evil.test/", "http://api.test/", "https://api.test/admin", "https://api.test/V", "https://api.test/v1x", "https://api.test/v1/../",
+			"https://api.test/v1//", "https://api.test/v1/%zz/", "https://api.test/v1?", "https://api.test?", "https://api.test/v1/..?",
+			"https://user@api.test/v1/", "https://api.test./v1/", "https://[::]:x/", "https://shadow.test/", "http://127.0.0.1:7777/", "https://self.sub.test/",
+			"https://169.254.169.254/", "http://plain.test:80/",
 		}},
-		{"PUT", false, false, []string{"https://api.test/v1/"}},
-		{"PUT", true, false, []string{"https://api.test/v1/x"}},
-		{"TRACE", false, false, []string{"https://api.test/v1/"}},
-		{"TRACE", true, false, []string{"https://a.sub.test/"}},
-		{"x y", false, false, []string{""}},
-		{"POST", false, false, []string{"https://agent.test/"}},
-		{"POST", true, false, []string{"https://agent.test/x"}},
+		{"PUT", false, false, false, []string{"https://api.test/v1/", "https://agent.test/"}},
+		{"TRACE", false, false, false, []string{"https://a.sub.test/", ""}},
+		{"POST", true, false, false, []string{"https://agent.test/x"}},
+
+		{"post", false, true, true, []string{"", "https://other", "https://agent.test/"}}, // where agents are is not public
+		{"", true, true, true, []string{"https://agent.test", "https://AGENT.test:443/x/?y"}},
+		{"GET", false, true, false, []string{"https://agent", "https://agent.test/"}},
+		{"POST", false, true, false, []string{"https://other.test/", "http://agent.test/", "https://api.test/v1/", "https://u@agent.test/"}},
+		{"POST", true, true, false, []string{"https://agent", "https://other.test/"}},
 	} {
 		for _, url := range group.urls {
-			assert.Equal(t, group.want, p.Reaches(group.method, url, group.whole), "%s %s %t", group.method, url, group.whole)
+			assert.Equal(t, group.want, p.Reaches(group.method, url, group.whole, group.ofAgent), "%+v %s", group, url)
 		}
 	}
-	assert.False(t, (*policy.Policy)(nil).Reaches("", "", false))
-	assert.True(t, shop(t).Reaches("GET", "https://any.test:4", false), "an entry for any host")
-	assert.False(t, shop(t).Reaches("GET", "https://any.test:9", false))
-	assert.True(t, shop(t).Reaches("GET", "https://[2606", false))
-	assert.False(t, shop(t).Reaches("GET", "https://127.0.0.1/", false))
-}
-
-func TestAgentReaches(t *testing.T) {
-	t.Parallel()
-	p := narrow(t)
-	for _, c := range []struct {
-		method, url string
-		whole, want bool
-	}{
-		{"", "", false, true},
-		{"POST", "https://agent.test", true, true},
-		{"post", "https://agent.test/", false, true},
-		{"", "https://AGENT.test:443/x/", false, true},
-		{"POST", "https://agent.test/x?y", true, true},
-		{"POST", "https://agent", false, true},
-		{"POST", "https://other", false, true}, // nobody learns how a host begins
-		{"POST", "http://agent.test:8", false, true},
-		{"POST", "ftp://", false, false},
-		{"GET", "https://agent", false, false},
-		{"GET", "https://agent.test/", true, false},
-		{"TRACE", "", false, false},
-		{"POST", "https://agent", true, false},
-		{"POST", "https://other.test/", false, false},
-		{"POST", "https://other.test/", true, false},
-		{"POST", "http://agent.test/", false, false},
-		{"POST", "https://api.test/v1/", false, false},
-		{"POST", "https://u@agent.test/", true, false},
-	} {
-		assert.Equal(t, c.want, p.AgentReaches(c.method, c.url, c.whole), "%+v", c)
-	}
-	assert.False(t, shop(t).AgentReaches("", "", false), "no agents")
-	assert.False(t, (*policy.Policy)(nil).AgentReaches("", "", false))
+	assert.False(t, shop(t).Reaches("GET", "https://127.0.0.1/", false, false))
+	assert.False(t, shop(t).Reaches("", "", false, true), "no agents")
+	assert.False(t, (*policy.Policy)(nil).Reaches("", "", false, false))
 }
 
 // FuzzReaches: whatever is permitted is reached from each of its beginnings.
@@ -138,14 +96,14 @@ func FuzzReaches(f *testing.F) {
 					continue // no program prepares a part of a scheme
 				}
 				for _, m := range []string{method, ""} {
-					if got := p.Reaches(m, url[:i], false); passes && !got {
+					if got := p.Reaches(m, url[:i], false, false); passes && !got {
 						t.Fatalf("%s %q passes and %q does not lead there", m, url, url[:i])
 					}
 				}
 			}
-			if p.Reaches(method, url, true) {
-				require.True(t, p.Reaches(method, url, false))
-				require.True(t, p.Reaches("", url, true))
+			if p.Reaches(method, url, true, false) {
+				require.True(t, p.Reaches(method, url, false, false))
+				require.True(t, p.Reaches("", url, true, false))
 			} else if passes {
 				t.Fatalf("%s %q passes", method, url)
 			}

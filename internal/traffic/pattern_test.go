@@ -42,6 +42,7 @@ func TestPatterns(t *testing.T) {
 		"http://local*/":             {fit: []string{"http://localhost/", "http://localhost:8080/"}, miss: []string{"http://host.local/"}},
 		"http://[0:0:0:0:0:0:0:1]/x": {fit: []string{"http://[::1]/x", "http://[::1]:80/x"}, miss: []string{"http://[::2]/x"}},
 		"http://a.example/*/end":     {fit: []string{"http://a.example/x/end", "http://a.example/x/y/end", "http://a.example/x/end?q"}, miss: []string{"http://a.example//end", "http://a.example/end", "http://a.example/x/end/"}},
+		"http://a.example/aba*ba":    {fit: []string{"http://a.example/ababa", "http://a.example/abaxba"}, miss: []string{"http://a.example/aba"}},
 		"http://a.example/x":         {fit: []string{"http://a.example/x?y", "http://a.example/x?"}, miss: []string{"http://a.example/x/", "http://a.example/xy"}},
 		"http://a.example/x*y=1": {
 			query: true, fit: []string{"http://a.example/x?y=1", "http://a.example/x/z?a&y=1"}, miss: []string{"http://a.example/x?y=2", "http://a.example/x"},

@@ -73,13 +73,14 @@ func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 			case wait > c.cfg.Inline, t.probe != nil && wait > 0:
 				return concluded(Result{Again: last.Result.RetryAt}, tries), nil
 			default:
-				if err := c.pause(ctx, t.Stop, wait, nil); err != nil {
+				if err := await(ctx, wait, t.Stop.Done(), c.cfg.Draining, nil); err != nil {
 					return Result{}, err
 				}
 			}
 		}
 		if t.over(c.cfg.Now()) {
-			return stopped(t, tries), nil
+			canceled := t.canceled()
+			return doubted(Result{Canceled: canceled, Expired: !canceled}, tries), nil
 		}
 		p, decision := c.ask(t, from)
 		failpoint.At(failpoint.Decided, t.State.ID)
@@ -129,13 +130,6 @@ func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 // stays so: a denial would mean that nothing was sent.
 func refused(d schemas.Decision, tries []ledger.Attempt) Result {
 	return doubted(Result{Denied: true, Decision: d}, tries)
-}
-
-// stopped is the result of a task that makes no further attempt because it must stop or its
-// deadline has passed.
-func stopped(t *Task, tries []ledger.Attempt) Result {
-	canceled := t.canceled()
-	return doubted(Result{Canceled: canceled, Expired: !canceled}, tries)
 }
 
 // inDoubt is the newest try that may have had an unknown effect that is not harmless to repeat; nil:
@@ -249,12 +243,6 @@ func (c *Caller) next(t *Task, a *schemas.Attempt, res *schemas.Attempted, faile
 	res.RetryAt = at.UTC()
 }
 
-// shown reports whether readers have the beginning of the open attempt's answer.
-func shown(st *ledger.State) bool {
-	open := st.Open()
-	return open != nil && open.Shown > 0
-}
-
 // most is the number of attempts that a task has at most by the schedule of an entry.
 func (c *Caller) most(t *Task, entry string) int {
 	return cmp.Or(t.Attempts, c.schedule(c.guard.Contract(entry)).Attempts)
@@ -263,9 +251,10 @@ func (c *Caller) most(t *Task, entry string) int {
 // repeatable reports whether such an end of the open attempt may be followed by another. Readers of an
 // answer that was shown while it arrived get no other, unless its worker is gone.
 func (e ends) repeatable(t *Task, class schemas.Class, status int, failed *fault.Call) bool {
+	open := t.State.Open()
 	switch {
 	case failed == nil && (!t.RetryStatus || e.contract.NeverRetry.Matches(status, e.headers)),
-		shown(t.State) && (failed == nil || failed.Code != schemas.Interrupted):
+		open != nil && open.Shown > 0 && (failed == nil || failed.Code != schemas.Interrupted):
 		return false
 	}
 	return retry.Retryable(class, status, e.contract.RetryOn(), failed)

@@ -200,7 +200,7 @@ type started struct {
 // result ends its action, it is written with the end. If a call failed before anything was
 // recorded, one event holds both start and result. So it does for a call that a traffic rule
 // answered: it was not sent, whatever the adapter makes of the answer.
-func (c *Caller) finish(ctx context.Context, t *Task, e *started, reply Reply, callErr error) (*made, error) {
+func (c *Caller) finish(ctx context.Context, t *Task, e *started, reply Reply, callErr error) (*ledger.Attempt, error) {
 	failpoint.At(failpoint.Answered, t.State.ID)
 	a, now := &e.attempt, c.cfg.Now()
 	res := schemas.Attempted{Step: a.Step, Number: a.Number, Hop: a.Hop, Probe: a.Probe, Decision: e.decision, Sent: true, Duration: now.Sub(e.start)}
@@ -243,9 +243,9 @@ func (c *Caller) finish(ctx context.Context, t *Task, e *started, reply Reply, c
 	if err := write(ctx, t.State, ev); err != nil {
 		return nil, err
 	}
-	done := &made{ledger.Attempt{Attempt: *a, Result: &res}, e.pass}
-	c.measure(e.pass, &done.attempt)
-	return done, t.Record(ctx, done.attempt)
+	done := &ledger.Attempt{Attempt: *a, Result: &res}
+	c.measure(e.pass, done)
+	return done, t.Record(ctx, *done)
 }
 
 // storeAnswer puts an answer into its result. A large body is stored as a blob, with the whole answer, and

@@ -54,13 +54,8 @@ func Pause(ctx context.Context, st *ledger.State, d time.Duration, stop Stop, dr
 // from the log.
 var ErrDraining = &fault.RetryAfter{Cause: errors.New("the worker is draining")}
 
-// pause waits until d has passed, a stop of the action or worker is requested, or the awaited state
-// has changed.
-func (c *Caller) pause(ctx context.Context, stop Stop, d time.Duration, changed <-chan struct{}) error {
-	return await(ctx, d, stop.Done(), c.cfg.Draining, changed)
-}
-
-// await waits until one of them; a nil channel never is.
+// await waits until d has passed, a stop of the action or of the worker is requested, or the awaited
+// state has changed; a nil channel never is.
 func await(ctx context.Context, d time.Duration, stop, draining, changed <-chan struct{}) error {
 	if d <= 0 {
 		return ctx.Err()

@@ -14,12 +14,6 @@ import (
 	"weir/schemas"
 )
 
-// made is one attempt at one hop, and the pass by which it was made.
-type made struct {
-	attempt ledger.Attempt
-	pass    guard.Pass
-}
-
 // revoked ends an attempt before it was written down: another policy came into
 // force while the target was dialled, and it does not let the call pass.
 type revoked struct{ decision schemas.Decision }
@@ -38,7 +32,7 @@ var errReshaped = errors.New("the traffic rules have changed")
 // rules and policy again after each slow step, and policy for the last time right before the first
 // byte is sent. The error is the log's, ctx's, *revoked, errNoRepeat or errReshaped; the upstream's
 // result is in the try.
-func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int) (*made, error) {
+func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int) (*ledger.Attempt, error) {
 	if !p.Valid() {
 		return nil, ErrNoPass
 	}

@@ -14,23 +14,9 @@ import (
 // error is *Rest. waited reports that it has waited. Then everything must be evaluated again,
 // because a change of the rules, a stop and the action's deadline also end the wait.
 func (c *Caller) waitForDelay(ctx context.Context, t *Task, p guard.Pass, since *time.Time, inline time.Duration) (waited bool, err error) {
-	wait := c.delayLeft(t, p, since)
-	switch {
-	case wait <= 0:
+	effect := p.Effect()
+	if effect.Delay <= 0 {
 		return false, nil
-	case wait > inline:
-		return false, &Deferral{
-			Until: c.cfg.Now().Add(wait), Reason: schemas.WaitRule, Step: t.Step, Rules: p.Effect().Delays, Replaced: p.Replaced(), Decision: p.Decision(),
-		}
-	}
-	return true, c.pause(ctx, t.Stop, wait, p.Replaced())
-}
-
-// delayLeft is how much longer a call is delayed: never past the action's deadline, nor past the end
-// of a rule that delays it, when it must be evaluated again.
-func (c *Caller) delayLeft(t *Task, p guard.Pass, since *time.Time) time.Duration {
-	if p.Effect().Delay <= 0 {
-		return 0
 	}
 	now := c.cfg.Now()
 	if since.IsZero() {
@@ -39,13 +25,23 @@ func (c *Caller) delayLeft(t *Task, p guard.Pass, since *time.Time) time.Duratio
 	if since.IsZero() {
 		*since = now
 	}
-	due := since.Add(p.Effect().Delay)
-	for _, end := range []time.Time{t.State.Action.Deadline, p.Effect().Until} {
+	due := since.Add(effect.Delay)
+	// Never past the action's deadline, nor past the end of a rule that delays the call.
+	for _, end := range []time.Time{t.State.Action.Deadline, effect.Until} {
 		if !end.IsZero() && end.Before(due) {
 			due = end
 		}
 	}
-	return due.Sub(now)
+	switch wait := due.Sub(now); {
+	case wait <= 0:
+		return false, nil
+	case wait > inline:
+		return false, &Deferral{
+			Until: now.Add(wait), Reason: schemas.WaitRule, Step: t.Step, Rules: effect.Delays, Replaced: p.Replaced(), Decision: p.Decision(),
+		}
+	default:
+		return true, await(ctx, wait, t.Stop.Done(), c.cfg.Draining, p.Replaced())
+	}
 }
 
 // heldSince is when rules began to delay the step's next call, according to the log; zero: unknown.

@@ -34,7 +34,7 @@ func (c *Caller) acquirePermit(ctx context.Context, t *Task, p guard.Pass, booke
 		*booked = held.Until
 	}
 	if wait := held.Until.Sub(c.cfg.Now()); wait <= c.cfg.Hold {
-		return true, c.pause(ctx, t.Stop, wait, held.Changed)
+		return true, await(ctx, wait, t.Stop.Done(), c.cfg.Draining, held.Changed)
 	}
 	return false, t.deferral(held)
 }

@@ -81,7 +81,7 @@ func (c *Caller) reconcile(ctx context.Context, t *Task, r Result) (known Result
 		case wait > c.cfg.Inline:
 			return concluded(Result{Again: found.Again}, r.Tries), false, nil
 		default:
-			if err := c.pause(ctx, t.Stop, wait, nil); err != nil {
+			if err := await(ctx, wait, t.Stop.Done(), c.cfg.Draining, nil); err != nil {
 				return r, false, err
 			}
 		}

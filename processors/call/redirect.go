@@ -92,10 +92,10 @@ func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int,
 	case err != nil:
 		return err
 	}
-	c.learn(ctx, t, permit, &done.attempt)
-	if res := done.attempt.Result; redirects(res) && res.Location == "" {
-		_, d := c.guard.Redirect(done.pass, "", res.Status, hop+1)
-		return c.refuseRedirect(ctx, t, done.attempt, d)
+	c.learn(ctx, t, permit, done)
+	if res := done.Result; redirects(res) && res.Location == "" {
+		_, d := c.guard.Redirect(p, "", res.Status, hop+1)
+		return c.refuseRedirect(ctx, t, *done, d)
 	}
 	return nil
 }

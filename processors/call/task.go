@@ -70,20 +70,16 @@ type Task struct {
 func (t *Task) scope() evaluate.Scope {
 	a := &t.State.Action
 	id, _ := schemas.Generation(t.State.ID) // rules name the caller's id
+	task := cmp.Or(t.TaskID, a.Task)
+	if t.TaskID == "" && t.State.Kind == schemas.KindTask { // an action of this kind is one
+		task = t.State.ID
+	}
 	return evaluate.Scope{
 		Tenant:      t.State.Tenant,
-		Facts:       traffic.Facts{Kind: t.State.Kind, TaskType: a.TaskType, Principal: a.Principal, TaskID: t.taskID(), ActionID: id},
+		Facts:       traffic.Facts{Kind: t.State.Kind, TaskType: a.TaskType, Principal: a.Principal, TaskID: task, ActionID: id},
 		KeyRequired: t.KeyRequired, Only: a.Entries, Agent: t.Agent, Internal: t.Internal,
 		Key: func() string { return a.DerivedKey(t.Step) },
 	}
-}
-
-// taskID is the task that traffic rules match. An action of kind task is one.
-func (t *Task) taskID() string {
-	if t.TaskID == "" && t.State.Kind == schemas.KindTask {
-		return t.State.ID
-	}
-	return cmp.Or(t.TaskID, t.State.Action.Task)
 }
 
 // over reports whether waiting is pointless: the action must stop, or its deadline has passed.

@@ -45,6 +45,7 @@ func TestFetchFromUpstream(t *testing.T) {
 			if version == 0 {
 				return out.String()
 			}
+			assert.Contains(t, out.String(), "fetch=shallow")
 			return fetch(g, gitwire.LsRefs("refs/heads/"))
 		}
 		shown := refs(grant())

@@ -31,15 +31,6 @@ type failedError struct {
 
 func (e *failedError) Error() string { return e.kind }
 
-// noList reports whether the provider says that it has no list.
-func (e *failedError) noList() bool {
-	switch e.status {
-	case 404, 405, 410, 501:
-		return true
-	}
-	return false
-}
-
 func failed(code schemas.Code) error { return &failedError{kind: string(code)} }
 
 // failureOf is why a list could not be read, where err is of the log or the node too.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -159,7 +160,7 @@ func (r *Refresher) outcome(ctx context.Context, was schemas.ProviderModels, fou
 		return is
 	}
 	e, wait := failureOf(err), min(soonest<<min(is.Failures, 10), r.cfg.Every)
-	if e.noList() { // a provider does not get one within minutes
+	if slices.Contains([]int{404, 405, 410, 501}, e.status) { // a provider without a list does not get one within minutes
 		is.Models, wait = nil, r.cfg.Every
 	}
 	if is.Reason = e.kind; is.Reason != was.Reason {

@@ -40,7 +40,7 @@ func allowed(p *policy.Policy, r schemas.Rule) (reason string, ok bool) {
 	}
 	prefix := traffic.TargetPrefix(r)
 	whole := prefix == r.Action.ToURL
-	if p.Reaches(method, prefix, whole) || ofRuns(r.Scope) && p.AgentReaches(method, prefix, whole) {
+	if p.Reaches(method, prefix, whole, false) || ofRuns(r.Scope) && p.Reaches(method, prefix, whole, true) {
 		return "", true
 	}
 	if whole {

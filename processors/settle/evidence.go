@@ -24,7 +24,7 @@ type Reader interface {
 
 // Recorder leaves evidence. The id of a record is derived from the action and
 // what is recorded, and the broker refuses an id it has seen within its window:
-// a repeat stores nothing. Beyond that window, Leave reads the stream first.
+// a repeat stores nothing. Beyond that window, Store reads the stream first.
 type Recorder struct {
 	publisher message.Publisher
 	reader    Reader
@@ -97,17 +97,37 @@ func (r *Recorder) Record(ctx context.Context, e schemas.Evidence) error {
 	return wait()
 }
 
+// recallPage is how many stored records of an action are read back at once. A task
+// may have left many more.
+const recallPage = 1000
+
 // Recall has a state know which of its action's records an earlier worker has left,
-// where there may be any. Leave does so by itself.
+// where there may be any. Store does so by itself.
 func (r *Recorder) Recall(ctx context.Context, st *ledger.State) error {
 	if !st.Again || st.StoredEvidence != nil {
 		return nil
 	}
-	stored, err := r.stored(ctx, st.Ref)
-	if err == nil {
-		st.StoredEvidence = stored
+	filter := schemas.EvidenceFilter(st.Tenant, "", "", st.ID, false)
+	ids := map[string]bool{}
+	for from := uint64(1); ; {
+		found, err := r.reader.Range(ctx, schemas.EvidenceStream, filter, from, recallPage)
+		if err != nil {
+			return fmt.Errorf("evidence: %w", err)
+		}
+		for _, rec := range found {
+			var e struct {
+				ID string `json:"id"`
+			}
+			if err := json.Unmarshal(rec.Data, &e); err == nil {
+				ids[e.ID] = true
+			}
+			from = rec.Seq + 1
+		}
+		if len(found) < recallPage {
+			st.StoredEvidence = ids
+			return nil
+		}
 	}
-	return err
 }
 
 // put sends records of an action in its principal's name. The function that it returns waits
@@ -173,34 +193,6 @@ func (r *Recorder) count(e schemas.Evidence) {
 	}
 	if s := e.Shadow; s != nil {
 		r.metrics.Shadowed(cmp.Or(s.Entry, e.Entry), s.Allowed)
-	}
-}
-
-// recallPage is how many stored records of an action are read back at once. A task
-// may have left many more.
-const recallPage = 1000
-
-// stored are the ids of the records that an action has left.
-func (r *Recorder) stored(ctx context.Context, ref schemas.Ref) (map[string]bool, error) {
-	filter := schemas.EvidenceFilter(ref.Tenant, "", "", ref.ID, false)
-	ids := map[string]bool{}
-	for from := uint64(1); ; {
-		found, err := r.reader.Range(ctx, schemas.EvidenceStream, filter, from, recallPage)
-		if err != nil {
-			return nil, fmt.Errorf("evidence: %w", err)
-		}
-		for _, rec := range found {
-			var e struct {
-				ID string `json:"id"`
-			}
-			if err := json.Unmarshal(rec.Data, &e); err == nil {
-				ids[e.ID] = true
-			}
-			from = rec.Seq + 1
-		}
-		if len(found) < recallPage {
-			return ids, nil
-		}
 	}
 }
 

@@ -173,7 +173,7 @@ func TestAllIsRecalled(t *testing.T) {
 	l := ledger.New(log, layout, nil)
 	r := harness.Recorder(log)
 	st := claim(t, l, "a")
-	const many = 10_050 // of three entries
+	const many = 2_050 // of three entries
 	records := make([]schemas.Evidence, many)
 	for i := range records {
 		records[i] = schemas.Evidence{ID: "a." + strconv.Itoa(i), Tenant: "t", ActionID: "a", Kind: schemas.EvidenceTask, Entry: strconv.Itoa(i % 3), Payload: []byte("{}")}

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -39,15 +40,8 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Durability == "" {
-		c.Durability = schemas.DurabilityDisk
-	}
-	if c.MaxPayload == 0 {
-		c.MaxPayload = 8 << 20
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Durability, c.MaxPayload = cmp.Or(c.Durability, schemas.DurabilityDisk), cmp.Or(c.MaxPayload, 8<<20)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 

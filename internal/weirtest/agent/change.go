@@ -9,37 +9,51 @@ import (
 	"weir/schemas"
 )
 
-// faults is what each fault changes of a correct answer. Those of the health
-// routes and of refusals change no run.
-func faults() map[Fault]func(*plan) {
-	all := map[Fault]func(*plan){}
-	for _, f := range []Fault{
-		HealthStatus, HealthBody, ReadyStatus, ReadyBody,
-		UnknownAccepted, UnknownStatus, UnknownShape, UnknownOtherID, MalformedAccepted,
-	} {
-		all[f] = func(*plan) {}
+// onSync changes the synchronous answer alone, and onStream the stream.
+func onSync(change func(p *plan)) func(*plan) {
+	return func(p *plan) {
+		if !p.streaming() {
+			change(p)
+		}
 	}
-	maps.Copy(all, syncBreaks())
-	maps.Copy(all, streamBreaks())
-	maps.Copy(all, endBreaks())
-	maps.Copy(all, dialects())
-	maps.Copy(all, failures())
-	maps.Copy(all, wounds())
-	return all
 }
 
-func syncBreaks() map[Fault]func(*plan) {
-	only := func(change func(p *plan)) func(*plan) {
-		return func(p *plan) {
-			if !p.streaming() {
-				change(p)
+func onStream(change func(p *plan)) func(*plan) {
+	return func(p *plan) {
+		if p.streaming() {
+			change(p)
+		}
+	}
+}
+
+// faults is what each fault changes of a correct answer. Those of the health routes and of refusals
+// change no run.
+func faults() map[Fault]func(*plan) {
+	last := func(p *plan) *frame { return &p.frames[len(p.frames)-1] }
+	said := schemas.RunError{Code: "TASK_FAILED", Message: "the agent gave up", Details: json.RawMessage(`{"stage":3}`)}
+	beside := schemas.RunError{Code: "TASK_FAILED", Message: "beside"}
+	failed := func(err any) func(map[string]any) {
+		return func(doc map[string]any) {
+			doc["status"], doc["outputs"], doc["error"] = schemas.RunFault, map[string]any{}, err
+			if _, ok := doc["success"]; ok {
+				doc["success"] = false
 			}
 		}
 	}
+	again := func(change func(map[string]any)) func(*plan) {
+		return func(p *plan) {
+			doc := maps.Clone(p.final())
+			change(doc)
+			p.add(frame{name: "complete", data: doc})
+		}
+	}
 	return map[Fault]func(*plan){
-		SyncStatus:       only(func(p *plan) { p.status = http.StatusCreated }),
-		SyncType:         only(func(p *plan) { p.header["Content-Type"] = "text/plain" }),
-		SyncNotJSON:      only(func(p *plan) { p.text = `{"status":"ok",` }),
+		HealthStatus: nil, HealthBody: nil, ReadyStatus: nil, ReadyBody: nil,
+		UnknownAccepted: nil, UnknownStatus: nil, UnknownShape: nil, UnknownOtherID: nil, MalformedAccepted: nil,
+
+		SyncStatus:       onSync(func(p *plan) { p.status = http.StatusCreated }),
+		SyncType:         onSync(func(p *plan) { p.header["Content-Type"] = "text/plain" }),
+		SyncNotJSON:      onSync(func(p *plan) { p.text = `{"status":"ok",` }),
 		SyncNoID:         func(p *plan) { delete(p.sync, "request_id") },
 		SyncOtherID:      func(p *plan) { p.sync["request_id"] = "another" },
 		SyncNoOutputs:    func(p *plan) { delete(p.sync, "outputs") },
@@ -47,26 +61,14 @@ func syncBreaks() map[Fault]func(*plan) {
 		SyncNoSuccess:    func(p *plan) { delete(p.sync, "status") },
 		SyncNulls:        func(p *plan) { p.sync["error"], p.sync["grounding"] = nil, nil },
 		SyncOddArtifacts: func(p *plan) { p.sync["artifacts"] = []any{"a", 1} },
-		SyncErrorBeside:  func(p *plan) { p.sync["error"] = schemas.RunError{Code: "TASK_FAILED", Message: "beside"} },
-	}
-}
+		SyncErrorBeside:  func(p *plan) { p.sync["error"] = beside },
 
-func streamBreaks() map[Fault]func(*plan) {
-	only := func(change func(p *plan)) func(*plan) {
-		return func(p *plan) {
-			if p.streaming() {
-				change(p)
-			}
-		}
-	}
-	last := func(p *plan) *frame { return &p.frames[len(p.frames)-1] }
-	return map[Fault]func(*plan){
-		StreamStatus:   only(func(p *plan) { p.status = http.StatusCreated }),
-		StreamType:     only(func(p *plan) { p.header["Content-Type"] = "text/plain" }),
+		StreamStatus:   onStream(func(p *plan) { p.status = http.StatusCreated }),
+		StreamType:     onStream(func(p *plan) { p.header["Content-Type"] = "text/plain" }),
 		StreamNotUTF8:  func(p *plan) { last(p).before = ": \xff\n" },
 		StreamBareLine: func(p *plan) { last(p).before = "no field at all\n" },
 		StreamNotJSON:  func(p *plan) { p.insert(1, frame{name: "progress", raw: "half way there"}) },
-		StreamSilent:   only(func(p *plan) { p.frames, p.after = nil, silent }),
+		StreamSilent:   onStream(func(p *plan) { p.frames, p.after = nil, silent }),
 		StreamNoStart:  func(p *plan) { p.frames = p.frames[1:] },
 		StartNoID:      func(p *plan) { delete(p.frames[0].data, "request_id") },
 		StartNoTask:    func(p *plan) { delete(p.frames[0].data, "task_type") },
@@ -74,12 +76,8 @@ func streamBreaks() map[Fault]func(*plan) {
 		TwoEnds:        func(p *plan) { p.add(frame{name: "complete", data: p.final()}) },
 		EventAfterEnd:  func(p *plan) { p.add(frame{name: "progress", data: map[string]any{"step": "late"}}) },
 		NoBlankLine:    func(p *plan) { p.open = true },
-		HoldsOpen:      only(func(p *plan) { p.after = silent }),
-	}
-}
+		HoldsOpen:      onStream(func(p *plan) { p.after = silent }),
 
-func endBreaks() map[Fault]func(*plan) {
-	return map[Fault]func(*plan){
 		EndNoID:        func(p *plan) { delete(p.final(), "request_id") },
 		EndOtherID:     func(p *plan) { p.final()["request_id"] = "another" },
 		EndNoTaskType:  func(p *plan) { delete(p.final(), "task_type") },
@@ -87,16 +85,13 @@ func endBreaks() map[Fault]func(*plan) {
 		EndNoStatus:    func(p *plan) { delete(p.final(), "status") },
 		EndNoOutputs:   func(p *plan) { delete(p.final(), "outputs") },
 		EndNulls:       func(p *plan) { p.final()["error"], p.final()["grounding"] = nil, nil },
-		EndErrorBeside: func(p *plan) { p.final()["error"] = schemas.RunError{Code: "TASK_FAILED", Message: "beside"} },
+		EndErrorBeside: func(p *plan) { p.final()["error"] = beside },
 		EndNoSuccess: func(p *plan) {
 			p.final()["status"] = "finished"
 			delete(p.final(), "success")
 		},
-	}
-}
 
-func dialects() map[Fault]func(*plan) {
-	return map[Fault]func(*plan){
+		// What agents do that Weir must read all the same.
 		DataEvent: func(p *plan) { p.named("event") },
 		DataType:  func(p *plan) { p.named("type") },
 		NameFinal: func(p *plan) { p.frames[len(p.frames)-1].name = "final" },
@@ -130,28 +125,8 @@ func dialects() map[Fault]func(*plan) {
 			})
 		},
 		JSONOnStream: func(p *plan) { p.text = string(encode(p.sync)) },
-	}
-}
 
-// failures are answers that say that the run failed, or contradict themselves.
-func failures() map[Fault]func(*plan) {
-	said := schemas.RunError{Code: "TASK_FAILED", Message: "the agent gave up", Details: json.RawMessage(`{"stage":3}`)}
-	failed := func(err any) func(map[string]any) {
-		return func(doc map[string]any) {
-			doc["status"], doc["outputs"], doc["error"] = schemas.RunFault, map[string]any{}, err
-			if _, ok := doc["success"]; ok {
-				doc["success"] = false
-			}
-		}
-	}
-	again := func(change func(map[string]any)) func(*plan) {
-		return func(p *plan) {
-			doc := maps.Clone(p.final())
-			change(doc)
-			p.add(frame{name: "complete", data: doc})
-		}
-	}
-	return map[Fault]func(*plan){
+		// Answers that say that the run failed, or contradict themselves.
 		Failed:    func(p *plan) { p.ends(failed(said)) },
 		ErrorText: func(p *plan) { p.ends(failed("the agent gave up")) },
 		ErrorEvent: func(p *plan) {
@@ -178,12 +153,8 @@ func failures() map[Fault]func(*plan) {
 			p.status, p.text = http.StatusTemporaryRedirect, "{}"
 			p.header["Location"] = p.request.Route + "/elsewhere"
 		},
-	}
-}
 
-// wounds are answers that do not come whole.
-func wounds() map[Fault]func(*plan) {
-	return map[Fault]func(*plan){
+		// Answers that do not come whole.
 		DiesUnanswered: func(p *plan) { p.begin = die },
 		NeverAnswers:   func(p *plan) { p.begin = silent },
 		DiesMidStream: func(p *plan) {

@@ -45,11 +45,7 @@ func (p *plan) half() {
 
 // absent is a streaming route that is not there; the other one is.
 func absent(status int) func(*plan) {
-	return func(p *plan) {
-		if p.streaming() {
-			p.status, p.text = status, `{"detail":"Not Found"}`
-		}
-	}
+	return onStream(func(p *plan) { p.status, p.text = status, `{"detail":"Not Found"}` })
 }
 
 // refused is a status with an error in the contract's shape.
@@ -77,17 +73,14 @@ func page(status int) func(*plan) {
 
 // endless is a stream that begins well and never ends.
 func endless(first, more string) func(*plan) {
-	return func(p *plan) {
-		if !p.streaming() {
-			return
-		}
+	return onStream(func(p *plan) {
 		p.frames, p.after = p.frames[:1], func(x *Exchange) bool {
 			for ok := x.Write(first); ok; {
 				ok = x.Write(more)
 			}
 			return false
 		}
-	}
+	})
 }
 
 func die(x *Exchange) bool {

@@ -29,9 +29,11 @@ func H2(name string) (b Behaviour, known bool) {
 	case "h2_hpack_bomb": // one long literal that enters the table, and thousands of references to it
 		frames = frame(headers, 0x4, 1, "\x88\x40\x01x\x7f\xa1\x1e"+strings.Repeat("a", 4000)+strings.Repeat("\xbe", 8000))
 	case "h2_rapid_reset":
+		var all strings.Builder
 		for n := uint32(1); n < 2000; n += 2 {
-			frames += frame(reset, 0, n, "\x00\x00\x00\x07")
+			all.WriteString(frame(reset, 0, n, "\x00\x00\x00\x07"))
 		}
+		frames = all.String()
 	case "h2_rst_refused_stream": // a claim that the request was not looked at
 		frames = frame(reset, 0, 1, "\x00\x00\x00\x07")
 	case "h2_goaway": // a claim that nothing was processed

@@ -10,7 +10,6 @@ import (
 	"crypto/tls"
 	"net"
 	"net/netip"
-	"strconv"
 	"sync"
 	"testing"
 
@@ -109,19 +108,12 @@ func (s *Server) Addr() netip.AddrPort {
 	return netip.MustParseAddrPort(s.listener.Addr().String())
 }
 
-// Port is the port of Addr.
-func (s *Server) Port() uint16 { return s.Addr().Port() }
-
 // URL is the server's base without a slash at the end, with the address as host.
-func (s *Server) URL() string { return s.URLFor("127.0.0.1") }
-
-// URLFor is URL with another host name.
-func (s *Server) URLFor(host string) string {
-	scheme := "http"
+func (s *Server) URL() string {
 	if s.tls != nil {
-		scheme = "https"
+		return "https://" + s.Addr().String()
 	}
-	return scheme + "://" + net.JoinHostPort(host, strconv.Itoa(int(s.Port())))
+	return "http://" + s.Addr().String()
 }
 
 func (s *Server) acceptLoop() {

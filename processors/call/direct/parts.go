@@ -60,7 +60,11 @@ func newParts(ctx context.Context, e *exchange, head *outbound.Response, scrub *
 func (p *parts) read() (call.Reply, error) {
 	hold := time.AfterFunc(p.exchange.adapter.passing.Hold, p.begin)
 	defer hold.Stop()
-	buf := make([]byte, p.bufferSize())
+	size := int64(32 << 10)
+	if n := p.stream.Declared(); n >= 0 {
+		size = min(n+1, size)
+	}
+	buf := make([]byte, size)
 	var err error
 	for err == nil {
 		var n int
@@ -83,14 +87,6 @@ func (p *parts) read() (call.Reply, error) {
 	reply.Answer.Body, reply.Answer.Streamed, reply.Answer.Size = []byte("null"), true, p.size
 	reply.Answer.Hash = hex.EncodeToString(p.sum.Sum(nil))
 	return reply, nil
-}
-
-// bufferSize fits small answers.
-func (p *parts) bufferSize() int64 {
-	if n := p.stream.Declared(); n >= 0 {
-		return min(n+1, 32<<10)
-	}
-	return 32 << 10
 }
 
 // push adds what was read, and waits while too much of it is not given. Its error is that of Part.

@@ -61,7 +61,9 @@ func (e *exchange) pass(ctx context.Context, req outbound.Request, scrub *redact
 	if !events {
 		s.Patience(o.Idle)
 	}
-	if e.repeated(s.Status) || e.inspected(s.Status) {
+	schema, _ := e.Pass.Permit().ResponseSchema() // nothing is shown of an answer before it is checked
+	inspected := schema != nil && s.Status >= 200 && s.Status <= 299
+	if inspected || policy.IsRedirect(s.Status) || retry.Retryable(e.Pass.Class(), s.Status, e.Pass.Contract().RetryOn(), nil) {
 		if r.Body, err = s.ReadAll(o.Whole); err != nil {
 			return call.Reply{}, err
 		}
@@ -81,15 +83,4 @@ func unread(ctx context.Context, err error) error {
 		failed.Code = schemas.Interrupted
 	}
 	return err
-}
-
-// repeated reports whether another request may follow an answer with this status.
-func (e *exchange) repeated(status int) bool {
-	return policy.IsRedirect(status) || retry.Retryable(e.Pass.Class(), status, e.Pass.Contract().RetryOn(), nil)
-}
-
-// inspected reports whether a schema checks an answer with this status. Nothing of it is shown before.
-func (e *exchange) inspected(status int) bool {
-	schema, _ := e.Pass.Permit().ResponseSchema()
-	return schema != nil && status >= 200 && status <= 299
 }

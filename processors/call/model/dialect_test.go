@@ -28,7 +28,7 @@ func event(data string) string {
 	return "event: " + typed.Type + "\ndata: " + data + "\n\n"
 }
 
-// sample is what two dialects say of a text in two pieces, and what else their streams may have.
+// sample is what a dialect says of Hello in two pieces, and what else their streams may have.
 type sample struct {
 	llm.Speech
 	failed   string // an event that ends it as a failure
@@ -37,15 +37,15 @@ type sample struct {
 	provider string // that of the provider, where it is another
 }
 
-func samples(first, second string) map[schemas.Dialect]sample {
+func samples() map[schemas.Dialect]sample {
 	return map[schemas.Dialect]sample{
 		schemas.DialectResponses: {
-			llm.Say(schemas.DialectResponses, first, second),
+			llm.Say(schemas.DialectResponses, "Hel", "lo"),
 			`{"type":"response.failed","sequence_number":5,"response":{"id":"resp_theirs","object":"response","status":"failed","error":{"code":"server_error","message":"out of order"},"output":[]}}`,
 			`{"type":"keepalive","sequence_number":9}`, "resp_act-1", "resp_theirs",
 		},
 		schemas.DialectMessages: {
-			llm.Say(schemas.DialectMessages, first, second),
+			llm.Say(schemas.DialectMessages, "Hel", "lo"),
 			`{"type":"error","error":{"type":"overloaded_error","message":"out of order"}}`,
 			`{"type":"ping"}`, "msg_theirs", "",
 		},
@@ -88,7 +88,7 @@ func TestEndOfADialect(t *testing.T) {
 		chunks  int
 	}
 	cases := map[string]testCase{}
-	for d, s := range samples("Hel", "lo") {
+	for d, s := range samples() {
 		name := string(d) + ": "
 		all := len(s.Begin) + len(s.Pieces) + len(s.End)
 		cases[name+"its last event"] = testCase{d, events(s.Begin, s.Pieces, s.End), true, "", "", all}
@@ -102,7 +102,7 @@ func TestEndOfADialect(t *testing.T) {
 		cases[name+"a failure at once"] = testCase{d, []string{event(s.failed)}, true, "", "out of order", 0}
 		cases[name+"an error without a type"] = testCase{d, append(events(s.Begin), "event: error\ndata: {\"message\":\"out of order\"}\n\n"), true, "", "out of order", len(s.Begin)}
 		cases[name+"no JSON"] = testCase{d, append(events(s.Begin), "event: x\ndata: nonsense\n\n"), true, schemas.UpstreamProtocol, "", len(s.Begin)}
-		for other, o := range samples("Hel", "lo") {
+		for other, o := range samples() {
 			if other != d {
 				cases[name+"events of "+string(other)] = testCase{d, events(o.Begin, o.Pieces, o.End), true, schemas.UpstreamProtocol, "", 0}
 				cases[name+"a document of "+string(other)] = testCase{d, []string{o.Document}, false, schemas.UpstreamProtocol, "", 0}
@@ -134,7 +134,7 @@ func TestEndOfADialect(t *testing.T) {
 // answer, and each is read where the other was asked for.
 func TestAnswerOfADialect(t *testing.T) {
 	t.Parallel()
-	for d, s := range samples("Hel", "lo") {
+	for d, s := range samples() {
 		for name, parts := range map[string][]string{"a stream": events(s.Begin, s.Pieces, s.End), "a document": {s.Document}} {
 			for _, streams := range []bool{true, false} {
 				chunks, response, err := read(t, d, streams, nil, &slow{parts: parts, ends: true, closed: make(chan struct{})})
@@ -167,7 +167,7 @@ func TestDocumentOfADialect(t *testing.T) {
 		usage   *schemas.ChatUsage
 		fault   string
 	}
-	message := samples("Hel", "lo")[schemas.DialectMessages]
+	message := samples()[schemas.DialectMessages]
 	table.Run(t, map[string]testCase{
 		"embeddings":           {schemas.DialectEmbeddings, embedding, "", &schemas.ChatUsage{Prompt: 5, Total: 5}, ""},
 		"a count":              {schemas.DialectCount, counted, "", nil, ""},
