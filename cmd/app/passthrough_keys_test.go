@@ -148,10 +148,12 @@ func TestPassthroughSchema(t *testing.T) {
 		{"strict", "/text", "", schemas.ResponseNotJSON, 0},
 		{"warn", "/events", sent, "", 0},
 		{"warn", "/misfit", `{"key": "CANARY"}`, "", 1},
+		{"warn", "/text", "CANARY", "", 1},
 		{"redact", "/", kept, "", 0},
 		{"redact", "/events", kept, "", 0},
 		{"redact", "/404", sent, "", 0},
 		{"redact", "/misfit", "", schemas.ResponseSchemaInvalid, 0},
+		{"redact", "/text", "", schemas.ResponseNotJSON, 0},
 	} {
 		resp, body := askVia(t, "GET", a.URL()+"/via/"+tt.entry+"/schema"+tt.path, "")
 		require.Equal(t, string(tt.refused), resp.Header.Get(schemas.HeaderRefused), "%s: %s", tt, body)

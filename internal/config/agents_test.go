@@ -123,6 +123,8 @@ func TestAnAgentThatCannotWork(t *testing.T) {
 		"{url: 'http://127.0.0.1:8093'}":        nil,
 		"{url: 'http://agent.example:8092'}":    nil,
 		"{url: 'http://h', concurrency: 63}":    nil,
+		"{url: 'http://h', token: canary}":      {"agents.T.url: is plain http to another machine: it exposes the credential in token; use https"},
+		"{url: 'https://h', token: canary}":     nil,
 		"{url: 'http://h', concurrency: 64}":    {"agents.T.concurrency: is not below workers.slots, 64: its runs may take every slot that there is for runs"},
 		"{url: 'http://h', concurrency: 10000}": {"agents.T.concurrency: is not below workers.slots, 64: its runs may take every slot that there is for runs"},
 	} {

@@ -29,6 +29,12 @@ func TestLimits(t *testing.T) {
 		require.NotEqual(t, gitwire.UnpackOK, rep.Unpack)
 		clean(t, g, "r2")
 	}
+	small := open(t, Config{MaxPack: 1 << 20})
+	begun := begin(t, small)
+	large, oid := gitkit.GoodCommit(noise(2<<20), begun)
+	rep, err := small.ReceivePack(t.Context(), "r1", pushOf("work", begun, oid, bytes.NewReader(large)))
+	require.NoError(t, err)
+	require.NotEqual(t, gitwire.UnpackOK, rep.Unpack, "the limit of a pack alone")
 	push(t, g, noise(900<<10))
 	full := push(t, g, "x"+noise(900<<10))
 	pack, oid := gitkit.GoodCommit("more", full)

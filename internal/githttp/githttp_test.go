@@ -213,3 +213,22 @@ func TestARefusalAsksForNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, left, 1<<20, "the client waits for leave to send")
 }
+
+// TestTaskLimit: a task has so many requests at a time, whatever others have.
+func TestTaskLimit(t *testing.T) {
+	t.Parallel()
+	c := githttp.NewTaskLimit("pushes", 2)
+	mine := task.Grant{Tenant: "acme", TaskID: "t"}
+	first, err := c.Acquire(mine)
+	require.NoError(t, err)
+	for _, other := range []task.Grant{mine, {Tenant: "acme", TaskID: "u"}, {Tenant: "globex", TaskID: "t"}, {Tenant: "acme"}, {Tenant: "acme"}, {Tenant: "acme"}} {
+		_, err = c.Acquire(other)
+		require.NoError(t, err)
+	}
+	_, err = c.Acquire(mine)
+	require.Equal(t, schemas.RateLimited, code(t, err))
+	require.ErrorContains(t, err, "this task has 2 pushes on their way")
+	first()
+	_, err = c.Acquire(mine)
+	require.NoError(t, err)
+}

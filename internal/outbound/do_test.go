@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"runtime"
 	"strings"
 	"syscall"
@@ -37,6 +39,8 @@ func TestOneRequestMeansOne(t *testing.T) {
 	}{
 		"POST, key, reset":        {"POST", upstream.ResetBeforeResponse(), outbound.Request{Body: []byte("{}"), IdempotencyKey: "k"}},
 		"POST, key of the caller": {"POST", upstream.CloseBeforeResponse(), key("Idempotency-Key")},
+		"POST, key, the old way":  {"POST", upstream.CloseBeforeResponse(), key("X-Idempotency-Key")},
+		"POST, no key":            {"POST", upstream.CloseBeforeResponse(), outbound.Request{Body: []byte("{}")}},
 		"POST, no body":           {"POST", upstream.CloseBeforeResponse(), outbound.Request{IdempotencyKey: "k"}},
 		"GET":                     {"GET", upstream.CloseBeforeResponse(), outbound.Request{}},
 		"DELETE":                  {"DELETE", upstream.ResetBeforeResponse(), outbound.Request{}},
@@ -170,6 +174,27 @@ func TestSpokeFirst(t *testing.T) {
 	failed(t, err, schemas.UpstreamProtocol, false)
 	s.WaitIdle()
 	assert.Zero(t, s.Hits())
+}
+
+// TestNothingIsLogged must not run beside others: it catches the log of the process, in which
+// net/http writes what a target says unasked.
+func TestNothingIsLogged(t *testing.T) { //nolint:paralleltest // see above
+	var out bytes.Buffer
+	log.SetOutput(&out)
+	defer log.SetOutput(os.Stderr)
+	for _, b := range []upstream.Behaviour{
+		upstream.Unsolicited("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\ncanary"),
+		upstream.RawOpen("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nX: canary\r\n\r\n"),
+		upstream.RawOpen("HTTP/1.1 204 OK\r\n\r\ncanary"),
+	} {
+		s := upstream.New(t, b)
+		c := client(t, outbound.Config{HeaderTimeout: moment})
+		for range 5 {
+			_, _ = again(t, c, loopback(t, "GET", s.URL()+"/"), outbound.Request{})
+		}
+		s.Close()
+	}
+	assert.Empty(t, out.String())
 }
 
 // TestAnswer: what an answer is reported as.

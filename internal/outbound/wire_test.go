@@ -153,6 +153,7 @@ func TestOfferedIsNotGuessed(t *testing.T) {
 		w := overConn(&scripted{write: func(p []byte) (int, error) { <-held; return len(p), nil }})
 		go func() { _, _ = w.Write([]byte("x")) }()
 		synctest.Wait()
+		assert.True(t, w.seal(), "while a write is under way, it has been sent")
 		require.NoError(t, w.letGo())
 		synctest.Wait()
 		assert.False(t, closed(w.offered))

@@ -86,6 +86,21 @@ func TestConnect(t *testing.T) {
 	}
 }
 
+// TestConnectToAnyHost: an entry for any host grants names on two ports, and no address. None grants a port of Weir's own.
+func TestConnectToAnyHost(t *testing.T) {
+	t.Parallel()
+	p := compile(t, policy.Config{SelfPorts: []uint16{8092}, Entries: []policy.Entry{
+		{Name: "any", URLPrefix: "*", Connect: policy.ConnectTunnel},
+		{Name: "own", URLPrefix: "https://localhost:8092/", Network: policy.NetworkLoopback, Connect: policy.ConnectTunnel},
+	}})
+	for target, code := range map[string]schemas.Code{
+		"a.example:443": "", "a.example:80": "", "a.example:8080": schemas.DenyPort, "localhost:8092": schemas.DenyAddress,
+		"93.184.216.34:443": schemas.DenyHost, "[2606:4700::1]:443": schemas.DenyHost, "10.0.0.1:443": schemas.DenyHost,
+	} {
+		require.Equal(t, code, p.Decide(policy.Request{Connect: true, URL: target}).Code, target)
+	}
+}
+
 // TestConnectIsAskedForAlone: the method in a request of another kind opens no tunnel, and a token sees its entries only.
 func TestConnectIsAskedForAlone(t *testing.T) {
 	t.Parallel()

@@ -68,6 +68,10 @@ func TestDecideURL(t *testing.T) {
 		{"shop", schemas.DenyPath, []string{
 			"https://shop.test/api", "https://shop.test", "https://shop.test/API/x", "https://shop.test/%61pi/x",
 			"https://shop.test/api/..%c2%a0/b", // a no-break space: a server may trim it
+			// A slash or a dot to some reader, what nobody sees, and what is no UTF-8.
+			"https://shop.test/api/%ef%bc%8f", "https://shop.test/api/a%ef%b8%94", "https://shop.test/api/a%e2%81%88", "https://shop.test/api/..%cd%bea",
+			"https://shop.test/api/%e2%80%8b", "https://shop.test/api/a%e3%85%a4", "https://shop.test/api/%e2%80%ae", "https://shop.test/api/%c2%85",
+			"https://shop.test/api/%c0%ae%c0%ae/", "https://shop.test/api/%e0%80%ae", "https://shop.test/api/%ed%a0%80", "https://shop.test/api/a%25u002e",
 		}},
 		{"file", allowed, []string{"https://shop.test/robots", "https://shop.test/robots/", "https://shop.test/robots/a?b"}},
 		{"file", schemas.DenyPath, []string{"https://shop.test/robots.txt", "https://shop.test/robots;a"}},

@@ -25,6 +25,7 @@ func TestHeaders(t *testing.T) {
 		"X-Host", "Via", "Forwarded", "X_Forwarded_Proto", "X-Real-IP", "X-Original-URL", "X-Rewrite-URL", "X-HTTP-Method", "X-Method-Override", "CF-Connecting-IP",
 		"Authorization", "Set-Cookie", "x_api_key", "X-Auth-Token", "Private-Token", "Proxy", "X-Auth-Request-User", "X-Remote-Group", "impersonate_extra_scopes",
 		"X-Amzn-Oidc-Data", "L5d-Dst-Override", "DD-API-KEY", "X_Session_Token", "Token", "DPoP", "SSL-Client-Verify", "Metadata-Flavor", "X-Google-Metadata-Request",
+		"X-MS-CLIENT-PRINCIPAL-ID", "X-Goog-IAP-JWT-Assertion", "CF-Access-Client-Id", "Metadata", "X-aws-ec2-metadata-token-ttl-seconds",
 		"idempotency_key", "X-Figma-Token", "Authentication", "X-Tenant", "X_TENANT", "If-Range", "range",
 		"", " ", "X A", "X-A ", "X:", ":path", "X\r\nY", "X\x00", "\u00e9", strings.Repeat("x", 257),
 	} {

@@ -98,6 +98,9 @@ func TestProbe(t *testing.T) {
 		assert.Equal(t, tt.took, b.elapsed())
 		checkLog(t, b)
 		assert.Len(t, b.left, len(b.task.State.Attempts), "each attempt and each probe has its record")
+		for _, left := range b.left {
+			assert.Equal(t, left.Decision.Allowed, !left.Result.Code.Denied(), "a refused probe is a denial")
+		}
 		for _, try := range r.Tries {
 			assert.Zero(t, try.Probe)
 		}

@@ -166,6 +166,10 @@ func TestRedirectUnderRules(t *testing.T) {
 			rules: []schemas.Rule{rulebook.Mock("m", y, 200, "")}, paths: []string{"/x"},
 			want: func(r call.Result) bool { return arrived(r) && r.Last.Mocked() && !r.Last.Result.Sent },
 		},
+		"mocked where policy lets none go": {act: func(b *env) {
+			b.book.Put(b.t, rulebook.Mock("m", "http://evil.example/*", 200, ""))
+			b.target.script = []end{{status: 302, location: "http://evil.example/"}}
+		}, paths: []string{"/x"}, want: func(r call.Result) bool { return r.Failed && r.Last.Result.Code == schemas.DenyRedirect }},
 		"held back for long":               {rules: []schemas.Rule{half}, want: arrived, paths: []string{"/x", "/y"}, took: 30 * time.Second},
 		"held back, then not":              {rules: []schemas.Rule{half}, act: puts(time.Second), want: arrived, paths: []string{"/x", "/y"}, took: time.Second},
 		"held back for too long, then not": {rules: whole[:1], act: puts(10 * time.Second), want: arrived, paths: []string{"/x", "/y"}, took: 10 * time.Second},

@@ -165,6 +165,32 @@ func (h *env) accounts(e end, msg string) {
 	}
 }
 
+// TestALivingWorker whose message comes to another node keeps its answer, in the middle of it and
+// before its first chunk. Neither delivery acknowledges the message.
+func TestALivingWorker(t *testing.T) {
+	t.Parallel()
+	table.Bubble(t, map[string]act{
+		"in the middle":    {texts: manyTexts(20), every: time.Second},
+		"before the first": {wait: 8 * time.Second, texts: manyTexts(20), every: time.Second},
+	}, func(t *testing.T, a act) {
+		for _, first := range []bool{false, true} { // as a consumer delivers that was made anew
+			h := newEnv(t, modelOf("small", "a", "b"))
+			h.budgets = []schemas.Budget{{Name: "all", Tokens: 1_000_000}}
+			n1, n2 := h.node("n1"), h.node("n2")
+			rec := h.message(order("small"))
+			h.acts["a"] = []act{a}
+			done := make(chan error, 1)
+			go func() { done <- n1.Handle(t.Context(), rec, true) }()
+			time.Sleep(5500 * time.Millisecond)
+			harness.Later(t, n2.Handle(t.Context(), rec, first), harness.Patience)
+			require.NoError(t, <-done)
+			e := h.end("")
+			assert.Equal(t, []any{schemas.OutcomeSucceeded, []string{"a"}}, []any{e.Outcome, h.asked()})
+			h.accounts(e, "")
+		}
+	})
+}
+
 // task is another action, which is a task or of another kind.
 func (h *env) task(kind schemas.Kind) *ledger.State {
 	h.T.Helper()

@@ -2,6 +2,7 @@ package chat_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 
 	"weir/internal/completion"
 	"weir/internal/fault"
+	"weir/internal/policy"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -122,6 +124,30 @@ func passing(m schemas.Model, names ...string) schemas.Model {
 		m.Upstreams[i].Pass = names
 	}
 	return m
+}
+
+// TestPolicyDenies one upstream, or all of them: each denial leaves evidence, and another is asked.
+func TestPolicyDenies(t *testing.T) {
+	t.Parallel()
+	table.Bubble(t, map[string][]string{"the first": {"a"}, "all": {"a", "b"}}, func(t *testing.T, names []string) {
+		m := modelOf("small", "a", "b")
+		h := newEnv(t, m)
+		var entries []policy.Entry
+		for _, u := range m.Upstreams {
+			method := map[bool]string{true: "PUT", false: "POST"}[slices.Contains(names, u.Name)]
+			entries = append(entries, policy.Entry{Name: schemas.ModelEntry(u.Name), URLPrefix: u.URL, Methods: []string{method}, Agent: true})
+		}
+		h.policy.Enforce(t, entries...)
+		e := h.run(order("small"))
+		denials := 0
+		for _, ev := range e.left {
+			if ev.Kind == schemas.EvidenceDecision {
+				denials++
+			}
+		}
+		assert.Equal(t, []int{len(names), 2 - len(names)}, []int{denials, len(h.asked())})
+		assert.Equal(t, len(names) > 1, e.Outcome == schemas.OutcomeDenied && e.Code == schemas.DenyMethod && e.result.Error.Status == 403)
+	})
 }
 
 // TestCandidates: what was asked for is asked in its order, at one place under several

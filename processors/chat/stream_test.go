@@ -357,6 +357,26 @@ func TestALogThatIsAway(t *testing.T) {
 	})
 }
 
+// TestNothingAfterALostDelta: what the log took is a beginning of the answer, without a gap.
+func TestNothingAfterALostDelta(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newEnv(t, modelOf("small", "a"))
+		refused := false
+		h.hook = func(m schemas.Append) error {
+			if refused || !strings.Contains(string(m.Data), `"lo"`) {
+				return nil
+			}
+			refused = true
+			time.Sleep(10 * time.Millisecond) // so that more gathers
+			return errors.New("no such stream")
+		}
+		h.acts["a"] = []act{{texts: append([]string{"Hel", "lo"}, texts(20)...), every: time.Millisecond}}
+		e := h.run(order("small"))
+		assert.Equal(t, []any{schemas.Interrupted, "Hel"}, []any{e.Code, e.given})
+	})
+}
+
 // TestABrokenStream whose provider had told what it used is charged that, whether its
 // reader asked to be told or not, and for what came behind it by an estimate.
 func TestABrokenStream(t *testing.T) {

@@ -3,6 +3,8 @@ package guard_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,6 +16,7 @@ import (
 
 	"weir/internal/policy"
 	"weir/internal/policy/evaluate"
+	"weir/internal/traffic"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/table"
@@ -299,6 +302,7 @@ func TestRulesBeforePolicy(t *testing.T) {
 		p, d := g.Check(call, scope)
 		assert.Equal(t, tt.code, d.Code, d.Reason)
 		assert.Equal(t, tt.code == "", p.Valid())
+		assert.Equal(t, tt.code == "" && tt.want.Mocked == "", p.Valid() && p.Permit().Valid(), "with a mocked pass nothing can be sent")
 		assert.Equal(t, r.InForce().Version(), d.Version)
 		require.NotNil(t, d.Traffic)
 		assert.Equal(t, tt.want, *d.Traffic)
@@ -311,6 +315,27 @@ func TestRulesBeforePolicy(t *testing.T) {
 		_, judged := evaluate.Call(r.InForce(), set, call, scope, time.Now())
 		assert.Equal(t, d, judged.Decision, "a preview says the same")
 	})
+}
+
+// TestTooManyChanges of headers deny a call, and a hop.
+func TestTooManyChanges(t *testing.T) {
+	t.Parallel()
+	_, b, g := under(t, entry("one"))
+	changes := slices.Repeat([]schemas.HeaderChange{{Op: schemas.HeaderRemove, Name: "x-a"}}, schemas.MaxRuleHeaders)
+	for pattern, whole := range map[string]bool{"https://up.example/b": false, "*": true} {
+		rules := []schemas.Rule{rulebook.Answers("h", pattern, changes[0])}
+		for i := range traffic.MaxChanges / schemas.MaxRuleHeaders {
+			rules = append(rules, rulebook.Answers(fmt.Sprintf("h%d", i), pattern, changes...))
+		}
+		b.Put(t, rules...)
+		p, d := g.Check(get(""), evaluate.Scope{})
+		require.Equal(t, !whole, p.Valid())
+		if p.Valid() {
+			p, d = g.Redirect(p, "/b", 302, 1)
+		}
+		assert.False(t, p.Valid(), pattern)
+		assert.Equal(t, schemas.DenyRule, d.Code, pattern)
+	}
 }
 
 // TestUnreadableRules: nothing is sent as if there were no rules.

@@ -97,9 +97,13 @@ func records(t *testing.T, canary func(string) string) map[string]schemas.Eviden
 			canary("failed effect"): {Status: "failed", Error: new(canary("error"))},
 		},
 	}})}
+	rule := schemas.Evidence{Tenant: "t", Kind: schemas.EvidenceRuleWrite, Payload: encode(t, schemas.RuleAudit{
+		Timestamp: "2026-01-02T03:04:05.6Z", Operation: schemas.OpRulesPatch, Result: schemas.RuleWritten, Caller: canary("caller"), RequestID: canary("request id"),
+		RuleID: canary("rule id"), RulesEtagBefore: canary("etag before"), RulesEtagAfter: canary("etag after"),
+	})}
 	brief := closing
 	brief.Payload = encode(t, map[string]any{"effects": 3, "execution_hash": canary("execution"), "status": "failed"})
-	return map[string]schemas.Evidence{"attempt": attempt, "denial": denial, "answered": answered, "closing": closing, "brief": brief}
+	return map[string]schemas.Evidence{"attempt": attempt, "denial": denial, "answered": answered, "closing": closing, "brief": brief, "rule": rule}
 }
 
 func encode(t *testing.T, v any) json.RawMessage {
@@ -127,6 +131,7 @@ func TestSealedRecords(t *testing.T) {
 		"answered": {`"method":"PUT"`, `"status":204`, `"allowlist":"agent:T"`},
 		"closing":  {`"status":"partial"`, `"status":"applied"`, `"status":"failed"`, `"method":"GET"`},
 		"brief":    {`"effects":3`, `"status":"failed"`},
+		"rule":     {`"timestamp":"2026-01-02T03:04:05.6Z"`, `"operation":"rules.patch"`, `"result":"` + schemas.RuleWritten + `"`},
 	}
 	var open bytes.Buffer
 	for sort, e := range all {

@@ -251,6 +251,8 @@ func TestSecretsAreNeverWritten(t *testing.T) {
 		"answered":           {"POST", []upstream.Behaviour{upstream.Respond(200, echo, upstream.Header("X-Echo", secret), upstream.Header("Set-Cookie", inParts))}, 1},
 		"a large answer":     {"GET", []upstream.Behaviour{upstream.Respond(200, strings.Repeat("x", 300<<10)+echo)}, 1},
 		"bytes":              {"GET", []upstream.Behaviour{upstream.Respond(200, "\xff"+echo, upstream.Header("Content-Type", "image/png"))}, 1},
+		"gzip":               {"GET", []upstream.Behaviour{upstream.Gzip(echo)}, 1},
+		"failed":             {"GET", []upstream.Behaviour{upstream.Respond(500, echo)}, 3},
 		"reset":              {"GET", []upstream.Behaviour{upstream.ResetBeforeResponse()}, 3},
 		"nonsense":           {"GET", []upstream.Behaviour{upstream.Raw("HTTP/1.1 200 " + secret + "\r\n" + secret + "\r\n\r\n")}, 3},
 		"unknown":            {"POST", []upstream.Behaviour{upstream.ResetBeforeResponse()}, 1},

@@ -212,6 +212,20 @@ func TestSecretInTokensOfADocument(t *testing.T) {
 	}
 }
 
+// TestSecretInADocument: an answer that is no stream does not have it either, asked for as one or not.
+func TestSecretInADocument(t *testing.T) {
+	t.Parallel()
+	for d := range samples() {
+		document := llm.Say(d, "a "+key, " b").Document
+		for _, streams := range []bool{true, false} {
+			chunks, response, err := read(t, d, streams, redact.Values([]string{key}), &slow{parts: []string{document}, ends: true, closed: make(chan struct{})})
+			require.NoError(t, err)
+			assert.NotContains(t, strings.Join(chunks, "")+string(response.Completion), key, d)
+			assert.Contains(t, string(response.Completion), redact.Mark+" b", d)
+		}
+	}
+}
+
 // TestSecretInANestedError: an error may hold another as a text, in which the secret is escaped.
 func TestSecretInANestedError(t *testing.T) {
 	t.Parallel()

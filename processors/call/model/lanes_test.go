@@ -240,6 +240,7 @@ func TestRedactorAndAnswersAgree(t *testing.T) {
 			`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":%s}}]}}]}`,
 			`{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":%s}}]}}]}`, `{"choices":[{"delta":{"tool_calls":[{"id":"a","function":{"arguments":%s}}]}}]}`,
 			`{"choices":[{"delta":{"tool_calls":[{"id":"b","index":0,"function":{"name":"g","arguments":%s}}]}}]}`, `{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":%s}},{"id":"b"}]}}]}`,
+			`{"choices":[{"index":"0","delta":{"content":%s}}]}`, `{"choices":[{"delta":{"x_text":%s}}]}`, `{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":%s}}]}}]}`,
 			`{"choices":[{"delta":{"function_call":{"arguments":%s}}}]}`, `{"choices":[{"delta":{"reasoning":%s},"finish_reason":null}]}`, `{"choices":[{"delta":{"x":{"content":%s}},"finish_reason":"stop"}]}`,
 		},
 		schemas.DialectResponses: {
