@@ -291,10 +291,10 @@ func TestRulesRefused(t *testing.T) {
 }
 
 // TestRulesRecorded: a recording becomes rules, in the group and for as long as the flags say. One that was recorded before
-// is refused.
+// is refused, and the others are made.
 func TestRulesRecorded(t *testing.T) {
 	t.Parallel()
-	const recording = `{"rules":[{"id":"rec-1-1","group":"g","type":"mock","enabled":true,"priority":0,"match":{"url_pattern":"http://a/","method":"GET","include_query":true},"action":{"status":200}}],` +
+	recording := `{"rules":[{"id":"rec-1-1","group":"g","type":"mock","enabled":true,"priority":0,"match":{"url_pattern":"http://a/","method":"GET","include_query":true},"action":{"status":200}}],` +
 		`"skipped":[{"step":2,"reason":"it is the same","rule":"rec-1-1"}]}`
 	var requests []string
 	front := func(s *scripted) (url string) {
@@ -326,6 +326,12 @@ func TestRulesRecorded(t *testing.T) {
 	assert.JSONEq(t, recording, out)
 	_, out, _ = command(t, "rules", "record", "a1", "--dry-run", "--server", front(script(t)))
 	assert.Contains(t, out, "rec-1-1  mock  enabled")
+	recording = strings.Replace(recording, `"rules":[`, `"rules":[{"id":"rec-1-0","type":"mock","match":{"url_pattern":"http://a/"},"action":{}},`, 1)
+	s = script(t, status1, "rules.create VALIDATION_ERROR|RULE_EXISTS", `rules.create {"rules_etag":"e"}`)
+	code, out, errs = command(t, "rules", "record", "a1", "--server", front(s))
+	assert.Equal(t, ExitFailed, code)
+	assert.Equal(t, "rule rec-1-1 answers GET http://a/; e\n", out, "an earlier recording may have ended before this one")
+	assert.Contains(t, errs, "weir rules patch ID PATCH")
 }
 
 func TestPreviewed(t *testing.T) {

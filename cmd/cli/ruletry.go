@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -68,8 +69,13 @@ func (f *recordFlags) record(ctx context.Context, w *ruleWriter, action string) 
 		return w.printRecording(rec)
 	}
 	incomplete := w.unrecorded(rec)
+	var exists error
 	for _, r := range rec.Rules {
 		done, err := w.create(ctx, r, f.group, f.group != "")
+		if no, ok := errors.AsType[*agentError](err); ok && no.answer.Error.Detail == schemas.DetailRuleExists {
+			exists = err // of an earlier recording, which may have ended before the others
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -80,7 +86,7 @@ func (f *recordFlags) record(ctx context.Context, w *ruleWriter, action string) 
 	if len(rec.Rules) == 0 {
 		return errors.New("the action was answered nothing that a rule could give again; no rule was made")
 	}
-	return incomplete
+	return cmp.Or(exists, incomplete)
 }
 
 // unrecorded prints the steps without a rule. The error says that calls among them
