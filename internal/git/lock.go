@@ -72,7 +72,7 @@ func (r repository) write(ctx context.Context, ref string) (writing, error) {
 }
 
 func (r repository) openLock() (*os.File, error) {
-	return os.OpenFile(r.own("lock"), os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // of this package's own making
+	return os.OpenFile(r.own("lock"), os.O_RDWR|os.O_CREATE, 0o600)
 }
 
 func (w writing) done() { _ = w.lock.Close() }

@@ -141,7 +141,7 @@ func (g *Git) tip(t slot, r repository, ref string) (string, error) {
 
 // syncPath brings a file's bytes, or a directory's entries, to the disk.
 func syncPath(path string) error {
-	f, err := os.Open(path) //nolint:gosec // a path of this package's own making
+	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func syncPath(path string) error {
 func (r repository) syncRef(ref string) error {
 	list := []string{filepath.Join(string(r), "objects", "pack"), filepath.Join(string(r), "objects")}
 	file := filepath.Join(string(r), filepath.FromSlash(ref))
-	if _, err := os.Stat(file); err == nil { //nolint:gosec // a ref that git has taken
+	if _, err := os.Stat(file); err == nil {
 		list = append(list, file)
 	}
 	for dir := filepath.Dir(file); strings.HasPrefix(dir, string(r)); dir = filepath.Dir(dir) {
@@ -181,7 +181,6 @@ func syncTree(dir string) error {
 // size is what a repository has on disk. A file that is removed meanwhile does not count.
 func (r repository) size() (int64, error) {
 	var n int64
-	//nolint:gosec // of this package's own making
 	err := filepath.WalkDir(string(r), func(_ string, e fs.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() {
 			var info fs.FileInfo
