@@ -85,7 +85,7 @@ python:
 NPM_INSTALL := ci
 $(PAGES): NPM_INSTALL := install --no-save
 $(PAGES): NEEDS_NPM := the pages of the console are built with it
-$(CLIENTS): NEEDS_NPM := TestChatClient, TestModelClients and their like, TestEventSource and TestExamples need it
+$(CLIENTS): NEEDS_NPM := TestChatClient, TestModelClients and their like, TestEventSource, TestNPMObserver and TestExamples need it
 $(AGENTS): NPM_INSTALL := ci --ignore-scripts
 $(AGENTS): NEEDS_NPM := TestCodingAgents needs it
 $(BROWSER): NEEDS_NPM := weir/integration/console needs it
@@ -119,6 +119,10 @@ bench: ## run the benchmarks and the end-to-end comparison with the floor
 	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchmem ./...
 	$(GO) test -tags nightly ./integration/bench -run TestCompare -count 1 -timeout 2h -v -full -method GET
 	$(GO) test -tags nightly ./integration/bench -run 'TestCompare|TestStreams|TestTenants|TestDistance|TestHistory' -count 1 -timeout 2h -v -full -payload 2048
+
+.PHONY: backlog
+backlog: ## queue and drain a million actions, with each durability
+	$(GO) test -tags nightly ./integration/bench -run TestBacklog -count 1 -timeout 4h -v -full
 
 .PHONY: bench-scale
 bench-scale: ## measure the roles over three NATS servers

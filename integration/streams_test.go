@@ -15,6 +15,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/broker/embedded"
 	"weir/internal/weirtest/agent"
 	"weir/internal/weirtest/cluster"
 	"weir/internal/weirtest/program"
@@ -153,6 +155,26 @@ func follow(t *testing.T, args ...string) (until func(stop func(told) bool) []to
 		require.FailNow(t, "the client ended or fell silent", "%v", all)
 		return nil
 	}
+}
+
+// TestNPMObserver reads the evidence with the npm package nats and its defaults.
+func TestNPMObserver(t *testing.T) {
+	t.Parallel()
+	program.Needs(t, filepath.Join("clients", "node_modules", "nats"), needsNPM)
+	target := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(target.Close)
+	dir := t.TempDir()
+	w := serve(t, dir, "--nats-listen", "127.0.0.1:0")
+	for range 3 {
+		w.request(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, target.URL))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "node", "observe.mjs", embedded.CredentialsFile(dir), "3")
+	cmd.Dir, cmd.Stderr = "clients", t.Output()
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	require.Equal(t, 3, strings.Count(string(out), schemas.EvidenceRoot+".default."), "%s", out)
 }
 
 // TestEventSource follows runs with the npm package eventsource, which keeps to

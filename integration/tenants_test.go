@@ -7,12 +7,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -208,6 +210,47 @@ func TestLargeAnswersAreStoredOnce(t *testing.T) {
 	require.Contains(t, text, string(schemas.UpstreamTooLarge))
 	status, text, _ = get(second, "/b")
 	require.Equal(t, http.StatusOK, status, text)
+}
+
+// TestMemoryOfLargeAnswers: answers of one tenant that come in slowly hold memory; another tenant's
+// large answer comes through.
+func TestMemoryOfLargeAnswers(t *testing.T) {
+	t.Parallel()
+	const size = 4<<20 - 4<<10 // four of them, with their headers, fill the 16 MiB, of which one tenant may have three
+	begun, hold := make(chan struct{}, 8), make(chan struct{})
+	target := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(size))
+		// Nearly all of it: sockets hold half of it for a reader that reads the beginning alone.
+		if _, err := w.Write([]byte(strings.Repeat("x", size-1))); err != nil {
+			return // the attempt has ended without reading it
+		}
+		if r.URL.Path == "/slow" {
+			begun <- struct{}{}
+			<-hold
+		}
+		_, _ = w.Write([]byte("x"))
+	}))
+	target.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context { // what is not read is not sent
+		tcp, ok := c.(*net.TCPConn)
+		assert.True(t, ok)
+		assert.NoError(t, tcp.SetWriteBuffer(1<<16))
+		return ctx
+	}
+	target.Start()
+	t.Cleanup(target.Close)
+	admin := serveTenants(t, t.TempDir(), "limits: {answers: 16MiB}\npolicy: {timeout: 100s, allowed_hosts: [127.0.0.1]}\n")
+	first, second := admin.tenants(t)
+	t.Cleanup(sync.OnceFunc(func() { close(hold) }))
+	for range 6 {
+		status, text, _ := first.do(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, target.URL+"/slow"), "Prefer", "respond-async")
+		require.Equal(t, http.StatusAccepted, status, text)
+	}
+	for range 3 {
+		<-begun
+	}
+	status, text, _ := second.do(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, target.URL+"/fast"))
+	require.Equal(t, http.StatusOK, status, text[:min(len(text), 200)])
+	require.Empty(t, begun, "of the first tenant's other answers nothing more was read")
 }
 
 // coder is a tenant with one repository and one task that runs.

@@ -213,17 +213,21 @@ func succeed(w http.ResponseWriter, r *http.Request) {
 // lot is the actions of one measurement, whose calls it counts: each has a path of its own.
 type lot struct {
 	name, url string
+	takes     time.Duration
 	hits      []atomic.Int32
 	gate      chan struct{} // no call is answered before it is closed
 	asked     atomic.Int64  // how many were asked for
 	waiting   atomic.Int64  // how many calls have come
+	answered  atomic.Int64
+	part      atomic.Int64
+	at        chan time.Time // when each part was answered
 }
 
-// lot is one of so many actions, which are answered once it is open.
-func (u *upstream) lot(n int) *lot {
+// lot is one of so many actions, which are answered, after a while, once it is open.
+func (u *upstream) lot(n int, takes time.Duration) *lot {
 	u.lots++
 	name := fmt.Sprintf("lot-%d", u.lots)
-	l := &lot{name: name, url: u.url + "/" + name + "/", gate: make(chan struct{}), hits: make([]atomic.Int32, n)}
+	l := &lot{name: name, url: u.url + "/" + name + "/", takes: takes, gate: make(chan struct{}), hits: make([]atomic.Int32, n), at: make(chan time.Time, 64)}
 	u.mux.Handle("/"+name+"/{action}", l)
 	return l
 }
@@ -250,7 +254,25 @@ func (l *lot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 		return
 	}
+	if l.takes > 0 && poll.Rest(r.Context(), l.takes) != nil {
+		return
+	}
 	succeed(w, r)
+	if n, part := l.answered.Add(1), l.part.Load(); part > 0 && n%part == 0 {
+		l.at <- time.Now()
+	}
+}
+
+// reached is when the next part has been answered.
+func (l *lot) reached(tb testing.TB) time.Time {
+	tb.Helper()
+	select {
+	case at := <-l.at:
+		return at
+	case <-time.After(10 * time.Minute):
+		tb.Fatalf("%d of %d were answered, and no more are", l.answered.Load(), len(l.hits))
+		return time.Time{}
+	}
 }
 
 // once holds that no action was performed twice, and that so many were.
@@ -290,4 +312,36 @@ func settledBy(tb testing.TB, want int, all ...*process) {
 	tb.Helper()
 	poll.Until(tb, func() bool { return settled(tb, all...) >= want }, "each action ends")
 	require.Equal(tb, want, settled(tb, all...), "each action ends once")
+}
+
+// deciles are the parts that a long queue is queued and worked off in.
+const deciles = 10
+
+// queueTable has a row for each part of a long queue: a queue that grows must not slow its own
+// growing down, nor the work.
+func queueTable(title string) table {
+	return newTable(title+"; 64 callers queue the actions", "part", "a second", "largest process")
+}
+
+// queue has a lot's actions accepted. all are the processes whose memory is shown.
+func (l *lot) queue(tb testing.TB, rows table, at target, all ...*process) {
+	tb.Helper()
+	for i := range deciles {
+		s := at.async().put(tb, load{callers: 64}, limit{calls: len(l.hits) / deciles})
+		rows.row(fmt.Sprintf("queued, %d of %d", i+1, deciles), s.rate(), heaviest(all...))
+	}
+}
+
+// workOff opens the lot, whose calls have come, and measures how fast its first n are answered.
+func (l *lot) workOff(tb testing.TB, rows table, n int, all ...*process) {
+	tb.Helper()
+	poll.Until(tb, func() bool { return l.waiting.Load() > 0 }, "the workers work")
+	l.part.Store(int64(n / deciles))
+	begun := time.Now()
+	l.open()
+	for i := range deciles {
+		at := l.reached(tb)
+		rows.row(fmt.Sprintf("done, %d of %d", i+1, deciles), float64(n/deciles)/at.Sub(begun).Seconds(), heaviest(all...))
+		begun = at
+	}
 }

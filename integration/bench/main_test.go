@@ -5,7 +5,7 @@
 // and Weir are measured in one run, in turns, because a machine is never twice the same.
 //
 // Only this suite shows what Weir costs: a call beside the floor, a target far away, a tenant
-// beside a flood, history, streams, and a log on one and on three servers.
+// beside a flood, history, streams, a long queue, and more workers over three servers.
 //
 // Without flags each measurement is made in a tiny form that shows that the harness works
 // and that its counts are right; no time is asserted. -full makes the real ones and prints
@@ -46,6 +46,7 @@ var (
 	durables = flag.String("durability", "process,disk", "the durabilities")
 	method   = flag.String("method", "POST", "what is called: POST is of class once, GET of class safe")
 	payload  = flag.Int("payload", 0, "with -full, bytes of the body of a call that is no GET")
+	backlog  = flag.Int("backlog", 1_000_000, "with -full, how many actions are queued on a node")
 	history  = flag.Int("history", 1_000_000, "with -full, how many ended actions a node has")
 )
 
@@ -213,7 +214,7 @@ func median[S any, T cmp.Ordered](samples []S, of func(S) T) T {
 type table struct{}
 
 // newTable begins one. The title says what was measured on what.
-func newTable(title string, columns ...string) table { //nolint:unparam // a table has no state
+func newTable(title string, columns ...string) table {
 	var t table
 	if *full {
 		fmt.Printf("\n%d × %s, %s; %s\n\n", runtime.NumCPU(), runtime.GOARCH, runtime.Version(), title)

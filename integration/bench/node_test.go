@@ -130,6 +130,30 @@ func TestHistory(t *testing.T) { //nolint:paralleltest // it measures
 	}
 }
 
+// TestBacklog queues actions while their target answers nobody, then lets it answer. Each action
+// is performed once and settled, however many there are.
+func TestBacklog(t *testing.T) { //nolint:paralleltest // it measures
+	n := sized(*backlog/deciles*deciles, 200)
+	for _, durability := range durabilities() {
+		up := newUpstream(t)
+		l := up.lot(n+1, 0)
+		dir, config := t.TempDir(), weirConfig(t, up.url, "")
+		p := startWeir(t, dir, config, durability)
+		rows := queueTable(fmt.Sprintf("durability `%s`, %d actions", durability, n))
+		l.queue(t, rows, execute(p, l.next), p)
+		l.workOff(t, rows, n, p)
+		settledBy(t, n, p)
+		l.once(t, n)
+		terminate(t, p)
+		again := startWeir(t, dir, config, durability)
+		s := execute(again, l.next).put(t, load{callers: 1}, limit{calls: 1})
+		rows.row("ready again, the first call", again.started, s.took[0])
+		settledBy(t, 1, again) // nothing was left to do
+		terminate(t, again)
+		l.once(t, n+1)
+	}
+}
+
 // distance is the round trip to a target that is far away.
 const distance = 20 * time.Millisecond
 
@@ -166,7 +190,7 @@ func TestTenants(t *testing.T) { //nolint:paralleltest // it measures
 	rows := newTable("durability `process`, 256 slots", "queued by another tenant, all hang", "first call", "20 in a row, p50", "longest", "20 at once, longest")
 	for _, n := range sized([]int{1250, 100_000}, []int{300}) {
 		up := newUpstream(t)
-		l := up.lot(n)
+		l := up.lot(n, 0)
 		admin := filepath.Join(t.TempDir(), "admin.token")
 		p := startWeir(t, t.TempDir(), weirConfig(t, up.url, fmt.Sprintf("auth: {mode: tokens, rate: 100000/s, admin_token_file: %q}\n", admin)), "process")
 		as := func(tenant string, at target) target {

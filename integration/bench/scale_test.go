@@ -16,11 +16,19 @@ import (
 
 	"weir/internal/broker"
 	"weir/internal/weirtest/cluster"
+	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
 
-var copies = flag.String("copies", "1,3", "with -full, how many servers of three have the log, in TestScale")
+var (
+	copies     = flag.String("copies", "1,3", "with -full, how many servers of three have the log, in TestScale")
+	crews      = flag.String("workers", "1,2,4,8", "with -full, how many workers share the work")
+	slots      = flag.Int("slots", 1, "with -full, workers.slots of each of them")
+	partitions = flag.Int("partitions", 2, "with -full, the queues that they share")
+	takes      = flag.Duration("takes", 100*time.Millisecond, "how long their target takes over a call")
+	worked     = flag.Duration("worked", 20*time.Second, "with -full, how long each number of workers has work")
+)
 
 // usualPartitions are the default of a cluster, and usualSlots are for
 // work that is not counted.
@@ -30,11 +38,17 @@ const (
 )
 
 // TestScale measures roles of Weir as processes of their own over three NATS servers, the
-// log on one of them and on all: what copies cost. Each action is performed once.
+// log on one of them and on all: what copies cost, and whether more workers do more. Each action is
+// performed once.
 func TestScale(t *testing.T) { //nolint:paralleltest // it measures
 	servers := program.Path(program.NATS)
-	for _, n := range sized(numbers(t, *copies), []int{1, 3}) { //nolint:paralleltest // it measures
-		t.Run(fmt.Sprintf("R%d", n), func(t *testing.T) { measureCosts(t, newGround(t, servers, n, sized(usualPartitions, 2))) })
+	part := func(name string, copies, partitions int, measure func(*testing.T, *ground)) {
+		t.Run(fmt.Sprintf("%s/R%d", name, copies), func(t *testing.T) { measure(t, newGround(t, servers, copies, partitions)) })
+	}
+	all := sized(numbers(t, *copies), []int{1, 3})
+	for _, n := range all {
+		part("copies", n, sized(usualPartitions, 2), measureCosts)
+		part("workers", n, sized(*partitions, 2), measureWorkers)
 	}
 }
 
@@ -72,6 +86,16 @@ func (g *ground) start(t *testing.T, role string, slots int) *process {
 	return start(t, role, "--config", config, "--log-level", "error")
 }
 
+// crew runs so many workers.
+func (g *ground) crew(t *testing.T, n, slots int) []*process {
+	t.Helper()
+	all := make([]*process, n)
+	for i := range all {
+		all[i] = g.start(t, "worker", slots)
+	}
+	return all
+}
+
 // measureCosts appends records as ingress does, and makes calls that are waited for, by
 // one at a time and by many.
 func measureCosts(t *testing.T, g *ground) { //nolint:thelper // it is a part of the test
@@ -91,7 +115,7 @@ func measureCosts(t *testing.T, g *ground) { //nolint:thelper // it is a part of
 	direct := target{name: "direct", method: http.MethodPost, url: g.target.url + "/x", body: same(smallBody), status: http.StatusOK}
 	calls := func(l load) sample {
 		const most = 1 << 20
-		lot, before := g.target.lot(most), settled(t, worker)
+		lot, before := g.target.lot(most, 0), settled(t, worker)
 		lot.open()
 		s := execute(g.ingress, lot.next).put(t, l, usual())
 		lot.once(t, len(s.took))
@@ -119,6 +143,46 @@ func measureCosts(t *testing.T, g *ground) { //nolint:thelper // it is a part of
 			}
 			at := func(p int) time.Duration { return median(all, func(s sample) time.Duration { return s.percentile(p) }) }
 			rows.row(what.name, n, median(all, sample.rate), at(50), at(99))
+		}
+	}
+}
+
+// fifths: the rate of workers is that of the first four, because at the end some queues are
+// empty before others.
+const fifths = 5
+
+// measureWorkers has more and more workers do work of which each can only do so much at a
+// time: a call takes long and no processor.
+func measureWorkers(t *testing.T, g *ground) { //nolint:thelper // it is a part of the test
+	rows := newTable(fmt.Sprintf("%s, `workers.slots` %d, a target that takes %s, %s of work", g.where, *slots, *takes, *worked),
+		"workers", "ideal", "calls/s", "of ideal", "of linear")
+	alone := 0.0
+	for _, n := range sized(numbers(t, *crews), []int{1, 2}) {
+		for range sized(*rounds, 1) {
+			atOnce := n * sized(*slots, 2) * g.partitions
+			ideal := float64(atOnce) / takes.Seconds()
+			work := sized(int(ideal*worked.Seconds())/fifths*fifths, 12*fifths*n)
+			l := g.target.lot(work, *takes)
+			execute(g.ingress, l.next).async().put(t, load{callers: 64}, limit{calls: work})
+			crew := g.crew(t, n, sized(*slots, 2))
+			poll.Until(t, func() bool { return l.waiting.Load() == int64(atOnce) }, "every slot works")
+			l.part.Store(int64(work / fifths))
+			begun := time.Now()
+			l.open()
+			rate := 0.0
+			for i := range fifths {
+				at := l.reached(t)
+				if i < fifths-1 {
+					rate = float64(work/fifths*(i+1)) / at.Sub(begun).Seconds()
+				}
+			}
+			settledBy(t, work, crew...)
+			terminate(t, crew...)
+			l.once(t, work)
+			if alone == 0 {
+				alone = rate / float64(n)
+			}
+			rows.row(n, ideal, rate, share(rate/ideal), share(rate/(alone*float64(n))))
 		}
 	}
 }
