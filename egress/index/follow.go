@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -19,9 +20,11 @@ import (
 )
 
 // A batch has at most so many records, in one transaction; a read of the log returns at most so much.
+// A batch that nobody waits for is small, because calls wait for the log while it is read.
 const (
-	batch     = 2048
-	batchSize = 4 << 20
+	batch      = 2048
+	quietBatch = 256
+	batchSize  = 4 << 20
 )
 
 // position is how far a partition has been read, and the newest record up to there.
@@ -84,8 +87,8 @@ func (x *Index) refresh(ctx context.Context, s *store) (fresh schemas.Freshness,
 	return fresh, ctx.Err()
 }
 
-// advance reads a partition to the end that the log has now, or so many batches of it (0: all),
-// and notes how far it came.
+// advance reads a partition to the end that the log has now, or so many records of it (0: all), and
+// notes how far it came.
 func (x *Index) advance(ctx context.Context, s *store, p *partition, most int) error {
 	select {
 	case p.busy <- struct{}{}:
@@ -119,11 +122,11 @@ func (x *Index) follow(ctx context.Context, s *store, p *partition, most int) er
 	if first > 0 && p.seq < first-1 {
 		p.position = position{seq: first - 1}
 	}
-	for n := 0; p.seq < last; n++ {
-		if most > 0 && n == most {
+	for began := p.seq; p.seq < last; {
+		if most > 0 && p.seq > began {
 			return nil
 		}
-		if err := x.step(ctx, s, p); err != nil {
+		if err := x.step(ctx, s, p, cmp.Or(most, batch)); err != nil {
 			return err
 		}
 	}
@@ -179,9 +182,9 @@ const (
 	patience = 100
 )
 
-// step reads one batch and stores it.
-func (x *Index) step(ctx context.Context, s *store, p *partition) error {
-	records, err := x.page(ctx, p)
+// step reads one batch, of so many records at most, and stores it.
+func (x *Index) step(ctx context.Context, s *store, p *partition, most int) error {
+	records, err := x.page(ctx, p, most)
 	if err != nil {
 		return err
 	}
@@ -204,9 +207,9 @@ func (x *Index) step(ctx context.Context, s *store, p *partition) error {
 
 // page reads records after the partition's place and up to its last. Only the stream's leader
 // says that none is left: a replica that is late does not know the newest.
-func (x *Index) page(ctx context.Context, p *partition) ([]schemas.Record, error) {
+func (x *Index) page(ctx context.Context, p *partition, most int) ([]schemas.Record, error) {
 	for range patience {
-		records, _, err := x.log.Page(ctx, p.stream, every, p.seq+1, batch, batchSize)
+		records, _, err := x.log.Page(ctx, p.stream, every, p.seq+1, most, batchSize)
 		records = slices.DeleteFunc(records, func(r schemas.Record) bool { return r.Seq > p.last })
 		if err != nil || len(records) > 0 {
 			return records, err
@@ -266,7 +269,7 @@ func (x *Index) round() error {
 			ctx, cancel := context.WithTimeout(x.life, batchTimeout)
 			err := x.hold(ctx, func(s *store) error {
 				defer func() { more = s.parts[number].stand.Load().Behind > 0 }()
-				return x.advance(ctx, s, s.parts[number], 1)
+				return x.advance(ctx, s, s.parts[number], quietBatch)
 			})
 			cancel()
 			if spoiled(err) { // the next round reads from the beginning
