@@ -204,7 +204,7 @@ $(LINT): tools/go.mod tools/go.sum
 
 .PHONY: lint
 lint: $(LINT) ## run the linters
-	$(LINT) run ./...
+	$(LINT) run --allow-parallel-runners ./...
 
 .PHONY: fmt
 fmt: $(LINT) ## format the code

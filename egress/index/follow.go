@@ -20,7 +20,7 @@ import (
 )
 
 // A batch has at most so many records, in one transaction; a read of the log returns at most so much.
-// A batch that nobody waits for is small, because calls wait for the log while it is read.
+// Without a request the batches are small, because calls wait while a batch is read from the log.
 const (
 	batch      = 2048
 	quietBatch = 256
