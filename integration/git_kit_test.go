@@ -28,6 +28,7 @@ type clientGit struct {
 	dir   string // the home, and where it works
 	token string
 	trace bool
+	env   []string // beside git's own
 }
 
 func newClientGit(tb testing.TB, token string) *clientGit {
@@ -45,7 +46,7 @@ func (g *clientGit) run(ctx context.Context, dir string, args ...string) (string
 	}, args...)
 	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Dir = filepath.Join(g.dir, dir)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + g.dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "LC_ALL=C"}
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + g.dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "LC_ALL=C"}, g.env...)
 	if g.trace {
 		cmd.Env = append(cmd.Env, "GIT_TRACE_PACKET=1", "GIT_TRACE_CURL=1", "GIT_TRACE_CURL_NO_DATA=1")
 	}
