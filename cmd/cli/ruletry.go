@@ -73,7 +73,11 @@ func (f *recordFlags) record(ctx context.Context, w *ruleWriter, action string) 
 	for _, r := range rec.Rules {
 		done, err := w.create(ctx, r, f.group, f.group != "")
 		if no, ok := errors.AsType[*agentError](err); ok && no.answer.Error.Detail == schemas.DetailRuleExists {
-			exists = err // of an earlier recording, which may have ended before the others
+			// It is of an earlier recording, which may have ended before the others.
+			if exists = err; !w.asJSON {
+				fmt.Fprintf(w.Err, "weir: rule %s of an earlier recording stays as it is; `weir rules patch %[1]s PATCH` changes it\n", r.ID)
+				exists = Printed()
+			}
 			continue
 		}
 		if err != nil {

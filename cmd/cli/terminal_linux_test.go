@@ -17,9 +17,10 @@ import (
 func terminal(t *testing.T) (program, person *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
+	if err != nil && os.Getenv("CI") == "" {
 		t.Skip("this machine has no pseudo terminals: ", err)
 	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = person.Close() })
 	fd := int(person.Fd())
 	require.NoError(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))

@@ -35,7 +35,10 @@ func helpGroups() []group {
 
 // renamed maps a flag that is gone to what replaces it, by the path of its command.
 func renamed() map[string]string {
-	return map[string]string{"weir chat --key": "--idempotency-key", "weir actions ls --q": "--search", "weir actions ls --follow": "`weir tail actions`"}
+	return map[string]string{
+		"weir chat --key": "--idempotency-key", "weir actions ls --q": "--search",
+		"weir actions ls --follow": "`weir tail actions`", "weir rules record --replace": "`weir rules patch`",
+	}
 }
 
 // arrange completes the whole tree: groups, aliases, and errors that name what was probably meant.

@@ -43,6 +43,7 @@ func TestMistypedWordsGetTheNearest(t *testing.T) {
 		"token create --name a --scope actions:wrote": "did you mean actions:write?",
 		"pause --kind plam":                           "did you mean plan?",
 		"chat m Hi --key k":                           "unknown flag: --key; it is now --idempotency-key",
+		"rules record a --replace":                    "unknown flag: --replace; it is now `weir rules patch`",
 	} {
 		code, out, errs := command(t, strings.Fields(line)...)
 		assert.Equal(t, ExitUsage, code, line)

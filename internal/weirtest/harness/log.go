@@ -95,14 +95,6 @@ func Start(t *testing.T, l *ledger.Ledger, st *ledger.State) {
 	Append(t, l, st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w0"}})
 }
 
-// Types are those of an action's events.
-func Types(st *ledger.State) (types []schemas.EventType) {
-	for _, ev := range st.Events {
-		types = append(types, ev.Type)
-	}
-	return types
-}
-
 // Evidence is what was recorded of an action, in order; of all actions where id is empty.
 func Evidence(t *testing.T, log *memlog.Log, id string) (all []schemas.Evidence) {
 	t.Helper()

@@ -64,9 +64,6 @@ func Redirect(status int, locations ...string) Behaviour {
 	return Respond(status, "", headers...)
 }
 
-// Hang never answers. It ends when the other side goes away.
-func Hang() Behaviour { return Answer((*Exchange).Await) }
-
 // Hold waits until release is closed, then does what next does.
 func Hold(release <-chan struct{}, next Behaviour) Behaviour {
 	return Answer(func(x *Exchange) {

@@ -23,9 +23,6 @@ func AcceptHang() Behaviour {
 	})
 }
 
-// CloseOnAccept closes a new connection at once.
-func CloseOnAccept() Behaviour { return OnAccept((*Exchange).Close) }
-
 // Unsolicited speaks before it was asked, then serves the next steps.
 func Unsolicited(text string) Behaviour {
 	return OnAccept(func(x *Exchange) { x.Write(text) })
