@@ -54,6 +54,10 @@ nightly: ## what takes hours: e2e with the race detector, long crashes, disks, p
 	$(MAKE) e2e RACE=-race
 	$(MAKE) rounds crash sim disks powercut faults soak fuzz bench
 
+# A machine that has just started may still install updates: apt-get waits for its lock.
+APT = { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get -qq update && \
+	apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends $(1); }
+
 # Streams are also read with the client that browsers' programs use.
 .PHONY: clients
 clients: $(CLIENTS) ## install the npm packages that the tests use
@@ -66,14 +70,12 @@ agents: $(AGENTS) ## install the coding agents that the tests run
 .PHONY: browser
 browser: $(BROWSER) ## install Chromium, and what drives it in tests
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
-		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
-		apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium fonts-dejavu-core; } || \
+		$(call APT,chromium fonts-dejavu-core) || \
 		{ echo "Chromium is missing: weir/integration/console needs it; install it with your package manager" >&2; exit 1; }
 
 .PHONY: sandbox
 sandbox: ## install bubblewrap, for the sandbox of `weir runner`
-	@command -v bwrap >/dev/null || [ "$$(uname)" != Linux ] || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
-		apt-get -qq update && apt-get -qq install -y --no-install-recommends bubblewrap; } || \
+	@command -v bwrap >/dev/null || [ "$$(uname)" != Linux ] || $(call APT,bubblewrap) || \
 		{ echo "bubblewrap is missing: weir/cmd/cli/runner and TestStories/runner need it; install it with your package manager" >&2; exit 1; }
 
 .PHONY: python
@@ -91,8 +93,7 @@ $(AGENTS): NEEDS_NPM := TestCodingAgents needs it
 $(BROWSER): NEEDS_NPM := weir/integration/console needs it
 
 $(CLIENTS) $(AGENTS) $(BROWSER) $(PAGES): %/node_modules/.package-lock.json: %/package.json %/package-lock.json
-	@command -v npm >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
-		apt-get -qq update && apt-get -qq install -y --no-install-recommends nodejs npm; } || \
+	@command -v npm >/dev/null || $(call APT,nodejs npm) || \
 		{ echo "npm is missing: $(NEEDS_NPM); install Node.js 20.19 or later, with npm" >&2; exit 1; }
 	cd $* && npm $(NPM_INSTALL) --no-audit --no-fund --loglevel=error
 	@touch $@
