@@ -14,8 +14,7 @@ import (
 
 //go:generate go run ./gen
 
-// Kind is the sort of work an action asks for. It is a token of the action's
-// subject, and each kind has one durable consumer a partition.
+// Kind is the sort of work an action asks for. It is a token of the action's subject.
 type Kind string
 
 // The kinds.
