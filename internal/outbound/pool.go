@@ -99,7 +99,10 @@ func (p *pool) put(l *link, k poolKey) {
 	if fits {
 		p.idle[k] = append(p.idle[k], l)
 		p.count++
-		l.expiry = time.AfterFunc(wait, func() { p.expire(l) })
+		l.expiry = time.AfterFunc(wait, func() {
+			p.mu.Lock()
+			p.shut([]*link{l})
+		})
 	}
 	p.mu.Unlock()
 	if !fits {
@@ -139,15 +142,6 @@ func (p *pool) remove(l *link) bool {
 	p.count--
 	l.expiry.Stop()
 	return true
-}
-
-func (p *pool) expire(l *link) {
-	p.mu.Lock()
-	in := p.remove(l)
-	p.mu.Unlock()
-	if in {
-		l.shut()
-	}
 }
 
 // wanted notes that a call wants a spare, and reports whether to dial one for the next call: so
@@ -205,11 +199,9 @@ func (p *pool) clear(end bool) {
 	}
 }
 
-// shut closes links and lets go of mu, which the caller holds.
+// shut closes those of the links that wait, and lets go of mu, which the caller holds.
 func (p *pool) shut(all []*link) {
-	for _, l := range all {
-		p.remove(l)
-	}
+	all = slices.DeleteFunc(all, func(l *link) bool { return !p.remove(l) })
 	p.mu.Unlock()
 	for _, l := range all {
 		l.shut()

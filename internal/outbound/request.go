@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -103,16 +104,15 @@ func build(ctx context.Context, p policy.Permit, r Request, body *source, identi
 // fields merges the request's header fields. The idempotency key goes out as the header key.
 func fields(r Request, key string) (http.Header, error) {
 	header := make(http.Header, len(r.Headers)+len(r.Injected)+4)
-	for _, h := range r.Headers {
+	for _, h := range slices.Concat(r.Headers, r.Injected) {
 		if err := usable(h); err != nil {
 			return nil, err
 		}
+	}
+	for _, h := range r.Headers {
 		header.Add(h.Name, h.Value)
 	}
 	for _, h := range r.Injected {
-		if err := usable(h); err != nil {
-			return nil, err
-		}
 		header.Del(h.Name)
 	}
 	for _, h := range r.Injected {
