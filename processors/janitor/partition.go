@@ -6,11 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strconv"
 	"time"
 
 	"weir/internal/fault"
-	"weir/schemas"
 )
 
 // position is how far a partition was looked through: the value that is stored.
@@ -35,6 +33,7 @@ type open struct {
 type partition struct {
 	*Janitor
 	number int
+	key    string // of its position
 	stream string
 
 	position
@@ -49,15 +48,10 @@ type partition struct {
 	aged   uint64    // its former value: all records up to it are old enough
 }
 
-func (p *partition) key() string { return strconv.Itoa(p.number) }
-
 // hold makes the partition ours, or says fault.ErrFenced where it is another's.
 func (p *partition) hold(ctx context.Context) error {
-	rec, err := p.positions.Get(ctx, p.key())
-	switch {
-	case errors.Is(err, fault.ErrNotFound):
-		rec = schemas.Record{}
-	case err != nil:
+	rec, err := p.positions.Get(ctx, p.key)
+	if err != nil && !errors.Is(err, fault.ErrNotFound) {
 		return err
 	}
 	if p.mine && rec.Seq == p.revision {
@@ -68,7 +62,7 @@ func (p *partition) hold(ctx context.Context) error {
 		p.mine, p.revision, p.since = false, rec.Seq, time.Now()
 	}
 	p.position = position{}
-	if err := json.Unmarshal(rec.Data, &p.position); err != nil {
+	if json.Unmarshal(rec.Data, &p.position) != nil {
 		p.position = position{} // nothing that can be read: from the beginning
 	}
 	fresh := time.Since(p.since) < takeover*p.cfg.Every
@@ -93,7 +87,7 @@ func (p *partition) save(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	revision, err := p.positions.Put(ctx, p.key(), value, p.revision)
+	revision, err := p.positions.Put(ctx, p.key, value, p.revision)
 	if err != nil {
 		p.mine = false // or unknown: the next round reads it back
 		return err
