@@ -103,7 +103,7 @@ func (c *Client) conn(ctx context.Context, p policy.Permit, k poolKey, l *link) 
 // dial resolves and connects, and puts TLS on the wire: its name is the permit's host, and no client
 // certificate is ever sent.
 func (c *Client) dial(ctx context.Context, p policy.Permit) (*link, error) {
-	epoch := c.pool.now()
+	epoch := c.pool.epoch.Load()
 	addrs, err := c.resolve(ctx, p)
 	if err != nil {
 		return nil, err
