@@ -137,14 +137,12 @@ func (x *exchange) Read(p []byte) (n int, err error) {
 		x.err = x.fail(schemas.Canceled, errLeft)
 		return 0, x.err
 	}
-	inTime := true
-	if x.limits.body > 0 {
-		n, err = x.resp.Body.Read(p)
-	} else {
+	whole := x.limits.body > 0
+	if !whole {
 		x.within(x.limits.Idle)
-		n, err = x.resp.Body.Read(p)
-		inTime = x.within(0)
 	}
+	n, err = x.resp.Body.Read(p)
+	inTime := whole || x.within(0)
 	x.got += int64(n)
 	switch {
 	case x.unread && n > 0: // without a body there is nothing to decode

@@ -39,9 +39,8 @@ type partition struct {
 	position
 	mine     bool
 	revision uint64    // of the place that was seen last
-	since    time.Time // when it was first seen
-	saved    time.Time
-	dirty    bool // the place has changed since it was saved
+	since    time.Time // when it was first seen: of one's own, when it was saved
+	dirty    bool      // the place has changed since it was saved
 
 	length uint64    // the log's newest sequence
 	noted  time.Time // when that was
@@ -92,13 +91,13 @@ func (p *partition) save(ctx context.Context) error {
 		p.mine = false // or unknown: the next round reads it back
 		return err
 	}
-	p.mine, p.revision, p.since, p.saved, p.dirty = true, revision, time.Now(), time.Now(), false
+	p.mine, p.revision, p.since, p.dirty = true, revision, time.Now(), false
 	return nil
 }
 
 // renew saves what has changed, and the hold where another might take it over.
 func (p *partition) renew(ctx context.Context) error {
-	if old := time.Since(p.saved) >= p.cfg.Every; old && (p.dirty || !p.cfg.Alone) {
+	if old := time.Since(p.since) >= p.cfg.Every; old && (p.dirty || !p.cfg.Alone) {
 		return p.save(ctx)
 	}
 	return nil
