@@ -216,8 +216,8 @@ func (c *Client) connect(ctx context.Context, p policy.Permit, addrs []netip.Add
 		if err == nil {
 			return conn, nil
 		}
-		if _, ok := errors.AsType[*refusedAddrError](err); ok {
-			return nil, &fault.Call{Code: schemas.DenyAddress, Cause: err}
+		if refused, ok := errors.AsType[*fault.Call](err); ok {
+			return nil, refused
 		}
 		failures = append(failures, err)
 		if limited.Err() != nil {
@@ -235,33 +235,20 @@ func dialShare(
 		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(shares))
 		defer cancel()
 	}
-	network := "tcp6"
-	if to.Addr().Is4() {
-		network = "tcp4"
-	}
-	return dial(ctx, network, to.String())
+	return dial(ctx, "tcp", to.String())
 }
 
-// refusedAddrError is a socket whose address is not the checked one. Its text does not contain the
-// address.
-type refusedAddrError struct{ cause error }
-
-func (e *refusedAddrError) Error() string { return "refused when the socket was made" }
-func (e *refusedAddrError) Unwrap() error { return e.cause }
-
-// dialer is the network's, for one permit. It checks an address for the last time when the kernel has
-// it: whatever happened in between, nothing else is connected to.
+// dialer is the network's, for one permit. It checks an address for the last time when the kernel
+// has it: whatever happened in between, nothing else is connected to. The text of its error does not
+// contain the address.
 func dialer(p policy.Permit) *net.Dialer {
 	return &net.Dialer{ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
-		at, err := netip.ParseAddrPort(address)
-		if err == nil && at.Port() != p.Port() {
-			err = errors.New("another port")
+		cause := errOtherTarget
+		if at, err := netip.ParseAddrPort(address); err == nil && at.Port() == p.Port() {
+			cause = p.CheckAddr(at.Addr())
 		}
-		if err == nil {
-			err = p.CheckAddr(at.Addr())
-		}
-		if err != nil {
-			return &refusedAddrError{err}
+		if cause != nil {
+			return &fault.Call{Code: schemas.DenyAddress, Cause: cause}
 		}
 		return nil
 	}}

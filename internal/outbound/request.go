@@ -148,24 +148,20 @@ func usable(h schemas.Header) error {
 // extend adds parameters to a target. All but RFC 3986's unreserved characters are written as %XX, so
 // that every reader of a query, of the form kind too, finds the same text in it.
 func extend(target string, query []schemas.Header) string {
-	if len(query) == 0 {
-		return target
-	}
-	var b strings.Builder
-	b.WriteString(target)
 	mark := strings.IndexByte(target, '?')
-	if mark < 0 {
-		b.WriteByte('?')
+	switch {
+	case len(query) == 0:
+		return target
+	case mark < 0:
+		target += "?"
+	case mark < len(target)-1 && !strings.HasSuffix(target, "&"):
+		target += "&"
 	}
-	separate := mark >= 0 && mark < len(target)-1 && !strings.HasSuffix(target, "&")
-	for _, q := range query {
-		if separate {
-			b.WriteByte('&')
-		}
-		separate = true
-		b.WriteString(escape(q.Name) + "=" + escape(q.Value))
+	pairs := make([]string, len(query))
+	for i, q := range query {
+		pairs[i] = escape(q.Name) + "=" + escape(q.Value)
 	}
-	return b.String()
+	return target + strings.Join(pairs, "&")
 }
 
 func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }

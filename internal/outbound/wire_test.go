@@ -13,8 +13,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/fault"
 	"weir/internal/policy"
 	"weir/internal/weirtest/upstream"
+	"weir/schemas"
 )
 
 // scripted is a connection with an answer for each call.
@@ -116,11 +118,11 @@ func TestRecheck(t *testing.T) {
 		"":                           false,
 	} {
 		err := dialer(publicPermit(t)).ControlContext(t.Context(), "tcp", address, nil)
-		var refused *refusedAddrError
+		var refused *fault.Call
 		if allowed {
 			assert.NoError(t, err, address)
-		} else {
-			assert.ErrorAs(t, err, &refused, address)
+		} else if assert.ErrorAs(t, err, &refused, address) {
+			assert.Equal(t, schemas.DenyAddress, refused.Code)
 		}
 	}
 }
@@ -130,8 +132,9 @@ func TestDialerRechecks(t *testing.T) {
 	t.Parallel()
 	s := upstream.New(t)
 	_, err := dialer(publicPermit(t)).DialContext(t.Context(), "tcp4", s.Addr().String())
-	var refused *refusedAddrError
+	var refused *fault.Call
 	require.ErrorAs(t, err, &refused)
+	assert.Equal(t, schemas.DenyAddress, refused.Code)
 	assert.Zero(t, s.Accepted())
 }
 
