@@ -10,7 +10,6 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"weir/internal/failpoint"
-	"weir/internal/fault"
 	"weir/schemas"
 )
 
@@ -40,15 +39,14 @@ type exchange struct {
 
 // begin sends the connection's request and returns when the answer's headers are there and checked.
 func (x *exchange) begin(r Request) error {
-	if code, over := givenUp(x.caller); over {
-		return &fault.Call{Code: code, Cause: &PhaseError{PhaseHeader, context.Cause(x.caller)}}
+	if x.caller.Err() != nil {
+		return x.fail(schemas.Canceled, context.Cause(x.caller))
 	}
-	if err := x.wire.quiet(); err != nil { // it ended, or spoke, before it was used
-		code := schemas.UpstreamReset
-		if errors.Is(err, errUnsolicited) {
-			code = schemas.UpstreamProtocol
-		}
-		return &fault.Call{Code: code, Cause: &PhaseError{PhaseHeader, err}}
+	switch err := x.wire.quiet(); {
+	case errors.Is(err, errUnsolicited): // it spoke before it was used
+		return x.fail(schemas.UpstreamProtocol, err)
+	case err != nil: // or ended
+		return x.fail(schemas.UpstreamReset, err)
 	}
 	req, err := build(x.ctx, x.permit, r, x.source, x.limits.body == 0)
 	if err != nil {

@@ -63,11 +63,16 @@ func (e *Executor) Make(
 		}
 	}
 	answered := answeredAttempt(r)
-	answer, release, err := e.answer(ctx, st.Tenant, c, answered)
-	if err != nil {
-		return v, err
+	var answer *schemas.Answer
+	if c.ResponseSchema != nil || c.Postcondition != nil { // they read the body, which may be large
+		var release func()
+		if answer, release, err = e.answers.Reserved(ctx, st.Tenant, answered); err != nil {
+			return v, err
+		}
+		defer release()
+	} else if answered != nil {
+		answer = answered.Result.Answer
 	}
-	defer release()
 	v = e.outcome(c, r, answer)
 	if res, ok := v.Result.(schemas.HTTPResult); ok && res.Answer != nil && answered.Result.AnswerBlob != "" {
 		res.Answer, v.AnswerBlob = nil, answered.Result.AnswerBlob
@@ -76,14 +81,6 @@ func (e *Executor) Make(
 		v.Answer = answer
 	}
 	return v, nil
-}
-
-// answer is what a try was answered. The body of a large answer is read only where a schema or a postcondition asks for it.
-func (e *Executor) answer(ctx context.Context, tenant string, c schemas.HTTPCall, t *ledger.Attempt) (a *schemas.Answer, release func(), err error) {
-	if t != nil && t.Result != nil && c.ResponseSchema == nil && c.Postcondition == nil {
-		return t.Result.Answer, func() {}, nil
-	}
-	return e.answers.Reserved(ctx, tenant, t)
 }
 
 // denied ends a call that policy denied when it was accepted. No policy in force since can send it: it is not
