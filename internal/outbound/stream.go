@@ -63,7 +63,7 @@ func (c *Conn) Stream(ctx context.Context, r Request, limits StreamLimits) (*Str
 	}
 	x := &exchange{Conn: c, limits: limits, caller: ctx, phase: PhaseHeader, most: limit}
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
-	x.heed = context.AfterFunc(x.ctx, c.wire.letGo)
+	x.heed = context.AfterFunc(x.ctx, c.wire.letGo) //nolint:contextcheck // it is the end of one
 	if r.Stream != nil {
 		x.source = &source{from: r.Stream, wire: c.wire}
 		c.wire.source = x.source // before it is written

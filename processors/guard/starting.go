@@ -25,9 +25,10 @@ func (g *Guard) Begin(p Pass) (fresh Pass, d schemas.Decision, leave func()) {
 // denies. New calls do not wait for it.
 func (g *Guard) Settle(ctx context.Context) error {
 	var earlier []chan struct{}
-	g.starting.Range(func(left, _ any) bool {
-		earlier = append(earlier, left.(chan struct{})) //nolint:errcheck,forcetypeassert // Begin stores no other
-		return true
+	g.starting.Range(func(key, _ any) bool {
+		left, ok := key.(chan struct{})
+		earlier = append(earlier, left)
+		return ok
 	})
 	for _, left := range earlier {
 		select {

@@ -134,9 +134,9 @@ func (p *partition) page(ctx context.Context) (more bool, err error) {
 func (p *partition) look(ctx context.Context, rec schemas.Record) error {
 	o := open{Seq: rec.Seq}
 	ref, _, err := schemas.ParseSubject(rec.Subject)
-	if err != nil { // a worker dead-letters it
+	if err != nil {
 		p.forget(o)
-		return nil
+		return nil //nolint:nilerr // a worker dead-letters it
 	}
 	newest, over, err := p.newest(ctx, ref)
 	if err != nil {
@@ -152,20 +152,26 @@ func (p *partition) look(ctx context.Context, rec schemas.Record) error {
 		return nil
 	}
 	o.Due = now.Add(p.cfg.Again)
-	notify, level, event := p.notifier.Notify, slog.LevelWarn, "overdue_action_woken"
-	requeue := newest.Seq == rec.Seq && now.Before(deadline(rec))
-	if requeue { // it may also wait for a slot, so this is no warning
-		notify, level, event = p.notifier.Requeue, slog.LevelInfo, "action_requeued"
+	notify, requeue := p.notifier.Notify, newest.Seq == rec.Seq && now.Before(deadline(rec))
+	if requeue {
+		notify = p.notifier.Requeue
 	}
 	if err := notify(ctx, ref); err != nil {
 		return err
 	}
 	p.keep(o)
-	if !requeue && p.cfg.Metrics != nil {
+	attrs := []slog.Attr{
+		slog.String("action_id", ref.ID), slog.String("tenant", ref.Tenant),
+		slog.String("kind", string(ref.Kind)), slog.Int("partition", p.number), slog.Uint64("seq", rec.Seq),
+	}
+	if requeue { // it may also wait for a slot, so this is no warning
+		p.cfg.Log.LogAttrs(ctx, slog.LevelInfo, "action_requeued", attrs...)
+		return nil
+	}
+	if p.cfg.Metrics != nil {
 		p.cfg.Metrics.Overdue(ref.Kind)
 	}
-	p.cfg.Log.LogAttrs(ctx, level, event, slog.String("action_id", ref.ID), slog.String("tenant", ref.Tenant),
-		slog.String("kind", string(ref.Kind)), slog.Int("partition", p.number), slog.Uint64("seq", rec.Seq))
+	p.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "overdue_action_woken", attrs...)
 	return nil
 }
 
