@@ -65,7 +65,7 @@ func (a *App) openEvidence(ctx context.Context) error {
 		return err
 	}
 	a.secrets, a.seal = a.secretStore(), settle.NewSeal(key)
-	a.recorder = settle.NewRecorder(broker.NewPublisher(a.broker), a.broker, a.metrics).Under(a.seal)
+	a.recorder = settle.NewRecorder(broker.NewPublisher(a.broker), a.broker, a.metrics, a.seal)
 	return nil
 }
 

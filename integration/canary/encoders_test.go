@@ -258,7 +258,7 @@ func newEncoders(t *testing.T) *encoders {
 		Exporter: exporter, Idle: collector.CloseClientConnections, Logger: e.loggers[0],
 	})
 	require.NoError(t, err)
-	e.recorder = settle.NewRecorder(publisher{e.out["evidence"]}, nil, e.metrics)
+	e.recorder = settle.NewRecorder(publisher{e.out["evidence"]}, nil, e.metrics, settle.NewSeal([]byte("0123456789abcdef")))
 	e.letters = processors.DeadLetters{Publisher: publisher{e.out["dead letters"]}, Metrics: e.metrics, Log: e.loggers[0]}
 	return e
 }

@@ -74,7 +74,7 @@ func (n *node) build() {
 	w, l := n.w, ledger.New(n.port, layout, n.now)
 	n.guard = guard.New(w.policy.Load, &w.book)
 	publisher := publisher{n.port}
-	recorder := settle.NewRecorder(publisher, n.port, deaf{})
+	recorder := settle.NewRecorder(publisher, n.port, deaf{}, settle.NewSeal([]byte("0123456789abcdef")))
 	schedule := retry.Default()
 	schedule.Attempts = attempts
 	caller := call.New(w.mutant.attempts(l), n.guard, door{w.target, n}, call.Config{

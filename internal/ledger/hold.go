@@ -9,9 +9,9 @@ import (
 
 // held is the result of an attempt that is in the state and not on the log yet.
 type held struct {
-	ev    schemas.Event
-	write func(context.Context) error
-	with  []func(context.Context) (wait func() error, err error)
+	ledger *Ledger
+	ev     schemas.Event
+	with   []func(context.Context) (wait func() error, err error)
 }
 
 // Hold puts the result of an attempt into the state that most likely ends the action. The attempt
@@ -23,7 +23,7 @@ func (l *Ledger) Hold(ctx context.Context, st *State, ev schemas.Event) error {
 		return err
 	}
 	st.result(ev.Attempted)
-	st.held = &held{ev: ev, write: func(ctx context.Context) error { return l.write(ctx, st, ev) }}
+	st.held = &held{ledger: l, ev: ev}
 	return nil
 }
 
@@ -41,49 +41,30 @@ func (s *State) With(f func(context.Context) (wait func() error, err error)) boo
 // Flush writes the result that is held, if there is one. fault.ErrFenced means what it means to
 // Append.
 func (s *State) Flush(ctx context.Context) error {
-	h := s.held
-	if h == nil {
+	if s.held == nil {
 		return nil
 	}
-	s.held = nil
-	return h.flight(ctx, func() error { return h.write(ctx) })
+	return s.held.flight(ctx, s, s.held.ev)
 }
 
-// flight writes something, and what goes with the result in the same flight. Where that cannot be
-// begun, the result is written by itself, so that it is not lost with the rest.
-func (h *held) flight(ctx context.Context, write func() error) error {
+// flight writes ev, which is the held result or has it in it, and what goes with it in the same
+// flight. Where that cannot be begun, the result is written by itself, so that it is not lost with
+// the rest.
+func (h *held) flight(ctx context.Context, st *State, ev schemas.Event) error {
+	st.held = nil
 	var waits []func() error
-	var err error
+	var failed error
 	for _, f := range h.with {
-		var wait func() error
-		if wait, err = f(ctx); err != nil {
+		wait, err := f(ctx)
+		if err != nil {
+			ev, failed = h.ev, err
 			break
 		}
 		waits = append(waits, wait)
 	}
-	if err == nil {
-		err = write()
-	} else {
-		err = cmp.Or(h.write(ctx), err)
-	}
+	err := cmp.Or(h.ledger.write(ctx, st, ev), failed)
 	for _, wait := range waits {
 		err = cmp.Or(err, wait())
 	}
 	return err
-}
-
-// end writes an action's end, with the result that is held.
-func (l *Ledger) end(ctx context.Context, st *State, ev schemas.Event) error {
-	h := st.held
-	if h == nil {
-		return l.write(ctx, st, ev)
-	}
-	st.held = nil
-	ev.Attempted = h.ev.Attempted
-	if a := ev.Attempted.Answer; a != nil && a == ev.Settled.Answer {
-		brief := *ev.Attempted
-		brief.Answer, brief.InResult = &schemas.Answer{Status: a.Status, Hash: a.Hash, JSON: a.JSON}, true
-		ev.Attempted = &brief
-	}
-	return h.flight(ctx, func() error { return l.write(ctx, st, ev) })
 }

@@ -82,22 +82,50 @@ func (l *Ledger) Claim(ctx context.Context, a schemas.Action) (st *State, duplic
 	}
 	st = &State{Ref: schemas.Ref{Tenant: a.Tenant, Kind: a.Kind, ID: a.ID}}
 	ev := schemas.Event{V: schemas.EventVersion, N: 1, Type: schemas.EventAccepted, Time: a.AcceptedAt, Action: &a}
-	data, err := Encode(&ev)
-	if err != nil {
+	m := schemas.Append{
+		Subject: l.layout.Subject(st.Ref, schemas.SectionAccepted), Guarded: true, Guard: l.layout.AnyKind(a.Tenant, a.ID),
+		TraceParent: a.TraceParent, Urgent: a.Priority == schemas.PriorityHigh,
+	}
+	if m.Data, err = Encode(&ev); err != nil {
 		return nil, false, err
 	}
-	return l.claim(ctx, st, ev, schemas.Append{
-		Subject: l.layout.Subject(st.Ref, schemas.SectionAccepted), Data: data,
-		Guarded: true, Guard: l.layout.AnyKind(a.Tenant, a.ID), TraceParent: a.TraceParent, Urgent: a.Priority == schemas.PriorityHigh,
-	})
+	ours := false // a copy may be stored, or on its way
+	for n, pause := 1, firstPause; ; n, pause = n+1, 2*pause {
+		seq, err := l.log.Append(ctx, m)
+		full := errors.Is(err, fault.ErrFull)
+		switch {
+		case err == nil:
+			st.apply(schemas.Record{Seq: seq, Time: ev.Time}, ev)
+			return st, false, nil
+		case errors.Is(err, fault.ErrUnavailable):
+			ours = true
+		case !full && !errors.Is(err, fault.ErrFenced):
+			return nil, false, err
+		}
+		found, duplicate, missing := l.attach(ctx, a, ours)
+		switch {
+		case !errors.Is(missing, fault.ErrNotFound):
+			return found, duplicate, missing
+		case full && !ours:
+			return nil, false, err // a full log refuses new actions, and knows the old ones
+		case full || n == writes || !retry.Pause(ctx, pause):
+			return nil, false, fmt.Errorf("%w: %w", fault.ErrUnavailable, err)
+		}
+	}
 }
 
 // Append writes the next event of st's action and folds it in. It sets the event's version, ordinal
 // and, if zero, time. fault.ErrFenced means that another writer was first: load again before
 // deciding anything.
 func (l *Ledger) Append(ctx context.Context, st *State, ev schemas.Event) error {
-	if ev.Type == schemas.EventSettled {
-		return l.end(ctx, st, ev)
+	if h := st.held; h != nil && ev.Type == schemas.EventSettled {
+		ev.Attempted = h.ev.Attempted
+		if a := ev.Attempted.Answer; a != nil && a == ev.Settled.Answer {
+			brief := *ev.Attempted
+			brief.Answer, brief.InResult = &schemas.Answer{Status: a.Status, Hash: a.Hash, JSON: a.JSON}, true
+			ev.Attempted = &brief
+		}
+		return h.flight(ctx, st, ev)
 	}
 	if err := st.Flush(ctx); err != nil {
 		return err

@@ -54,7 +54,7 @@ type State struct {
 	SupersededBy string
 	// StoredEvidence are the ids of the evidence that is known to be stored; nil until it is looked up.
 	StoredEvidence map[string]bool
-	// Loose: evidence was stored that the action's events do not require. A later worker would not
+	// Underived: evidence was stored that the action's events do not require. A later worker would not
 	// store it again, so it must be durable before the outcome is written.
 	Underived bool
 	held      *held // see Hold

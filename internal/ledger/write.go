@@ -23,33 +23,6 @@ const (
 	overtakes = 256
 )
 
-// claim writes the accepted event, or finds the action that has its name.
-func (l *Ledger) claim(ctx context.Context, st *State, ev schemas.Event, m schemas.Append) (*State, bool, error) {
-	ours := false // a copy may be stored, or on its way
-	for n, pause := 1, firstPause; ; n, pause = n+1, 2*pause {
-		seq, err := l.log.Append(ctx, m)
-		full := errors.Is(err, fault.ErrFull)
-		switch {
-		case err == nil:
-			st.apply(schemas.Record{Seq: seq, Time: ev.Time}, ev)
-			return st, false, nil
-		case errors.Is(err, fault.ErrUnavailable):
-			ours = true
-		case !full && !errors.Is(err, fault.ErrFenced):
-			return nil, false, err
-		}
-		found, duplicate, missing := l.attach(ctx, *ev.Action, ours)
-		switch {
-		case !errors.Is(missing, fault.ErrNotFound):
-			return found, duplicate, missing
-		case full && !ours:
-			return nil, false, err // a full log refuses new actions, and knows the old ones
-		case full || n == writes || !retry.Pause(ctx, pause):
-			return nil, false, fmt.Errorf("%w: %w", fault.ErrUnavailable, err)
-		}
-	}
-}
-
 // insist goes on where a write was refused or not acknowledged.
 func (l *Ledger) insist(ctx context.Context, st *State, ev *schemas.Event, m schemas.Append, err error) (seq uint64, _ error) {
 	n, pause, overtaken := 1, firstPause, 0

@@ -1,22 +1,22 @@
 package outbound
 
 import (
-	"bufio"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
 
 	"weir/internal/failpoint"
-	"weir/internal/fault"
 	"weir/schemas"
 )
 
 // exchange is one request and its answer. It belongs to one goroutine, but for end.
 type exchange struct {
 	*Conn
+	limits StreamLimits
 	caller context.Context //nolint:containedctx // lives as long as the exchange
 	ctx    context.Context //nolint:containedctx // the same, and ends with the phase's time
 	cancel context.CancelCauseFunc
@@ -30,71 +30,38 @@ type exchange struct {
 	// writing is closed when a request that is written while its answer is read is over; nil: there
 	// is none.
 	writing chan struct{}
+
+	most   int64 // of the body's bytes on the wire
+	got    int64 // of them so far
+	unread bool  // the body's coding is unknown
+	err    error // the final error of Read
 }
 
-// terms are what Do and Stream differ in before the body.
-type terms struct {
-	identity bool          // a body without coding is asked for
-	header   time.Duration // the phase's limit; none if not positive
-	body     time.Duration
-}
-
-// exchange sends the connection's request and returns when the answer's headers
-// are there and checked. The caller ends the exchange; after an error there is
-// none to end, and the connection is closed.
-func (c *Conn) exchange(ctx context.Context, r Request, t terms) (*exchange, error) {
-	if c.spent.Swap(true) {
-		if r.Stream != nil {
-			_ = r.Stream.Close()
-		}
-		return nil, &fault.Call{Code: schemas.Internal, Cause: ErrSpent}
+// begin sends the connection's request and returns when the answer's headers are there and checked.
+func (x *exchange) begin(r Request) error {
+	if x.caller.Err() != nil {
+		return x.fail(schemas.Canceled, context.Cause(x.caller))
 	}
-	x := &exchange{Conn: c, caller: ctx, phase: PhaseHeader}
-	x.ctx, x.cancel = context.WithCancelCause(ctx)
-	x.heed = context.AfterFunc(x.ctx, x.abort) //nolint:contextcheck // it is the end of one
-	if r.Stream != nil {
-		x.source = &source{from: r.Stream, wire: c.wire}
-		c.wire.source = x.source // before it is written
+	switch err := x.wire.quiet(); {
+	case errors.Is(err, errUnsolicited): // it spoke before it was used
+		return x.fail(schemas.UpstreamProtocol, err)
+	case err != nil: // or ended
+		return x.fail(schemas.UpstreamReset, err)
 	}
-	if err := x.begin(r, t); err != nil {
-		x.within(0)
-		x.end(nil)
-		if c.wire.used {
-			c.client.pool.drop(c.wire.key)
-		}
-		return nil, err
-	}
-	return x, nil
-}
-
-func (x *exchange) begin(r Request, t terms) error {
-	if code, over := givenUp(x.caller); over {
-		return &fault.Call{Code: code, Cause: &PhaseError{PhaseHeader, context.Cause(x.caller)}}
-	}
-	if err := x.wire.quiet(); err != nil { // it ended, or spoke, before it was used
-		code := schemas.UpstreamReset
-		if errors.Is(err, errUnsolicited) {
-			code = schemas.UpstreamProtocol
-		}
-		return &fault.Call{Code: code, Cause: &PhaseError{PhaseHeader, err}}
-	}
-	req, err := build(x.ctx, x.permit, r, x.source, t.identity)
+	req, err := build(x.ctx, x.permit, r, x.source, x.limits.body == 0)
 	if err != nil {
 		return err
 	}
 	req.Close = !x.keep
-	x.within(t.header)
-	if err := x.send(req); err != nil {
-		return x.headerFailure(err)
-	}
-	if x.resp, err = x.receive(req); err != nil { //nolint:bodyclose // its body holds nothing but the connection
-		return x.headerFailure(err)
+	x.within(x.limits.Header)
+	if x.resp, err = x.roundTrip(req); err != nil { //nolint:bodyclose // its body holds nothing but the connection
+		return x.failure(err)
 	}
 	failpoint.At(failpoint.Begun, x.permit.RequestTarget())
-	if err := x.headerOver(x.resp); err != nil {
+	if err := x.check(); err != nil {
 		return err
 	}
-	if !x.within(t.body) {
+	if !x.within(x.limits.body) {
 		return x.fail(schemas.UpstreamTimeout, errPhaseTime) // it fired between the answer and here
 	}
 	x.phase = PhaseBody
@@ -105,40 +72,23 @@ func (x *exchange) begin(r Request, t terms) error {
 // whether or not the other side reads.
 const inline = 16 << 10
 
-// send writes the request. A large one, or one whose body is read as it is sent, is written
-// while the answer is read: it may come before the request is whole.
-func (x *exchange) send(req *http.Request) error {
-	write := func() error {
-		w, ok := x.client.writers.Get().(*bufio.Writer)
-		if !ok {
-			w = bufio.NewWriterSize(nil, readAhead)
-		}
-		defer x.client.writers.Put(w)
-		w.Reset(x.wire)
-		err := req.Write(w)
-		if err == nil {
-			err = w.Flush()
-		}
-		w.Reset(nil)
-		return err
-	}
-	if x.source == nil && req.ContentLength <= inline {
-		return write()
-	}
-	x.writing = make(chan struct{})
-	go func() {
-		defer close(x.writing)
-		if write() != nil {
-			x.abort() // the request is not whole, and no answer to it is waited for
-		}
-	}()
-	return nil
-}
-
-// receive reads the answer's head. Interim answers are read and dropped.
-func (x *exchange) receive(req *http.Request) (*http.Response, error) {
+// roundTrip writes the request and reads the answer's head, without interim answers. A large request,
+// or one whose body is read as it is sent, is written while the answer is read: it may come before
+// the request is whole.
+func (x *exchange) roundTrip(req *http.Request) (*http.Response, error) {
 	x.wire.reader.Reset(x.wire)
-	if x.writing != nil {
+	if x.source == nil && req.ContentLength <= inline {
+		if err := req.Write(x.wire); err != nil {
+			return nil, err
+		}
+	} else {
+		x.writing = make(chan struct{})
+		go func() {
+			defer close(x.writing)
+			if req.Write(x.wire) != nil {
+				x.wire.letGo() // the request is not whole, and no answer to it is waited for
+			}
+		}()
 		<-x.wire.offered // bytes that arrive before the request are no answer to it
 	}
 	for {
@@ -149,8 +99,73 @@ func (x *exchange) receive(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// abort ends reading and writing; the end itself is the owner's.
-func (x *exchange) abort() { _ = x.wire.letGo() }
+// check checks the header as a whole.
+func (x *exchange) check() error {
+	x.wire.headerDone()
+	x.status = x.resp.StatusCode
+	if x.resp.ProtoMajor != 1 || x.status < 200 || x.status > 599 {
+		return x.fail(schemas.UpstreamProtocol, errors.New("not a final answer of HTTP/1"))
+	}
+	fields, size := 0, int64(0)
+	for name, values := range x.resp.Header {
+		if !httpguts.ValidHeaderFieldName(name) { // net/http lets a space before the colon pass, as part of the name
+			return x.fail(schemas.UpstreamProtocol, errors.New("a field's name is not a token"))
+		}
+		for _, v := range values {
+			fields++
+			size += int64(len(name) + len(": ") + len(v) + len("\r\n"))
+		}
+	}
+	if fields > x.client.cfg.MaxHeaderFields || size > x.client.cfg.MaxHeaderBytes {
+		return x.fail(schemas.UpstreamHeadersTooLarge, errHeaderBytes)
+	}
+	return nil
+}
+
+// Read reads what there is of the body as it comes over the wire, and waits for no more than
+// limits.Idle. Its errors are io.EOF and *fault.Call, and may come with bytes.
+func (x *exchange) Read(p []byte) (n int, err error) {
+	switch {
+	case x.err != nil:
+		return 0, x.err
+	case x.declared() > x.most:
+		x.err = x.fail(schemas.UpstreamTooLarge, errBodyBytes)
+		return 0, x.err
+	case x.ctx.Err() != nil: // buffered bytes are not read any more
+		x.err = x.fail(schemas.Canceled, errLeft)
+		return 0, x.err
+	}
+	whole := x.limits.body > 0
+	if !whole {
+		x.within(x.limits.Idle)
+	}
+	n, err = x.resp.Body.Read(p)
+	inTime := whole || x.within(0)
+	x.got += int64(n)
+	switch {
+	case x.unread && n > 0: // without a body there is nothing to decode
+		n, err = 0, x.fail(schemas.UpstreamEncoding, errCoding)
+	case x.got > x.most:
+		n -= int(x.got - x.most)
+		err = x.fail(schemas.UpstreamTooLarge, errBodyBytes)
+	case errors.Is(err, io.EOF):
+		err = io.EOF
+	case err != nil:
+		err = x.failure(err)
+	case !inTime: // it came as the time ran out, which has ended the connection
+		err = x.fail(schemas.UpstreamTimeout, errPhaseTime)
+	}
+	x.err = err
+	return n, err
+}
+
+// declared is the length of the body that the upstream announced; less than zero without one.
+func (x *exchange) declared() int64 {
+	if x.resp.Request.Method == http.MethodHead {
+		return 0
+	}
+	return x.resp.ContentLength
+}
 
 // within bounds the phase that begins, in place of the one before; without a
 // limit, ctx alone bounds it. It reports whether the one before was in time.
@@ -199,26 +214,3 @@ func (x *exchange) giveBack() {
 // handOver is how long a whole answer waits for the last write of its request to return, which is at
 // once if the target has read it all.
 const handOver = 20 * time.Millisecond
-
-// headerOver checks the header as a whole.
-func (x *exchange) headerOver(resp *http.Response) error {
-	x.wire.headerDone()
-	x.status = resp.StatusCode
-	if resp.ProtoMajor != 1 || x.status < 200 || x.status > 599 {
-		return x.fail(schemas.UpstreamProtocol, errors.New("not a final answer of HTTP/1"))
-	}
-	fields, size := 0, int64(0)
-	for name, values := range resp.Header {
-		if !httpguts.ValidHeaderFieldName(name) { // net/http lets a space before the colon pass, as part of the name
-			return x.fail(schemas.UpstreamProtocol, errors.New("a field's name is not a token"))
-		}
-		for _, v := range values {
-			fields++
-			size += int64(len(name) + len(": ") + len(v) + len("\r\n"))
-		}
-	}
-	if fields > x.client.cfg.MaxHeaderFields || size > x.client.cfg.MaxHeaderBytes {
-		return x.fail(schemas.UpstreamHeadersTooLarge, errHeaderBytes)
-	}
-	return nil
-}

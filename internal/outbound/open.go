@@ -71,11 +71,7 @@ func (c *Client) Open(ctx context.Context, p policy.Permit) (*Conn, error) {
 	if !p.Valid() || p.Method() == policy.MethodConnect {
 		return nil, &fault.Call{Code: schemas.DenyAddress, Cause: ErrNoPermit}
 	}
-	l, err := c.dial(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	return c.conn(p, l, poolKey{}), nil
+	return c.conn(ctx, p, poolKey{}, nil)
 }
 
 // Connect resolves and dials the target of a tunnel, by the checks and with the errors of Open. It
@@ -93,12 +89,21 @@ func (c *Client) Connect(ctx context.Context, p policy.Permit) (net.Conn, []neti
 	return conn, addrs, err
 }
 
-func (c *Client) conn(p policy.Permit, l *link, k poolKey) *Conn {
-	return &Conn{client: c, permit: p, wire: newWire(l, c.cfg.MaxHeaderBytes), keep: k.used, tenant: k.tenant}
+// conn is a connection for one request over l; nil: over one that it dials.
+func (c *Client) conn(ctx context.Context, p policy.Permit, k poolKey, l *link) (*Conn, error) {
+	if l == nil {
+		var err error
+		if l, err = c.dial(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	return &Conn{client: c, permit: p, wire: newWire(l, c.cfg.MaxHeaderBytes), keep: k.used, tenant: k.tenant}, nil
 }
 
+// dial resolves and connects, and puts TLS on the wire: its name is the permit's host, and no client
+// certificate is ever sent.
 func (c *Client) dial(ctx context.Context, p policy.Permit) (*link, error) {
-	epoch := c.pool.now()
+	epoch := c.pool.epoch.Load()
 	addrs, err := c.resolve(ctx, p)
 	if err != nil {
 		return nil, err
@@ -109,12 +114,19 @@ func (c *Client) dial(ctx context.Context, p policy.Permit) (*link, error) {
 	}
 	s := &socket{Conn: conn}
 	l := &link{Conn: s, socket: s, reader: bufio.NewReaderSize(nil, readAhead), addrs: addrs, born: time.Now(), epoch: epoch}
-	if p.Scheme() == "https" {
-		if err := c.handshake(ctx, p, l); err != nil {
-			_ = conn.Close()
-			return nil, err
-		}
+	if p.Scheme() != "https" {
+		return l, nil
 	}
+	cfg := c.tls.Clone()
+	cfg.ServerName = p.Host()
+	secure := tls.Client(s, cfg)
+	limited, cancel := context.WithTimeout(ctx, c.cfg.TLSTimeout)
+	defer cancel()
+	if err := secure.HandshakeContext(limited); err != nil {
+		_ = conn.Close()
+		return nil, unsent(ctx, schemas.UpstreamTLS, PhaseTLS, err)
+	}
+	l.Conn = secure
 	return l, nil
 }
 
@@ -131,14 +143,7 @@ func (c *Client) Acquire(ctx context.Context, p policy.Permit, tenant string, re
 	if !repeatable {
 		defer c.dialAhead(p, k) //nolint:contextcheck // it is for another call
 	}
-	if l := c.pool.get(k, p); l != nil {
-		return c.conn(p, l, k), nil
-	}
-	l, err := c.dial(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	return c.conn(p, l, k), nil
+	return c.conn(ctx, p, k, c.pool.get(k, p))
 }
 
 // dialAhead dials a spare, where one is wanted.
@@ -165,41 +170,32 @@ func (c *Conn) Used() bool { return c.wire.used }
 // more than once and from any goroutine.
 func (c *Conn) Close() {
 	if !c.over.Swap(true) {
-		_ = c.wire.Close()
+		c.wire.Close()
 	}
 }
 
-// resolve returns the host's addresses, every one of them checked.
+// resolve returns the host's addresses, every one of them checked. It resolves the absolute name once:
+// no search list changes it. net.Resolver returns IPv4 addresses in IPv6 form; they are dialled, and
+// so checked, in their own.
 func (c *Client) resolve(ctx context.Context, p policy.Permit) ([]netip.Addr, error) {
 	addrs := []netip.Addr{p.Addr()}
 	if !p.Addr().IsValid() {
+		limited, cancel := context.WithTimeout(ctx, c.cfg.DNSTimeout)
+		defer cancel()
 		var err error
-		if addrs, err = c.lookup(ctx, p.Host()); err != nil {
+		addrs, err = c.cfg.Resolver.LookupNetIP(limited, "ip", p.Host()+".")
+		if n := len(addrs); err == nil && (n == 0 || n > c.cfg.MaxAddresses) {
+			err = fmt.Errorf("the answer has %d addresses", n)
+		}
+		if err != nil {
 			return nil, unsent(ctx, schemas.UpstreamDNS, PhaseDNS, err)
+		}
+		for i := range addrs {
+			addrs[i] = addrs[i].Unmap()
 		}
 	}
 	if err := p.CheckAddrs(addrs); err != nil {
 		return nil, &fault.Call{Code: schemas.DenyAddress, Cause: err}
-	}
-	return addrs, nil
-}
-
-// lookup resolves the absolute name once: no search list changes it. net.Resolver returns IPv4
-// addresses in IPv6 form; they are dialled, and so checked, in their own.
-func (c *Client) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.DNSTimeout)
-	defer cancel()
-	addrs, err := c.cfg.Resolver.LookupNetIP(ctx, "ip", host+".")
-	switch {
-	case err != nil:
-		return nil, err
-	case len(addrs) == 0:
-		return nil, errors.New("the answer has no address")
-	case len(addrs) > c.cfg.MaxAddresses:
-		return nil, fmt.Errorf("the answer has %d addresses", len(addrs))
-	}
-	for i := range addrs {
-		addrs[i] = addrs[i].Unmap()
 	}
 	return addrs, nil
 }
@@ -220,8 +216,8 @@ func (c *Client) connect(ctx context.Context, p policy.Permit, addrs []netip.Add
 		if err == nil {
 			return conn, nil
 		}
-		if _, ok := errors.AsType[*refusedAddrError](err); ok {
-			return nil, &fault.Call{Code: schemas.DenyAddress, Cause: err}
+		if refused, ok := errors.AsType[*fault.Call](err); ok {
+			return nil, refused
 		}
 		failures = append(failures, err)
 		if limited.Err() != nil {
@@ -239,54 +235,23 @@ func dialShare(
 		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(shares))
 		defer cancel()
 	}
-	network := "tcp6"
-	if to.Addr().Is4() {
-		network = "tcp4"
-	}
-	return dial(ctx, network, to.String())
+	return dial(ctx, "tcp", to.String())
 }
 
-// refusedAddrError is a socket whose address is not the checked one. Its text does not contain the
-// address.
-type refusedAddrError struct{ cause error }
-
-func (e *refusedAddrError) Error() string { return "refused when the socket was made" }
-func (e *refusedAddrError) Unwrap() error { return e.cause }
-
-// dialer is the network's, for one permit.
-func dialer(p policy.Permit) *net.Dialer { return &net.Dialer{ControlContext: recheck(p)} }
-
-// recheck is the last check of an address, when the kernel has it: whatever happened in between,
-// nothing else is connected to.
-func recheck(p policy.Permit) func(context.Context, string, string, syscall.RawConn) error {
-	return func(_ context.Context, _, address string, _ syscall.RawConn) error {
-		at, err := netip.ParseAddrPort(address)
-		if err == nil && at.Port() != p.Port() {
-			err = errors.New("another port")
+// dialer is the network's, for one permit. It checks an address for the last time when the kernel
+// has it: whatever happened in between, nothing else is connected to. The text of its error does not
+// contain the address.
+func dialer(p policy.Permit) *net.Dialer {
+	return &net.Dialer{ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
+		cause := errOtherTarget
+		if at, err := netip.ParseAddrPort(address); err == nil && at.Port() == p.Port() {
+			cause = p.CheckAddr(at.Addr())
 		}
-		if err == nil {
-			err = p.CheckAddr(at.Addr())
-		}
-		if err != nil {
-			return &refusedAddrError{err}
+		if cause != nil {
+			return &fault.Call{Code: schemas.DenyAddress, Cause: cause}
 		}
 		return nil
-	}
-}
-
-// handshake puts TLS on the wire. The name is the permit's host; no client
-// certificate is ever sent.
-func (c *Client) handshake(ctx context.Context, p policy.Permit, l *link) error {
-	cfg := c.tls.Clone()
-	cfg.ServerName = p.Host()
-	secure := tls.Client(l.socket, cfg)
-	limited, cancel := context.WithTimeout(ctx, c.cfg.TLSTimeout)
-	defer cancel()
-	if err := secure.HandshakeContext(limited); err != nil {
-		return unsent(ctx, schemas.UpstreamTLS, PhaseTLS, err)
-	}
-	l.Conn = secure
-	return nil
+	}}
 }
 
 // unsent returns the failure of a phase before sending. A cancellation or deadline of the caller

@@ -17,7 +17,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"sync"
 	"time"
 )
 
@@ -85,8 +84,6 @@ type Client struct {
 	cfg  Config
 	tls  *tls.Config
 	pool *pool
-	// writers are buffers of requests: a call needs one for a moment.
-	writers sync.Pool
 }
 
 // New returns a client with cfg's limits.
@@ -149,25 +146,3 @@ func (e *PhaseError) Error() string { return string(e.Phase) + ": it failed" }
 
 // Unwrap gives the private cause. Never show it.
 func (e *PhaseError) Unwrap() error { return e.Cause }
-
-// Do makes the one request that this connection is for and closes it. It
-// returns a whole answer of any status, or a *fault.Call whose Sent is false
-// only where provably no byte of the request left, and whose Status is set
-// once a status line came. A second call is refused.
-//
-// ctx bounds everything; the client's limits bound each phase. When ctx ends,
-// the connection is closed and Do returns at once.
-func (c *Conn) Do(ctx context.Context, r Request) (*Response, error) {
-	cfg := c.client.cfg
-	s, err := c.stream(ctx, r, terms{header: cfg.HeaderTimeout, body: cfg.BodyTimeout}, StreamLimits{Bytes: cfg.MaxBodyBytes})
-	if err != nil {
-		return nil, err
-	}
-	defer s.x.end(nil)
-	defer s.x.within(0)
-	body, err := s.ReadAll(s.limit)
-	if err != nil {
-		return nil, err
-	}
-	return answer(s.x.resp, body, s.zipped && s.raw.got > 0, time.Now()), nil
-}

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"weir/internal/policy"
@@ -32,8 +33,8 @@ type link struct {
 	reader *bufio.Reader // empty between two exchanges
 	addrs  []netip.Addr  // all of the answer that led here; see Recheck
 	born   time.Time
-	epoch  int  // the pool's, when its dial began
-	used   bool // it has carried an exchange
+	epoch  int64 // the pool's, when its dial began
+	used   bool  // it has carried an exchange
 
 	key    poolKey
 	expiry *time.Timer
@@ -69,7 +70,7 @@ type pool struct {
 	ctx    context.Context       //nolint:containedctx // of the dials of spares
 	stop   context.CancelFunc
 	closed bool
-	epoch  int // connections dialled before the policy in force are not kept
+	epoch  atomic.Int64 // connections dialled before the policy in force are not kept
 	dials  sync.WaitGroup
 }
 
@@ -77,13 +78,6 @@ func newPool() *pool {
 	p := &pool{idle: map[poolKey][]*link{}, asked: map[poolKey]time.Time{}, coming: map[poolKey]int{}}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	return p
-}
-
-// now is the epoch for a dial that begins.
-func (p *pool) now() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.epoch
 }
 
 // put has a link wait under a key, or closes it where enough do, or another policy is in force.
@@ -95,11 +89,14 @@ func (p *pool) put(l *link, k poolKey) {
 	}
 	wait = min(wait, time.Until(l.born.Add(keepFor)))
 	p.mu.Lock()
-	fits := !p.closed && l.epoch == p.epoch && wait > 0 && p.count < keepAltogether && len(p.idle[k]) < most
+	fits := !p.closed && l.epoch == p.epoch.Load() && wait > 0 && p.count < keepAltogether && len(p.idle[k]) < most
 	if fits {
 		p.idle[k] = append(p.idle[k], l)
 		p.count++
-		l.expiry = time.AfterFunc(wait, func() { p.expire(l) })
+		l.expiry = time.AfterFunc(wait, func() {
+			p.mu.Lock()
+			p.shut([]*link{l})
+		})
 	}
 	p.mu.Unlock()
 	if !fits {
@@ -139,15 +136,6 @@ func (p *pool) remove(l *link) bool {
 	p.count--
 	l.expiry.Stop()
 	return true
-}
-
-func (p *pool) expire(l *link) {
-	p.mu.Lock()
-	in := p.remove(l)
-	p.mu.Unlock()
-	if in {
-		l.shut()
-	}
 }
 
 // wanted notes that a call wants a spare, and reports whether to dial one for the next call: so
@@ -195,7 +183,7 @@ func (p *pool) clear(end bool) {
 	p.mu.Lock()
 	all := slices.Concat(slices.Collect(maps.Values(p.idle))...)
 	p.stop()
-	p.epoch++
+	p.epoch.Add(1)
 	if p.closed = p.closed || end; !end {
 		p.ctx, p.stop = context.WithCancel(context.Background())
 	}
@@ -205,11 +193,9 @@ func (p *pool) clear(end bool) {
 	}
 }
 
-// shut closes links and lets go of mu, which the caller holds.
+// shut closes those of the links that wait, and lets go of mu, which the caller holds.
 func (p *pool) shut(all []*link) {
-	for _, l := range all {
-		p.remove(l)
-	}
+	all = slices.DeleteFunc(all, func(l *link) bool { return !p.remove(l) })
 	p.mu.Unlock()
 	for _, l := range all {
 		l.shut()

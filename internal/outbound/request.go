@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -103,16 +104,15 @@ func build(ctx context.Context, p policy.Permit, r Request, body *source, identi
 // fields merges the request's header fields. The idempotency key goes out as the header key.
 func fields(r Request, key string) (http.Header, error) {
 	header := make(http.Header, len(r.Headers)+len(r.Injected)+4)
-	for _, h := range r.Headers {
+	for _, h := range slices.Concat(r.Headers, r.Injected) {
 		if err := usable(h); err != nil {
 			return nil, err
 		}
+	}
+	for _, h := range r.Headers {
 		header.Add(h.Name, h.Value)
 	}
 	for _, h := range r.Injected {
-		if err := usable(h); err != nil {
-			return nil, err
-		}
 		header.Del(h.Name)
 	}
 	for _, h := range r.Injected {
@@ -148,24 +148,20 @@ func usable(h schemas.Header) error {
 // extend adds parameters to a target. All but RFC 3986's unreserved characters are written as %XX, so
 // that every reader of a query, of the form kind too, finds the same text in it.
 func extend(target string, query []schemas.Header) string {
-	if len(query) == 0 {
-		return target
-	}
-	var b strings.Builder
-	b.WriteString(target)
 	mark := strings.IndexByte(target, '?')
-	if mark < 0 {
-		b.WriteByte('?')
+	switch {
+	case len(query) == 0:
+		return target
+	case mark < 0:
+		target += "?"
+	case mark < len(target)-1 && !strings.HasSuffix(target, "&"):
+		target += "&"
 	}
-	separate := mark >= 0 && mark < len(target)-1 && !strings.HasSuffix(target, "&")
-	for _, q := range query {
-		if separate {
-			b.WriteByte('&')
-		}
-		separate = true
-		b.WriteString(escape(q.Name) + "=" + escape(q.Value))
+	pairs := make([]string, len(query))
+	for i, q := range query {
+		pairs[i] = escape(q.Name) + "=" + escape(q.Value)
 	}
-	return b.String()
+	return target + strings.Join(pairs, "&")
 }
 
 func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }

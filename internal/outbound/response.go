@@ -1,10 +1,8 @@
 package outbound
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -57,35 +55,6 @@ const freeBytes = 256 << 10
 // errNoMemory ends an answer for which no memory was free in time.
 var errNoMemory = errors.New("no memory for the response's body was free in time")
 
-// readTo reads to the end, or until there is more than limit. expected, the announced length, sizes
-// the buffer within reason, and the reservation.
-func (x *exchange) readTo(from io.Reader, limit, expected int64) ([]byte, error) {
-	var buf bytes.Buffer
-	if expected > 0 {
-		buf.Grow(int(min(expected, 64<<10)) + bytes.MinRead)
-	}
-	n, err := buf.ReadFrom(io.LimitReader(from, min(limit, freeBytes)+1))
-	if err == nil && n > freeBytes && n <= limit {
-		if limit, err = x.reserve(limit, expected); err != nil {
-			return nil, err
-		}
-		buf.Grow(int(min(limit, max(expected, 0))) + bytes.MinRead) // or as much as there is already
-		var more int64
-		more, err = buf.ReadFrom(io.LimitReader(from, limit+1-n))
-		n += more
-	}
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case n > limit:
-		return nil, errBodyBytes
-	case n == 0:
-		return nil, nil
-	}
-	return buf.Bytes(), nil
-}
-
 // reserve waits for the memory of an answer that may have up to limit bytes, and returns how many it may have.
 func (x *exchange) reserve(limit, expected int64) (int64, error) {
 	if x.quota.Reserve == nil {
@@ -104,9 +73,9 @@ func (x *exchange) reserve(limit, expected int64) (int64, error) {
 	return granted, nil
 }
 
-// answer makes a Response of the parts.
-func answer(resp *http.Response, body []byte, decoded bool, now time.Time) *Response {
-	a := &Response{Status: resp.StatusCode, Body: body, Headers: make([]schemas.Header, 0, len(resp.Header))}
+// head is a Response without its body. decoded: the body is not in the coding of the fields.
+func head(resp *http.Response, decoded bool, now time.Time) Response {
+	a := Response{Status: resp.StatusCode, Headers: make([]schemas.Header, 0, len(resp.Header))}
 	if decoded {
 		resp.Header.Del("Content-Encoding")
 		resp.Header.Del("Content-Length")

@@ -1,12 +1,15 @@
 package outbound
 
 import (
+	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
 	"errors"
 	"io"
 	"time"
 
+	"weir/internal/fault"
 	"weir/schemas"
 )
 
@@ -22,24 +25,20 @@ type StreamLimits struct {
 	Bytes int64
 	// Keep has the connection wait for another request once the body was read to its end, as Do does.
 	Keep bool
+
+	// body is Do's limit for the whole body, in place of Idle; zero: it is a stream.
+	body time.Duration
 }
 
 // Stream is an answer whose body is read as it comes, of any status. It belongs
 // to one goroutine; Close may be called from any, and more than once. It must be
 // closed. At most a few KiB of the body are ever held ahead of Read.
 type Stream struct {
-	Status int
-	// Headers are all fields, as Response has them.
-	Headers []schemas.Header
-	// Location is set where there is exactly one such field.
-	Location string
-	// RetryAfter is the upstream's own wish, unbounded.
-	RetryAfter time.Duration
+	Response // without a body
 
 	x      *exchange
-	raw    flow
-	body   io.Reader // raw, or what it decodes to
-	zipped bool      // raw is gzip
+	body   io.Reader // x, or what it decodes to
+	zipped bool      // x is gzip
 	limit  int64     // of the body's bytes, decoded
 	got    int64
 	err    error // what every Read returns from now on
@@ -51,41 +50,65 @@ type Stream struct {
 // Its errors are those of Do. ctx bounds the body as well: when it ends, the
 // connection is closed.
 func (c *Conn) Stream(ctx context.Context, r Request, limits StreamLimits) (*Stream, error) {
-	t := terms{identity: true, header: limits.Header}
-	if t.header == 0 {
-		t.header = c.client.cfg.HeaderTimeout
+	if c.spent.Swap(true) {
+		if r.Stream != nil {
+			_ = r.Stream.Close()
+		}
+		return nil, &fault.Call{Code: schemas.Internal, Cause: ErrSpent}
 	}
-	limits.Bytes = cmp.Or(limits.Bytes, c.client.cfg.MaxBodyBytes)
-	s, err := c.stream(ctx, r, t, limits)
-	if err != nil {
-		return nil, err
-	}
-	head := answer(s.x.resp, nil, s.zipped && s.raw.declared() != 0, time.Now())
-	s.Status, s.Headers, s.Location, s.RetryAfter = head.Status, head.Headers, head.Location, head.RetryAfter
-	return s, nil
-}
-
-// stream makes the request of Do or of Stream. It leaves the Stream's Status, Headers and RetryAfter unset.
-func (c *Conn) stream(ctx context.Context, r Request, t terms, limits StreamLimits) (*Stream, error) {
-	x, err := c.exchange(ctx, r, t)
-	if err != nil {
-		return nil, err
-	}
-	limit := limits.Bytes
+	limits.Header = cmp.Or(limits.Header, c.client.cfg.HeaderTimeout)
+	limit := cmp.Or(limits.Bytes, c.client.cfg.MaxBodyBytes)
 	if c.quota.Reserve != nil {
 		limit = min(limit, c.quota.Bytes)
 	}
-	s := &Stream{x: x, limit: limit, raw: flow{x: x, idle: limits.Idle, whole: t.body > 0, keep: limits.Keep || t.body > 0, limit: limit}}
-	s.body = &s.raw
+	x := &exchange{Conn: c, limits: limits, caller: ctx, phase: PhaseHeader, most: limit}
+	x.ctx, x.cancel = context.WithCancelCause(ctx)
+	x.heed = context.AfterFunc(x.ctx, c.wire.letGo) //nolint:contextcheck // it is the end of one
+	if r.Stream != nil {
+		x.source = &source{from: r.Stream, wire: c.wire}
+		c.wire.source = x.source // before it is written
+	}
+	if err := x.begin(r); err != nil {
+		x.within(0)
+		x.end(nil)
+		if c.wire.used {
+			c.client.pool.drop(c.wire.key)
+		}
+		return nil, err
+	}
+	s := &Stream{x: x, body: x, limit: limit}
 	switch codingOf(x.resp) {
 	case "":
 	case "gzip":
-		s.zipped, s.raw.limit = true, wireLimit(limit)
-		s.body = &unzipped{from: &s.raw}
+		s.zipped, x.most = true, wireLimit(limit)
+		s.body = &unzipped{from: x}
 	default:
-		s.raw.unread = true
+		x.unread = true
 	}
+	s.Response = head(x.resp, s.zipped && x.declared() != 0, time.Now())
 	return s, nil
+}
+
+// Do makes the one request that this connection is for and closes it. It
+// returns a whole answer of any status, or a *fault.Call whose Sent is false
+// only where provably no byte of the request left, and whose Status is set
+// once a status line came. A second call is refused.
+//
+// ctx bounds everything; the client's limits bound each phase. When ctx ends,
+// the connection is closed and Do returns at once.
+func (c *Conn) Do(ctx context.Context, r Request) (*Response, error) {
+	s, err := c.Stream(ctx, r, StreamLimits{Keep: true, body: c.client.cfg.BodyTimeout})
+	if err != nil {
+		return nil, err
+	}
+	defer s.x.end(nil)
+	defer s.x.within(0)
+	answer := s.Response
+	answer.Body, err = s.ReadAll(s.limit)
+	if err != nil {
+		return nil, err
+	}
+	return &answer, nil
 }
 
 // Read continues reading. After the body's end it returns io.EOF; its other errors are *fault.Call
@@ -103,14 +126,15 @@ func (s *Stream) Read(p []byte) (int, error) {
 	case s.got > s.limit:
 		n -= int(s.got - s.limit)
 		err = s.x.fail(schemas.UpstreamTooLarge, errBodyBytes)
-	case errors.Is(err, io.EOF) && s.raw.ended():
+	case err == nil:
+	case errors.Is(err, io.EOF) && errors.Is(s.x.err, io.EOF): // the message was read to its end
 		s.x.wire.done()
-		if s.raw.keep {
+		if s.x.limits.Keep {
 			s.x.giveBack()
 		}
-	case err != nil && s.raw.failed() != nil:
-		err = s.raw.failed()
-	case err != nil: // the message itself did not fail; its content is not valid
+	case s.x.err != nil && !errors.Is(s.x.err, io.EOF):
+		err = s.x.err
+	default: // the message itself did not fail; its content is not valid
 		err = s.x.fail(schemas.UpstreamEncoding, err)
 	}
 	if err != nil {
@@ -135,27 +159,61 @@ func (s *Stream) Declared() int64 {
 	if s.zipped {
 		return -1
 	}
-	return s.raw.declared()
+	return s.x.declared()
 }
 
 // Patience bounds the wait of each Read from now on, as StreamLimits.Idle does.
-func (s *Stream) Patience(idle time.Duration) { s.raw.idle = idle }
+func (s *Stream) Patience(idle time.Duration) { s.x.limits.Idle = idle }
 
 // ReadAll reads the rest of the body, if that is no more than limit. Its errors are those of Read;
 // UPSTREAM_TOO_LARGE also for more than limit.
 func (s *Stream) ReadAll(limit int64) ([]byte, error) { return s.ReadAllBy(s, limit) }
 
-// ReadAllBy is ReadAll by a reader that passes on what it reads from the stream.
+// ReadAllBy is ReadAll by a reader that passes on what it reads from the stream. It sizes its buffer,
+// within reason, by the announced length.
 func (s *Stream) ReadAllBy(r io.Reader, limit int64) ([]byte, error) {
-	body, err := s.x.readTo(r, limit, s.Declared())
-	if errors.Is(err, errNoMemory) {
-		return nil, s.stop(s.x.fail(schemas.UpstreamTimeout, err))
+	var buf bytes.Buffer
+	expected := s.Declared()
+	if expected > 0 {
+		buf.Grow(int(min(expected, 64<<10)) + bytes.MinRead)
 	}
-	if err == errBodyBytes { //nolint:errorlint // that of readTo itself; Read's is a failed call
-		return nil, s.stop(s.x.fail(schemas.UpstreamTooLarge, err))
+	n, err := buf.ReadFrom(io.LimitReader(r, min(limit, freeBytes)+1))
+	if err == nil && n > freeBytes && n <= limit {
+		if limit, err = s.x.reserve(limit, expected); err != nil {
+			return nil, s.stop(s.x.fail(schemas.UpstreamTimeout, err))
+		}
+		buf.Grow(int(min(limit, max(expected, 0))) + bytes.MinRead) // or as much as there is already
+		var more int64
+		more, err = buf.ReadFrom(io.LimitReader(r, limit+1-n))
+		n += more
 	}
-	return body, err
+	switch {
+	case err != nil:
+		return nil, err
+	case n > limit:
+		return nil, s.stop(s.x.fail(schemas.UpstreamTooLarge, errBodyBytes))
+	case n == 0:
+		return nil, nil
+	}
+	return buf.Bytes(), nil
 }
 
 // Close ends the connection, and a running Read on another goroutine.
 func (s *Stream) Close() { s.x.end(errLeft) }
+
+// unzipped is a body that came as gzip. Flushed bytes can be read at once.
+type unzipped struct {
+	from *exchange
+	zip  *gzip.Reader
+}
+
+func (u *unzipped) Read(p []byte) (int, error) {
+	if u.zip == nil {
+		zip, err := gzip.NewReader(u.from) // EOF of nothing at all
+		if err != nil {
+			return 0, err
+		}
+		u.zip = zip
+	}
+	return u.zip.Read(p)
+}

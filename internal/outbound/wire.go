@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,7 +26,6 @@ type wire struct {
 
 	offered chan struct{} // closed when the first write is over, or by a close; see release
 	offer   sync.Once
-	end     sync.Once
 	over    chan struct{} // closed when nothing more is written; see drop
 	dropped sync.Once
 	source  *source // the source of the request's body; nil: no body to wait for
@@ -36,8 +36,8 @@ type wire struct {
 	complete bool // the answer is whole
 	leaving  bool // the owner is closing
 	inHeader bool
-	left     int64 // header bytes that may still come
-	head     head
+	most     int64  // of the header's bytes
+	head     []byte // those that came
 	readErr  error
 	writeErr error
 }
@@ -45,7 +45,7 @@ type wire struct {
 func newWire(l *link, maxHeader int64) *wire {
 	return &wire{
 		link: l, offered: make(chan struct{}), over: make(chan struct{}),
-		inHeader: true, left: maxHeader + readAhead,
+		inHeader: true, most: maxHeader + readAhead,
 	}
 }
 
@@ -112,8 +112,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.inHeader {
-		w.head.add(p[:n])
-		if w.left -= int64(n); w.left < 0 {
+		if w.head = append(w.head, p[:n]...); int64(len(w.head)) > w.most {
 			w.readErr = errHeaderBytes
 			return 0, errHeaderBytes
 		}
@@ -128,7 +127,7 @@ func (w *wire) Read(p []byte) (int, error) {
 func (w *wire) headerDone() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.inHeader = false
+	w.inHeader, w.head = false, nil
 }
 
 // done marks the answer as whole, so that the connection may be closed in an orderly way.
@@ -147,47 +146,41 @@ func (w *wire) seal() (sent bool) {
 	return w.sent
 }
 
-// seen returns the state of reading: whether the headers were cut, and the error it ended with.
-func (w *wire) seen() (cut bool, readErr error) {
+// seen returns the state of reading: whether it ended within the headers, and the error it ended with.
+func (w *wire) seen() (inHead bool, readErr error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.head.cut(), w.readErr
+	return cut(w.head), w.readErr
 }
 
 // Close ends the connection. TLS sends its closing alert only after a whole exchange, and for a
 // short time: Close does not wait for an upstream that stopped reading.
-func (w *wire) Close() (err error) {
-	w.seal()
+func (w *wire) Close() {
+	w.mu.Lock()
+	w.sealed, w.leaving = true, true
+	polite := w.complete && w.writeErr == nil
+	w.mu.Unlock()
 	w.drop()
-	defer w.release() // the socket is closed by then, and so is every write to it
-	w.end.Do(func() {
-		w.mu.Lock()
-		polite := w.complete && w.writeErr == nil
-		w.leaving = true
-		w.mu.Unlock()
-		if polite {
-			w.socket.leaving.Store(true)
-			err = w.Conn.Close()
-			return
-		}
-		err = w.socket.Close()
-	})
-	return err
+	if polite {
+		w.shut()
+	} else {
+		_ = w.socket.Close()
+	}
+	w.release() // the socket is closed, and so is every write to it
 }
 
 // letGo ends reading and writing. The owner, which knows the result of the exchange, closes the
 // connection.
-func (w *wire) letGo() error {
+func (w *wire) letGo() {
 	if sent := w.seal(); !sent {
 		w.release() // else the write does, as soon as the deadline below ends it
 	}
 	w.drop()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.leaving {
-		return nil
+	if !w.leaving {
+		_ = w.socket.SetDeadline(time.Unix(1, 0)) // ends reads and writes in progress
 	}
-	return w.socket.SetDeadline(time.Unix(1, 0)) // ends reads and writes in progress
 }
 
 var errUnsolicited = errors.New("the upstream sent data before the request")
@@ -206,7 +199,7 @@ func (l *link) quiet() error {
 	switch {
 	case n > 0:
 		return errUnsolicited
-	case errors.Is(err, errNothingYet):
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil
 	case err == nil:
 		return io.ErrNoProgress
@@ -242,7 +235,7 @@ func (s *socket) Write(p []byte) (int, error) {
 
 func (s *socket) Read(p []byte) (int, error) {
 	if s.probing && !s.readable() {
-		return 0, errNothingYet
+		return 0, os.ErrDeadlineExceeded // temporary, so that TLS remains usable
 	}
 	n, err := s.Conn.Read(p)
 	if errors.Is(err, io.EOF) {
@@ -250,12 +243,3 @@ func (s *socket) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
-
-// errNothingYet is a temporary error of the net kind, which leaves TLS usable.
-var errNothingYet net.Error = nothingYetError{}
-
-type nothingYetError struct{}
-
-func (nothingYetError) Error() string   { return "nothing to read yet" }
-func (nothingYetError) Timeout() bool   { return true }
-func (nothingYetError) Temporary() bool { return true }

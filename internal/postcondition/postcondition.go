@@ -42,60 +42,42 @@ type Postcondition struct {
 // assertion. It ignores members that an assertion's type does not use. The error
 // is an *Error.
 func Parse(raw json.RawMessage) (*Postcondition, error) {
-	switch first(raw) {
-	case '[':
-		return parseList(raw)
-	case '{':
-		return parseObject(raw)
-	default:
+	p, list := &Postcondition{}, raw
+	switch kind := first(raw); {
+	case kind != '[' && kind != '{':
 		return nil, invalid("must be an object or a list")
-	}
-}
-
-func parseObject(raw json.RawMessage) (*Postcondition, error) {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &members); err != nil {
+	case !json.Valid(raw):
 		return nil, invalid("is not valid JSON")
-	}
-	list, ok := members["assertions"]
-	if !ok {
-		if members["type"] == nil {
+	case kind == '{':
+		var members map[string]json.RawMessage
+		_ = json.Unmarshal(raw, &members) // it is a valid object
+		list = members["assertions"]
+		switch {
+		case list == nil && members["type"] == nil:
 			return nil, &Error{Variant: schemas.VariantUnsupportedPostcondition, Message: "must have a type, or a list of assertions"}
+		case list == nil:
+			a, err := parseAssertion(raw)
+			if err != nil {
+				return nil, err
+			}
+			return &Postcondition{assertions: []assertion{a}}, nil
+		case first(list) != '[':
+			return nil, invalid("assertions must be a list")
 		}
-		a, err := parseAssertion(raw)
-		if err != nil {
-			return nil, err
+		if delete(members, "assertions"); len(members) > 0 {
+			p.metadata = encode(members)
 		}
-		return &Postcondition{assertions: []assertion{a}}, nil
 	}
-	if first(list) != '[' {
-		return nil, invalid("assertions must be a list")
-	}
-	p, err := parseList(list)
-	if err != nil {
-		return nil, err
-	}
-	delete(members, "assertions")
-	if len(members) > 0 {
-		p.metadata = encode(members)
-	}
-	return p, nil
-}
-
-func parseList(raw json.RawMessage) (*Postcondition, error) {
-	var list []json.RawMessage
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, invalid("is not valid JSON")
-	}
-	if len(list) == 0 {
+	var items []json.RawMessage
+	_ = json.Unmarshal(list, &items) // as above
+	if len(items) == 0 {
 		return nil, invalid("must have at least one assertion")
 	}
-	if len(list) > maxAssertions {
+	if len(items) > maxAssertions {
 		return nil, invalid(fmt.Sprintf("must have at most %d assertions", maxAssertions))
 	}
-	p := &Postcondition{}
 	pages := 0
-	for i, item := range list {
+	for i, item := range items {
 		a, err := parseAssertion(item)
 		if err != nil {
 			err.Message = fmt.Sprintf("assertion %d: %s", i, err.Message)

@@ -15,18 +15,27 @@ const maxAfter = 365 * 24 * time.Hour
 func ParseRetryAfter(value string, now time.Time) (wait time.Duration, ok bool) {
 	value = strings.Trim(value, " \t")
 	if digits(value) {
-		seconds, err := strconv.ParseUint(value, 10, 64)
-		if err != nil || seconds > uint64(maxAfter/time.Second) {
-			return maxAfter, true // more digits than fit is only a long wait
+		seconds, _ := strconv.ParseInt(value, 10, 64) // of more digits than fit, the most that do
+		return bounded(seconds), true
+	}
+	for _, layout := range []string{"Mon, 02 Jan 2006 15:04:05 GMT", rfc850, time.ANSIC} {
+		at, err := time.Parse(layout, value)
+		switch {
+		case err != nil:
+			continue
+		case layout != rfc850: // else the year is the one within fifty years of now
+		case at.After(now.AddDate(50, 0, 0)):
+			at = at.AddDate(-100, 0, 0)
+		case at.Before(now.AddDate(-50, 0, 0)):
+			at = at.AddDate(100, 0, 0)
 		}
-		return time.Duration(seconds) * time.Second, true
+		return until(at, now), true
 	}
-	at, ok := parseDate(value, now)
-	if !ok {
-		return 0, false
-	}
-	return min(max(0, at.Sub(now)), maxAfter), true
+	return 0, false
 }
+
+// until is the wait from now to an instant, none if that is past.
+func until(at, now time.Time) time.Duration { return min(max(0, at.Sub(now)), maxAfter) }
 
 func digits(s string) bool {
 	for i := range len(s) {
@@ -39,30 +48,3 @@ func digits(s string) bool {
 
 // rfc850 is the obsolete form with a year of two digits.
 const rfc850 = "Monday, 02-Jan-06 15:04:05 GMT"
-
-func parseDate(s string, now time.Time) (time.Time, bool) {
-	for _, layout := range []string{"Mon, 02 Jan 2006 15:04:05 GMT", rfc850, time.ANSIC} {
-		at, err := time.Parse(layout, s)
-		if err != nil {
-			continue
-		}
-		if layout == rfc850 {
-			at = nearCentury(at, now)
-		}
-		return at, true
-	}
-	return time.Time{}, false
-}
-
-// nearCentury moves a date whose year had two digits to the century that puts
-// it within fifty years of now.
-func nearCentury(at, now time.Time) time.Time {
-	switch {
-	case at.After(now.AddDate(50, 0, 0)):
-		return at.AddDate(-100, 0, 0)
-	case at.Before(now.AddDate(-50, 0, 0)):
-		return at.AddDate(100, 0, 0)
-	default:
-		return at
-	}
-}

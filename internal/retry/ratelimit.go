@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"fmt"
 	"net/textproto"
 	"strconv"
 	"strings"
@@ -25,16 +26,14 @@ func Wish(status int, fields func(name string) []string, now time.Time) time.Dur
 		return wait
 	}
 	remaining, reset := fields("X-RateLimit-Remaining"), fields("X-RateLimit-Reset")
-	if len(remaining) != 1 || len(reset) != 1 || !zero(remaining[0]) {
+	if len(remaining) != 1 || len(reset) != 1 {
+		return 0
+	}
+	if left := textproto.TrimString(remaining[0]); left == "" || strings.Trim(left, "0") != "" {
 		return 0
 	}
 	wait, _ := ParseReset(reset[0], now)
 	return wait
-}
-
-func zero(value string) bool {
-	value = textproto.TrimString(value)
-	return digits(value) && strings.Trim(value, "0") == ""
 }
 
 // ParseRateLimit reads RateLimit and RateLimit-Policy, which are lists of structured fields (RFC 9651),
@@ -46,12 +45,12 @@ func ParseRateLimit(limits, policies []string) (wait time.Duration, ok bool) {
 	if err != nil {
 		return 0, false
 	}
-	windows := map[any]int64{}
+	windows := map[string]int64{}
 	if named, err := httpsfv.UnmarshalList(policies); err == nil {
 		for _, m := range named {
 			if item, plain := m.(httpsfv.Item); plain {
 				if w, has := whole(item, "w"); has {
-					windows[name(item)] = w
+					windows[fmt.Sprint(item.Value)] = w // a string or, from some senders, a token
 				}
 			}
 		}
@@ -63,25 +62,13 @@ func ParseRateLimit(limits, policies []string) (wait time.Duration, ok bool) {
 		}
 		seconds, has := whole(item, "t")
 		if !has {
-			seconds, has = windows[name(item)]
+			seconds, has = windows[fmt.Sprint(item.Value)]
 		}
 		if r, used := whole(item, "r"); used && r == 0 && has {
 			wait, ok = max(wait, bounded(seconds)), true
 		}
 	}
 	return wait, ok
-}
-
-// name is the name of a quota: a string or, from some senders, a token.
-func name(item httpsfv.Item) string {
-	switch v := item.Value.(type) {
-	case string:
-		return v
-	case httpsfv.Token:
-		return string(v)
-	default:
-		return ""
-	}
 }
 
 // whole is a parameter that is a whole number and not negative.
@@ -105,16 +92,13 @@ func ParseReset(value string, now time.Time) (wait time.Duration, ok bool) {
 	if !digits(value) {
 		return 0, false
 	}
-	n, err := strconv.ParseInt(value, 10, 64)
-	switch {
-	case err != nil: // more digits than fit
-		return maxAfter, true
+	switch n, _ := strconv.ParseInt(value, 10, 64); { // of more digits than fit, the most that do
 	case n < leastEpoch:
 		return bounded(n), true
 	case n < leastEpochMilli:
-		return min(max(0, time.Unix(n, 0).Sub(now)), maxAfter), true
+		return until(time.Unix(n, 0), now), true
 	default:
-		return min(max(0, time.UnixMilli(n).Sub(now)), maxAfter), true
+		return until(time.UnixMilli(n), now), true
 	}
 }
 

@@ -30,25 +30,17 @@ func New(c *call.Caller, r settle.Storer, a call.Answers) *Executor {
 
 // Execute makes the action's call and evaluates its result.
 func (e *Executor) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error) {
-	return e.Through(ctx, st, stop, nil, 0)
-}
-
-// Through is Execute with attempts by an adapter of its own. Timeout is as in call.Task.
-func (e *Executor) Through(ctx context.Context, st *ledger.State, stop call.Stop, via call.Adapter, timeout time.Duration) (settle.Outcome, error) {
 	c, err := call.Payload[schemas.HTTPCall](st, "a call")
 	if err != nil {
 		return settle.Outcome{}, err
 	}
-	return e.make(ctx, st, c, stop, via, timeout)
+	return e.Make(ctx, st, c, stop, nil, 0)
 }
 
-// Make is Execute for a call that an action of another kind holds. A large answer is not in the result, but where
-// the verdict's AnswerBlob says: it is stored once.
-func (e *Executor) Make(ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop) (v settle.Outcome, err error) {
-	return e.make(ctx, st, c, stop, nil, 0)
-}
-
-func (e *Executor) make(
+// Make is Execute for a call that an action of another kind holds, or that goes by an adapter of its own; via
+// and timeout are as in call.Task. A large answer is not in the result, but where the outcome's AnswerBlob says:
+// it is stored once.
+func (e *Executor) Make(
 	ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop, via call.Adapter, timeout time.Duration,
 ) (v settle.Outcome, err error) {
 	if c.Denied != nil {
@@ -71,11 +63,16 @@ func (e *Executor) make(
 		}
 	}
 	answered := answeredAttempt(r)
-	answer, release, err := e.answer(ctx, st.Tenant, c, answered)
-	if err != nil {
-		return v, err
+	var answer *schemas.Answer
+	if c.ResponseSchema != nil || c.Postcondition != nil { // they read the body, which may be large
+		var release func()
+		if answer, release, err = e.answers.Reserved(ctx, st.Tenant, answered); err != nil {
+			return v, err
+		}
+		defer release()
+	} else if answered != nil {
+		answer = answered.Result.Answer
 	}
-	defer release()
 	v = e.outcome(c, r, answer)
 	if res, ok := v.Result.(schemas.HTTPResult); ok && res.Answer != nil && answered.Result.AnswerBlob != "" {
 		res.Answer, v.AnswerBlob = nil, answered.Result.AnswerBlob
@@ -84,14 +81,6 @@ func (e *Executor) make(
 		v.Answer = answer
 	}
 	return v, nil
-}
-
-// answer is what a try was answered. The body of a large answer is read only where a schema or a postcondition asks for it.
-func (e *Executor) answer(ctx context.Context, tenant string, c schemas.HTTPCall, t *ledger.Attempt) (a *schemas.Answer, release func(), err error) {
-	if t != nil && t.Result != nil && c.ResponseSchema == nil && c.Postcondition == nil {
-		return t.Result.Answer, func() {}, nil
-	}
-	return e.answers.Reserved(ctx, tenant, t)
 }
 
 // denied ends a call that policy denied when it was accepted. No policy in force since can send it: it is not

@@ -48,6 +48,10 @@ func settledAs(o schemas.Outcome, code schemas.Code, res schemas.HTTPResult) set
 	return settle.Outcome{Outcome: o, Code: code, Message: res.Message, Result: res}
 }
 
+func failedAs(code schemas.Code, variant, message string, a *schemas.Answer) settle.Outcome {
+	return settledAs(schemas.OutcomeFailed, code, schemas.HTTPResult{Variant: variant, Message: message, Answer: a})
+}
+
 // denied is a refusal by policy. If an earlier attempt did leave, the outcome
 // is a failure: denied promises that nothing was sent.
 func denied(c schemas.HTTPCall, r call.Result, d schemas.Decision) settle.Outcome {
@@ -103,16 +107,17 @@ func failed(c schemas.HTTPCall, r call.Result, answer *schemas.Answer) settle.Ou
 		}
 		return denied(c, r, d)
 	}
+	last, begun := describe(r), ""
+	if status := r.Last.Result.Status; status != 0 { // the request was received
+		begun = fmt.Sprintf("the target answered with status %d, and then: ", status)
+	}
 	return settledAs(schemas.OutcomeFailed, code, schemas.HTTPResult{
-		Variant: schemas.VariantRequest, Message: begun(r) + describe(r), Answer: answer,
-		History: history(r.Tries), LastError: describe(r),
+		Variant: schemas.VariantRequest, Message: begun + last, Answer: answer, History: history(r.Tries), LastError: last,
 	})
 }
 
 func refusedRedirect(a *schemas.Answer) settle.Outcome {
-	return settledAs(schemas.OutcomeFailed, schemas.DenyRedirect, schemas.HTTPResult{
-		Variant: schemas.VariantHTTPFailure, Message: statusText(a.Status) + "; the entry does not allow this redirect", Answer: a,
-	})
+	return failedAs(schemas.DenyRedirect, schemas.VariantHTTPFailure, statusText(a.Status)+"; the entry does not allow this redirect", a)
 }
 
 // answered checks a complete answer: status, then the entry's schema and the caller's, then
@@ -122,9 +127,7 @@ func (e *Executor) answered(c schemas.HTTPCall, a *schemas.Answer, found *schema
 	case policy.IsRedirect(a.Status):
 		return refusedRedirect(a)
 	case a.Status < 200 || a.Status > 299:
-		return settledAs(schemas.OutcomeFailed, schemas.HTTPFailure, schemas.HTTPResult{
-			Variant: schemas.VariantHTTPFailure, Message: statusText(a.Status), Answer: a,
-		})
+		return failedAs(schemas.HTTPFailure, schemas.VariantHTTPFailure, statusText(a.Status), a)
 	}
 	res := schemas.HTTPResult{Answer: a}
 	switch {
@@ -132,15 +135,11 @@ func (e *Executor) answered(c schemas.HTTPCall, a *schemas.Answer, found *schema
 	case found.Mode == policy.SchemaWarn:
 		res.Warnings = found.Violations
 	default:
-		return settledAs(schemas.OutcomeFailed, found.Code, schemas.HTTPResult{
-			Variant: schemas.VariantSchemaValidationFailed, Message: strings.Join(found.Violations, "; "), Answer: a,
-		})
+		return failedAs(found.Code, schemas.VariantSchemaValidationFailed, strings.Join(found.Violations, "; "), a)
 	}
 	if c.ResponseSchema != nil {
 		if code, messages := e.violations(c, a); len(messages) > 0 {
-			return settledAs(schemas.OutcomeFailed, code, schemas.HTTPResult{
-				Variant: schemas.VariantSchemaValidationFailed, Message: strings.Join(messages, "; "), Answer: a,
-			})
+			return failedAs(code, schemas.VariantSchemaValidationFailed, strings.Join(messages, "; "), a)
 		}
 	}
 	if c.Postcondition == nil {
@@ -148,9 +147,7 @@ func (e *Executor) answered(c schemas.HTTPCall, a *schemas.Answer, found *schema
 	}
 	p, err := postcondition.Parse(c.Postcondition)
 	if err != nil { // ingress has parsed it before
-		return settledAs(schemas.OutcomeFailed, schemas.PostconditionFailed, schemas.HTTPResult{
-			Variant: schemas.VariantInvalidPostcondition, Message: "the postcondition cannot be read", Answer: a,
-		})
+		return failedAs(schemas.PostconditionFailed, schemas.VariantInvalidPostcondition, "the postcondition cannot be read", a)
 	}
 	passed, report := p.Evaluate(*a)
 	res.Report = report
@@ -175,14 +172,6 @@ func (e *Executor) violations(c schemas.HTTPCall, a *schemas.Answer) (schemas.Co
 
 func statusText(status int) string {
 	return strings.TrimSpace(fmt.Sprintf("the target answered with status %d %s", status, http.StatusText(status)))
-}
-
-// begun says that an answer had begun, and how: the request was received.
-func begun(r call.Result) string {
-	if status := r.Last.Result.Status; status != 0 {
-		return fmt.Sprintf("the target answered with status %d, and then: ", status)
-	}
-	return ""
 }
 
 // describe is the display text of the last attempt's end.

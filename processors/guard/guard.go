@@ -4,6 +4,8 @@
 package guard
 
 import (
+	"sync"
+
 	"weir/internal/policy"
 	"weir/internal/policy/evaluate"
 	"weir/internal/traffic"
@@ -15,7 +17,7 @@ import (
 type Guard struct {
 	policy   func() *policy.Policy
 	rules    Rules
-	starting starting
+	starting sync.Map // of the permitted calls that have not started: channels that close when they do
 }
 
 // New returns a guard that reads the policy in force from current, and the traffic

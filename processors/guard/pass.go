@@ -106,19 +106,15 @@ func (p Pass) RuleTypes() []string {
 		return nil
 	}
 	var types []string
-	for _, t := range []struct {
-		name string
-		has  bool
-	}{
-		{schemas.RuleMock, p.Mocked()},
-		{schemas.RuleDelay, p.effect.Delay > 0},
-		{schemas.RuleRedirect, p.effect.Redirect != ""},
-		{schemas.RuleHeaders, len(p.effect.Response) > 0 || !slices.Equal(p.effect.Headers, p.asked.headers)},
-	} {
-		if t.has {
-			types = append(types, t.name)
+	add := func(name string, has bool) {
+		if has {
+			types = append(types, name)
 		}
 	}
+	add(schemas.RuleMock, p.Mocked())
+	add(schemas.RuleDelay, p.effect.Delay > 0)
+	add(schemas.RuleRedirect, p.effect.Redirect != "")
+	add(schemas.RuleHeaders, len(p.effect.Response) > 0 || !slices.Equal(p.effect.Headers, p.asked.headers))
 	return types
 }
 

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"sync"
 	"time"
 
@@ -105,7 +106,9 @@ func New(l Log, p Positions, n Notifier, cfg Config) *Janitor {
 func (j *Janitor) Start(ctx context.Context) {
 	ctx, j.end = context.WithCancel(context.WithoutCancel(ctx))
 	for p := range j.cfg.Layout.Partitions {
-		j.work.Go(func() { j.rounds(ctx, &partition{Janitor: j, number: p, stream: schemas.LogStream(p)}) })
+		j.work.Go(func() {
+			j.rounds(ctx, &partition{Janitor: j, number: p, key: strconv.Itoa(p), stream: schemas.LogStream(p)})
+		})
 	}
 }
 

@@ -6,11 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strconv"
 	"time"
 
 	"weir/internal/fault"
-	"weir/schemas"
 )
 
 // position is how far a partition was looked through: the value that is stored.
@@ -35,29 +33,24 @@ type open struct {
 type partition struct {
 	*Janitor
 	number int
+	key    string // of its position
 	stream string
 
 	position
 	mine     bool
 	revision uint64    // of the place that was seen last
-	since    time.Time // when it was first seen
-	saved    time.Time
-	dirty    bool // the place has changed since it was saved
+	since    time.Time // when it was first seen: of one's own, when it was saved
+	dirty    bool      // the place has changed since it was saved
 
 	length uint64    // the log's newest sequence
 	noted  time.Time // when that was
 	aged   uint64    // its former value: all records up to it are old enough
 }
 
-func (p *partition) key() string { return strconv.Itoa(p.number) }
-
 // hold makes the partition ours, or says fault.ErrFenced where it is another's.
 func (p *partition) hold(ctx context.Context) error {
-	rec, err := p.positions.Get(ctx, p.key())
-	switch {
-	case errors.Is(err, fault.ErrNotFound):
-		rec = schemas.Record{}
-	case err != nil:
+	rec, err := p.positions.Get(ctx, p.key)
+	if err != nil && !errors.Is(err, fault.ErrNotFound) {
 		return err
 	}
 	if p.mine && rec.Seq == p.revision {
@@ -68,7 +61,7 @@ func (p *partition) hold(ctx context.Context) error {
 		p.mine, p.revision, p.since = false, rec.Seq, time.Now()
 	}
 	p.position = position{}
-	if err := json.Unmarshal(rec.Data, &p.position); err != nil {
+	if json.Unmarshal(rec.Data, &p.position) != nil {
 		p.position = position{} // nothing that can be read: from the beginning
 	}
 	fresh := time.Since(p.since) < takeover*p.cfg.Every
@@ -93,18 +86,18 @@ func (p *partition) save(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	revision, err := p.positions.Put(ctx, p.key(), value, p.revision)
+	revision, err := p.positions.Put(ctx, p.key, value, p.revision)
 	if err != nil {
 		p.mine = false // or unknown: the next round reads it back
 		return err
 	}
-	p.mine, p.revision, p.since, p.saved, p.dirty = true, revision, time.Now(), time.Now(), false
+	p.mine, p.revision, p.since, p.dirty = true, revision, time.Now(), false
 	return nil
 }
 
 // renew saves what has changed, and the hold where another might take it over.
 func (p *partition) renew(ctx context.Context) error {
-	if old := time.Since(p.saved) >= p.cfg.Every; old && (p.dirty || !p.cfg.Alone) {
+	if old := time.Since(p.since) >= p.cfg.Every; old && (p.dirty || !p.cfg.Alone) {
 		return p.save(ctx)
 	}
 	return nil

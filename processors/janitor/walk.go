@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/retry"
 	"weir/schemas"
 )
 
@@ -78,11 +79,7 @@ func (p *partition) paced(ctx context.Context, piece func() error) error {
 	if err := piece(); err != nil {
 		return err
 	}
-	rest := time.NewTimer(leisure * time.Since(begun))
-	defer rest.Stop()
-	select {
-	case <-rest.C:
-	case <-ctx.Done():
+	if !retry.Pause(ctx, leisure*time.Since(begun)) {
 		return ctx.Err()
 	}
 	return p.renew(ctx)
@@ -136,11 +133,12 @@ func (p *partition) page(ctx context.Context) (more bool, err error) {
 // record is overdue.
 func (p *partition) look(ctx context.Context, rec schemas.Record) error {
 	o := open{Seq: rec.Seq}
-	newest, over, err := schemas.Record{}, true, error(nil)
-	ref, _, unknown := schemas.ParseSubject(rec.Subject)
-	if unknown == nil { // a worker dead-letters it otherwise
-		newest, over, err = p.newest(ctx, ref)
+	ref, _, err := schemas.ParseSubject(rec.Subject)
+	if err != nil {
+		p.forget(o)
+		return nil //nolint:nilerr // a worker dead-letters it
 	}
+	newest, over, err := p.newest(ctx, ref)
 	if err != nil {
 		return err
 	}
@@ -154,22 +152,22 @@ func (p *partition) look(ctx context.Context, rec schemas.Record) error {
 		return nil
 	}
 	o.Due = now.Add(p.cfg.Again)
+	notify, requeue := p.notifier.Notify, newest.Seq == rec.Seq && now.Before(deadline(rec))
+	if requeue {
+		notify = p.notifier.Requeue
+	}
+	if err := notify(ctx, ref); err != nil {
+		return err
+	}
+	p.keep(o)
 	attrs := []slog.Attr{
 		slog.String("action_id", ref.ID), slog.String("tenant", ref.Tenant),
 		slog.String("kind", string(ref.Kind)), slog.Int("partition", p.number), slog.Uint64("seq", rec.Seq),
 	}
-	if newest.Seq == rec.Seq && now.Before(deadline(rec)) { // it may also wait for a slot, so this is no warning
-		if err := p.notifier.Requeue(ctx, ref); err != nil {
-			return err
-		}
-		p.keep(o)
+	if requeue { // it may also wait for a slot, so this is no warning
 		p.cfg.Log.LogAttrs(ctx, slog.LevelInfo, "action_requeued", attrs...)
 		return nil
 	}
-	if err := p.notifier.Notify(ctx, ref); err != nil {
-		return err
-	}
-	p.keep(o)
 	if p.cfg.Metrics != nil {
 		p.cfg.Metrics.Overdue(ref.Kind)
 	}

@@ -41,18 +41,10 @@ type EvidenceMetrics interface {
 	Shadowed(entry string, allowed bool)
 }
 
-// NewRecorder returns a Recorder that publishes through p. It seals the evidence of sensitive
-// actions under a random key that is not stored; see Under.
-func NewRecorder(p message.Publisher, r Reader, m EvidenceMetrics) *Recorder {
-	return &Recorder{publisher: p, reader: r, metrics: m, seal: ephemeral(), now: time.Now}
-}
-
-// Under has the Recorder seal with s, so that its records can be compared with
-// those of other nodes and of the time before. It is called before any other
-// method, and returns the Recorder.
-func (r *Recorder) Under(s *Seal) *Recorder {
-	r.seal = s
-	return r
+// NewRecorder returns a Recorder that publishes through p. It seals the evidence of sensitive actions
+// with s, so that its records can be compared with those of other nodes and of the time before.
+func NewRecorder(p message.Publisher, r Reader, m EvidenceMetrics, s *Seal) *Recorder {
+	return &Recorder{publisher: p, reader: r, metrics: m, seal: s, now: time.Now}
 }
 
 // Store stores records of an action, in order, and returns when all are stored. The log has the

@@ -32,14 +32,6 @@ type member struct {
 	own  func(v any, entry string) bool
 }
 
-// treatments are the whole list of the members that records have: those of models' calls, which hold no
-// content by design except text that a provider may send in place of a keyword, and those of all others.
-type treatments struct{ chat, others map[string]member }
-
-func newTreatments() treatments {
-	return treatments{chat: chatMembers(), others: otherMembers()}
-}
-
 func number(v any, _ string) bool { _, ok := v.(float64); return ok }
 
 func flag(v any, _ string) bool { _, ok := v.(bool); return ok }
@@ -66,7 +58,7 @@ func isCode(s string) bool {
 	return slices.Contains(append(schemas.SettleCodes(), schemas.IngressCodes()...), schemas.Code(s))
 }
 
-// table gives each of the names in a list one treatment.
+// table is the treatment of each member; add gives one to each of the names in a list.
 type table map[string]member
 
 func (t table) add(r rule, own func(v any, entry string) bool, names ...string) {
@@ -75,6 +67,7 @@ func (t table) add(r rule, own func(v any, entry string) bool, names ...string) 
 	}
 }
 
+// otherMembers are those of all other records.
 func otherMembers() table {
 	t := table{}
 	t.add(keep, number, "step", "attempt", "hop", "probe", "schema_violations", "effects", "duration_ms")
@@ -98,6 +91,8 @@ func otherMembers() table {
 	return t
 }
 
+// chatMembers are those of models' calls. These hold no content by design except text that a provider
+// may send in place of a keyword.
 func chatMembers() table {
 	t := table{}
 	isDialect := func(s string) bool { return slices.Contains(schemas.AllDialects(), schemas.Dialect(s)) }

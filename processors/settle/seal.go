@@ -3,7 +3,6 @@ package settle
 import (
 	"bytes"
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -26,28 +25,19 @@ const SealPrefix = "hmac-sha256:"
 //
 // It is safe for concurrent use.
 type Seal struct {
-	key     []byte
-	members treatments
+	key          []byte
+	chat, others table
 }
 
 // NewSeal returns a seal with a key of at least 16 random bytes, which it copies.
-func NewSeal(key []byte) *Seal { return &Seal{slices.Clone(key), newTreatments()} }
-
-// ephemeral is a seal with a random key that is not stored.
-func ephemeral() *Seal {
-	key := make([]byte, sha256.Size)
-	_, _ = rand.Read(key) // never fails
-	return &Seal{key, newTreatments()}
-}
+func NewSeal(key []byte) *Seal { return &Seal{slices.Clone(key), chatMembers(), otherMembers()} }
 
 // Mac is the text that replaces content in a tenant's evidence; for a digest, it hashes its hex
 // form. Each tenant has a key of its own, derived from the seal's: a caller in one tenant must not
 // be able to verify guesses about another's content.
 func (s *Seal) Mac(tenant, content string) string {
-	return SealPrefix + hex.EncodeToString(mac(s.tenantKey(tenant), content))
+	return SealPrefix + hex.EncodeToString(mac(mac(s.key, "tenant:"+tenant), content))
 }
-
-func (s *Seal) tenantKey(tenant string) []byte { return mac(s.key, "tenant:"+tenant) }
 
 func mac(key []byte, content string) []byte {
 	h := hmac.New(sha256.New, key)
@@ -58,9 +48,9 @@ func mac(key []byte, content string) []byte {
 // record is a record without content. Its identifying fields stay as they are: id, kind, entry and
 // code.
 func (s *Seal) record(e schemas.Evidence) (schemas.Evidence, error) {
-	w := sealing{key: s.tenantKey(e.Tenant), members: s.members.others, entry: e.Entry}
+	w := sealing{seal: s, tenant: e.Tenant, members: s.others, entry: e.Entry}
 	if e.Kind == schemas.EvidenceChat {
-		w.members = s.members.chat
+		w.members = s.chat
 	}
 	payload, err := w.value(e.Payload)
 	if err == nil && len(payload) > schemas.InlineLimit {
@@ -88,8 +78,9 @@ func (s *Seal) record(e schemas.Evidence) (schemas.Evidence, error) {
 
 // sealing is the walk over one payload.
 type sealing struct {
-	key     []byte
-	members map[string]member
+	seal    *Seal
+	tenant  string
+	members table
 	entry   string // the record's own
 	brief   bool   // lists of effects as one hash
 }
@@ -188,9 +179,7 @@ func (w *sealing) mac(v json.RawMessage) (json.RawMessage, error) {
 	return ledger.Encode(w.hash(text))
 }
 
-func (w *sealing) hash(content string) string {
-	return SealPrefix + hex.EncodeToString(mac(w.key, content))
-}
+func (w *sealing) hash(content string) string { return w.seal.Mac(w.tenant, content) }
 
 // empty values have no content.
 func empty(v json.RawMessage) bool {

@@ -52,10 +52,7 @@ var key = []byte("0123456789abcdef0123456789abcdef")
 func left(t *testing.T, a schemas.Action, e schemas.Evidence, seal *settle.Seal) schemas.Evidence {
 	t.Helper()
 	var s shelf
-	r := settle.NewRecorder(&s, &s, telemetry.NewMetrics())
-	if seal != nil {
-		r = r.Under(seal)
-	}
+	r := settle.NewRecorder(&s, &s, telemetry.NewMetrics(), seal)
 	require.NoError(t, r.Store(t.Context(), &ledger.State{Action: a}, e))
 	require.Len(t, s.records, 1)
 	return s.records[0]
@@ -199,7 +196,7 @@ func TestUnknownMembersAreSealed(t *testing.T) {
 		assert.True(t, json.Valid(got.Payload), payload)
 	}
 	var s shelf
-	r := settle.NewRecorder(&s, &s, telemetry.NewMetrics())
+	r := settle.NewRecorder(&s, &s, telemetry.NewMetrics(), settle.NewSeal(key))
 	for _, payload := range []string{``, `{`, `{"a"`, `{"a":1`, `{"a":}`, `CANARY`, `{"a":CANARY}`} {
 		err := r.Store(t.Context(), &ledger.State{Action: schemas.Action{Sensitive: true}}, schemas.Evidence{Payload: json.RawMessage(payload)})
 		require.Error(t, err, payload)
@@ -231,7 +228,7 @@ func TestSealIsTheSame(t *testing.T) {
 	payload := `{"response_hash":"` + digest + `"}`
 	others := []string{
 		of("t", payload, seal), of("t", `{"response_hash":"`+digest[1:]+`"}`, seal), of("other", payload, seal),
-		of("t", payload, settle.NewSeal([]byte("another key of thirty-two bytes."))), of("t", payload, nil), of("t", payload, nil),
+		of("t", payload, settle.NewSeal([]byte("another key of thirty-two bytes."))),
 	}
 	slices.Sort(others)
 	assert.Len(t, slices.Compact(others), len(others))
@@ -264,7 +261,7 @@ func FuzzSeal(f *testing.F) {
 	seal := settle.NewSeal(key)
 	f.Fuzz(func(t *testing.T, payload []byte, text string) {
 		var s shelf
-		r := settle.NewRecorder(&s, &s, telemetry.NewMetrics()).Under(seal)
+		r := settle.NewRecorder(&s, &s, telemetry.NewMetrics(), seal)
 		e := schemas.Evidence{Tenant: "t", Payload: payload}
 		if text == "" || len(text) > 1000 {
 			return

@@ -42,7 +42,12 @@ func (s Settler) Settle(ctx context.Context, st *ledger.State, v Outcome) error 
 	if st.Settled != nil {
 		return nil
 	}
-	settled := schemas.Settled{Outcome: v.Outcome, Code: v.Code, Message: v.Message, Answer: v.Answer, AnswerBlob: v.AnswerBlob, Attempts: Attempts(st)}
+	settled := schemas.Settled{Outcome: v.Outcome, Code: v.Code, Message: v.Message, Answer: v.Answer, AnswerBlob: v.AnswerBlob}
+	for _, t := range st.Attempts {
+		if t.Hop == 0 && t.Probe == 0 { // the hops of an attempt are one with it, and probes are none
+			settled.Attempts++
+		}
+	}
 	if v.Result != nil {
 		doc, err := ledger.Encode(v.Result)
 		if err != nil {
@@ -68,15 +73,4 @@ func (s Settler) Settle(ctx context.Context, st *ledger.State, v Outcome) error 
 	}
 	s.Metrics.Settled(st.Kind, v.Outcome, v.Code, time.Since(st.Action.AcceptedAt))
 	return s.Barrier(ctx)
-}
-
-// Attempts counts an action's attempts; the hops of one are one, and probes are none.
-func Attempts(st *ledger.State) int {
-	n := 0
-	for _, t := range st.Attempts {
-		if t.Hop == 0 && t.Probe == 0 {
-			n++
-		}
-	}
-	return n
 }

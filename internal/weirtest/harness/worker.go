@@ -61,7 +61,7 @@ var metrics = telemetry.NewMetrics() //nolint:gochecknoglobals // as above
 
 // Recorder leaves evidence in a log.
 func Recorder(log *memlog.Log) *settle.Recorder {
-	return settle.NewRecorder(Publisher(log), log, metrics)
+	return settle.NewRecorder(Publisher(log), log, metrics, settle.NewSeal([]byte("0123456789abcdef")))
 }
 
 // NoBarrier waits for nothing.
