@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -78,14 +79,14 @@ const inline = 16 << 10
 func (x *exchange) roundTrip(req *http.Request) (*http.Response, error) {
 	x.wire.reader.Reset(x.wire)
 	if x.source == nil && req.ContentLength <= inline {
-		if err := req.Write(x.wire); err != nil {
+		if err := x.write(req); err != nil {
 			return nil, err
 		}
 	} else {
 		x.writing = make(chan struct{})
 		go func() {
 			defer close(x.writing)
-			if req.Write(x.wire) != nil {
+			if x.write(req) != nil {
 				x.wire.letGo() // the request is not whole, and no answer to it is waited for
 			}
 		}()
@@ -97,6 +98,22 @@ func (x *exchange) roundTrip(req *http.Request) (*http.Response, error) {
 			return resp, err
 		}
 	}
+}
+
+// write writes the request through one of the client's buffers: a call needs one for a moment.
+func (x *exchange) write(req *http.Request) error {
+	w, ok := x.client.writers.Get().(*bufio.Writer)
+	if !ok {
+		w = bufio.NewWriterSize(nil, readAhead)
+	}
+	defer x.client.writers.Put(w)
+	w.Reset(x.wire)
+	err := req.Write(w)
+	if err == nil {
+		err = w.Flush()
+	}
+	w.Reset(nil)
+	return err
 }
 
 // check checks the header as a whole.

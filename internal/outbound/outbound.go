@@ -17,6 +17,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync"
 	"time"
 )
 
@@ -84,6 +85,8 @@ type Client struct {
 	cfg  Config
 	tls  *tls.Config
 	pool *pool
+	// writers are buffers of requests, *bufio.Writer.
+	writers sync.Pool
 }
 
 // New returns a client with cfg's limits.

@@ -90,11 +90,11 @@ func (w *wire) drop() {
 	})
 }
 
-// deaf reports whether the upstream takes no more of the request.
+// deaf reports whether the upstream gets no more of the request.
 func (w *wire) deaf() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.writeErr != nil
+	return w.writeErr != nil || w.sealed
 }
 
 // release reports that the first write has ended, or that there will be none. While a write has not
