@@ -177,7 +177,7 @@ func (a Answerer) respond(w http.ResponseWriter, r *http.Request, ref schemas.Re
 	if wait > 0 {
 		until, stop := context.WithTimeout(ctx, wait)
 		defer stop()
-		_, _, _ = a.server.Feed().Await(until, ref, false) // without an end, the state says so
+		_, _, _ = a.server.Feed().Await(until, ref, false, false) // without an end, the state says so
 	}
 	st, err := a.server.Actions().Load(ctx, ref)
 	var s stored

@@ -17,28 +17,21 @@ var ErrEnough = errors.New("no more events are wanted")
 // EndWaits. Errors are those of Reader.Next, ErrClosed and fn's own but for ErrEnough; any of fn's
 // stands for a client that takes no more. If the client has gone, left is called as Dialect.Left is.
 func (e *Events) Each(client context.Context, ref schemas.Ref, after uint64, left func(), fn func(it *Item) error) error {
-	reader := e.feed.reader(ref, after, follows)
-	gone, err := e.each(client, reader, after, fn)
-	if alone := reader.unregister(); gone || client.Err() != nil {
+	reader := e.feed.reader(ref, after, true, false)
+	gone, err := reader.each(client, fn)
+	if alone := e.feed.unregister(reader.w); gone || client.Err() != nil {
 		e.gone(client, alone, left)
 	}
 	return err
 }
 
-func (e *Events) each(client context.Context, reader *Reader, after uint64, fn func(it *Item) error) (gone bool, err error) {
-	if err := reader.open(client, after); err != nil {
+func (r *Reader) each(client context.Context, fn func(it *Item) error) (gone bool, err error) {
+	if err := r.open(client); err != nil {
 		return false, err
 	}
-	reader.ends = e.feed.waits.Done()
-	for looked := false; ; {
-		items, err := reader.Next(client, nil)
+	for {
+		items, err := r.Next(client, nil)
 		switch {
-		case errors.Is(err, ErrClosed) && !looked:
-			looked = true
-			if reader.missed(client) {
-				continue
-			}
-			return false, err
 		case errors.Is(err, io.EOF):
 			return false, nil
 		case err != nil:

@@ -170,11 +170,12 @@ func (f *Feed) arrived(rec schemas.Record) {
 	if t != nil && rec.Delta() {
 		t.begin()
 	}
-	if t == nil || !t.wants(rec) {
-		f.mu.Unlock()
+	// For watchers that only wait for the end nothing else is decoded, and no barrier holds it.
+	wanted := t != nil && (t.followers > 0 || rec.Ends())
+	f.mu.Unlock()
+	if !wanted {
 		return
 	}
-	f.mu.Unlock()
 	it := f.item(t.ref, rec)
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -66,6 +66,11 @@ func (r *Reader) wait(ctx context.Context, tick <-chan time.Time) (ticked bool, 
 	case <-ctx.Done():
 		return false, ctx.Err()
 	case <-r.ends:
+		if r.answer && !r.looked {
+			if r.looked = true; r.missed(ctx) {
+				return false, nil
+			}
+		}
 		return false, ErrClosed
 	}
 }
@@ -76,7 +81,7 @@ func (r *Reader) advance(ctx context.Context) ([]*Item, error) {
 	if r.behind {
 		return r.page(ctx)
 	}
-	items, known, behind := r.f.drain(r.w, r.seq)
+	items, behind := r.f.drain(r.w, r.seq)
 	if behind {
 		r.behind = true
 		return nil, nil
@@ -93,9 +98,6 @@ func (r *Reader) advance(ctx context.Context) ([]*Item, error) {
 			r.ended = r.ended || final(it.Event.Type)
 			kept = append(kept, it)
 		}
-	}
-	if known > r.seq {
-		r.behind = true // for one look: if it is not shown yet, there will be another
 	}
 	return kept, nil
 }

@@ -77,16 +77,6 @@ func (f *Feed) awaitBarrier() bool {
 	}
 }
 
-// until is ctx, ended with the feed if that is sooner. done ends it.
-func (f *Feed) until(ctx context.Context) (until context.Context, done func()) {
-	until, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(f.ctx, cancel)
-	return until, func() {
-		stop()
-		cancel()
-	}
-}
-
 // pause waits. The error is why it ended early: ctx's, or ErrClosed.
 func (f *Feed) pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)

@@ -34,14 +34,13 @@ func (f *Feed) followed() []*topic {
 	return all
 }
 
-// reached wakes the watchers that do not have all known events.
+// reached makes the watchers read the log that do not have all known events.
 func (f *Feed) reached(t *topic, seq uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, w := range t.watchers {
-		if w.follow && w.given < seq {
-			w.known = seq
-			w.signal()
+		if w.follow && w.given < seq && (len(w.buf) == 0 || w.buf[len(w.buf)-1].Seq < seq) {
+			w.fallBehind()
 		}
 	}
 }
