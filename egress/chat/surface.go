@@ -65,17 +65,9 @@ func view(d schemas.Dialect) egress.View {
 }
 
 // Resume is the place that Last-Event-ID names; the zero place without one.
-func Resume(r *http.Request) (after schemas.ChatPosition, err error) {
-	values := r.Header.Values("Last-Event-ID")
-	if len(values) == 0 || len(values) == 1 && values[0] == "" {
-		return after, nil
-	}
-	if len(values) == 1 {
-		if after, ok := ParsePosition(values[0]); ok {
-			return after, nil
-		}
-	}
-	return after, stream.Invalid("the Last-Event-ID header must be the id of an event")
+func Resume(r *http.Request) (schemas.ChatPosition, error) {
+	after, _, err := stream.EventID(r, ParsePosition)
+	return after, err
 }
 
 // Answer answers for an action of kind chat by its order, whose body it does not read: as a stream of

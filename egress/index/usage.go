@@ -33,30 +33,29 @@ func usageGroups() map[string]string {
 // ParseUsage reads the parameters of GET /v1/usage. Tenant is whose completions are counted; empty: all
 // tenants'.
 func ParseUsage(q url.Values, tenant string, now time.Time) (out UsageQuery, err error) {
-	p := &params{Values: q}
-	p.err = stream.Only(q, "by", "task", "since", "until", "tenant")
+	p := params{stream.NewParams(q, "by", "task", "since", "until", "tenant")}
 	out.filter = p.filter(tenant, now)
 	out.kinds = []string{string(schemas.KindChat)}
-	by, ok := p.one("by")
+	by, ok := p.One("by")
 	if out.by = by; !ok {
 		out.by = "day"
 	}
 	if _, known := usageGroups()[out.by]; !known {
-		p.refuse("by", "can be day, task or model")
+		p.Refuse("by", "can be day, task or model")
 	}
 	if out.until == 0 {
 		out.until = now.UnixNano()
 	}
 	switch {
-	case p.err != nil: // the first mistake is the answer
+	case p.Err != nil: // the first mistake is the answer
 	case out.since == 0 && out.task == "":
 		out.since = out.until - int64(usageSpan)
 	case out.since >= out.until:
-		p.refuse("since", "must be before until")
+		p.Refuse("since", "must be before until")
 	case out.task == "" && out.until-out.since > int64(longestUse):
-		p.refuse("since", "must be at most 93 days before until: choose a shorter time, or name a task")
+		p.Refuse("since", "must be at most 93 days before until: choose a shorter time, or name a task")
 	}
-	return out, p.err
+	return out, p.Err
 }
 
 // ServeUsage answers GET /v1/usage.

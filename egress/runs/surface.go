@@ -106,16 +106,8 @@ func (f *frames) framed(seq uint64, ev Event) []byte {
 // Resume reads Last-Event-ID as the place in a run's stream that it names; without one it is
 // the zero place.
 func Resume(r *http.Request) (schemas.RunPosition, error) {
-	values := r.Header.Values("Last-Event-ID")
-	if len(values) == 0 || len(values) == 1 && values[0] == "" {
-		return schemas.RunPosition{}, nil
-	}
-	if len(values) == 1 {
-		if p, ok := parsePosition(values[0]); ok {
-			return p, nil
-		}
-	}
-	return schemas.RunPosition{}, stream.Invalid("the Last-Event-ID header must be the id of an event")
+	after, _, err := stream.EventID(r, parsePosition)
+	return after, err
 }
 
 // parsePosition reads the id of an event.

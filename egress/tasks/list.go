@@ -22,26 +22,14 @@ type Query struct {
 
 // ReadQuery reads the parameters of GET /v1/tasks.
 func ReadQuery(q url.Values) (Query, error) {
-	var out Query
-	err := stream.Only(q, "status", "limit", "cursor")
-	if err != nil {
-		return out, err
-	}
-	if out.Limit, err = stream.Limit(q, 50); err != nil {
-		return out, err
-	}
-	word, ok, err := stream.One(q, "status")
-	if err != nil {
-		return out, err
-	}
+	p := stream.NewParams(q, "status", "limit", "cursor")
+	out := Query{Limit: p.Limit(50)}
+	word, ok := p.One("status")
 	if out.Status = schemas.TaskStatus(word); ok && !slices.Contains(schemas.TaskStatuses(), out.Status) {
-		return out, stream.Invalid("the parameter status can be Queued, Running, Completed, Failed, Canceled or Expired")
+		p.Refuse("status", "can be Queued, Running, Completed, Failed, Canceled or Expired")
 	}
-	out.Cursor, ok, err = stream.One(q, "cursor")
-	if err == nil && ok && out.Cursor == "" {
-		err = stream.Invalid("the parameter cursor must be the next of an earlier page")
-	}
-	return out, err
+	out.Cursor = p.Cursor(func(cursor string) bool { return cursor != "" })
+	return out, p.Err
 }
 
 // Ends are how the action of a task of the status that is asked for may have ended, and
