@@ -148,7 +148,9 @@ func Unsuccessful(ref schemas.Ref, s *schemas.Settled, message string) error {
 func (s *Server) Document(ctx context.Context, tenant string, end *schemas.Settled) (doc json.RawMessage, release func(), err error) {
 	release, err = s.cfg.Reserve(ctx, tenant, end.ResultBlob, end.AnswerBlob)
 	if err == nil {
-		doc, err = ledger.Result(ctx, end, s.blob)
+		doc, err = ledger.Result(ctx, end, func(ctx context.Context, name string) (json.RawMessage, error) {
+			return s.log.GetBlob(ctx, name)
+		})
 		if err != nil {
 			release()
 		}

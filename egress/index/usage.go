@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"weir/egress/stream"
@@ -77,7 +76,12 @@ func (x *Index) Usage(ctx context.Context, q UsageQuery) (out schemas.Usage, err
 func (s *store) usage(ctx context.Context, q UsageQuery, out *schemas.Usage) error {
 	from, rest := q.selection(q.since, q.until)
 	rest.and("status <> ''")
-	query := "SELECT " + usageGroups()[q.by] + ", count(*), sum(tokens_in), sum(tokens_out), sum(nano_usd) " + from.text + " AND " + rest.String() + " GROUP BY 1"
+	order := "5 DESC, 1"
+	if q.by == "day" {
+		order = "1"
+	}
+	query := "SELECT " + usageGroups()[q.by] + ", count(*), sum(tokens_in), sum(tokens_out), sum(nano_usd) " + from.text + " AND " + rest.String() +
+		" GROUP BY 1 ORDER BY " + order
 	var total int64
 	err := s.rows(ctx, query, slices.Concat(from.args, rest.args), func(scan func(...any) error) error {
 		var g schemas.UsageGroup
@@ -94,15 +98,6 @@ func (s *store) usage(ctx context.Context, q UsageQuery, out *schemas.Usage) err
 		return nil
 	})
 	out.Total.CostUSD = float64(total) / 1e9
-	slices.SortFunc(out.Groups, func(a, b schemas.UsageGroup) int {
-		if q.by != "day" && a.CostUSD != b.CostUSD {
-			if a.CostUSD > b.CostUSD {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a.Name, b.Name)
-	})
 	if n := len(out.Groups); n > mostUses {
 		out.Groups, out.More = out.Groups[:mostUses], n-mostUses
 	}
