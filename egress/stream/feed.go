@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"weir/internal/fault"
 	"weir/schemas"
 )
@@ -97,8 +99,8 @@ type Feed struct {
 	log  Log
 	cfg  Config
 	stop func()
-	// reads holds a token for every running read of the log.
-	reads chan struct{}
+	// reads bounds the running reads of the log.
+	reads *semaphore.Weighted
 
 	// ctx ends with Close. Before that, waits ends when waiting callers must check a last time, and
 	// streams when streams must end.
@@ -121,7 +123,7 @@ func Open(log Log, live Live, cfg Config) (*Feed, error) {
 	cfg = cfg.withDefaults()
 	f := &Feed{
 		log: log, cfg: cfg,
-		reads: make(chan struct{}, readsAtOnce), notify: make(chan struct{}, 1),
+		reads: semaphore.NewWeighted(readsAtOnce), notify: make(chan struct{}, 1),
 		topics: map[string]*topic{}, durable: map[string]uint64{},
 	}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
@@ -207,14 +209,10 @@ func (f *Feed) read(ctx context.Context, do func() error) error {
 	if f.ctx.Err() != nil {
 		return ErrClosed
 	}
-	select {
-	case f.reads <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-f.ctx.Done():
-		return ErrClosed
+	if err := f.reads.Acquire(ctx, 1); err != nil {
+		return err
 	}
-	defer func() { <-f.reads }()
+	defer f.reads.Release(1)
 	return do()
 }
 

@@ -84,15 +84,15 @@ func (s *session) start(w http.ResponseWriter, r *http.Request) (ctx context.Con
 
 // admit has the stream held open, or answers that it may not be.
 func (s *session) admit(w http.ResponseWriter, r *http.Request) context.Context {
-	ctx, release, err := s.e.slot(r, s.d.Watch)
+	slot, err := s.e.slot(r, s.d.Watch)
 	if err != nil {
 		s.d.Refuse(w, r, err)
 		s.over = true
 		return nil
 	}
-	s.release = release
+	s.release = slot.release
 	s.e.cfg.Watching(1)
-	return ctx
+	return slot.ctx
 }
 
 // firstEvents renders events until there is one to begin with. It waits as long as the

@@ -1,6 +1,10 @@
 package stream
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 // sweep reads from the log, action by action, whether the feed has missed a watched event. If every
 // stream read by itself, thousands of them would overload the log, and their comments would wait
@@ -14,24 +18,15 @@ func (f *Feed) sweep() {
 		case <-f.ctx.Done():
 			return
 		}
-		for _, t := range f.followed() {
+		f.mu.Lock()
+		followed := slices.DeleteFunc(slices.Collect(maps.Values(f.topics)), func(t *topic) bool { return t.followers == 0 })
+		f.mu.Unlock()
+		for _, t := range followed {
 			if rec, ok, err := f.last(f.ctx, t.stream, t.filter); ok && err == nil {
 				f.reached(t, rec.Seq)
 			}
 		}
 	}
-}
-
-func (f *Feed) followed() []*topic {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	all := make([]*topic, 0, len(f.topics))
-	for _, t := range f.topics {
-		if t.followers > 0 {
-			all = append(all, t)
-		}
-	}
-	return all
 }
 
 // reached makes the watchers read the log that do not have all known events.
