@@ -63,7 +63,13 @@ func (s *Server) ReplyAs(w http.ResponseWriter, r *http.Request, v View, ref sch
 		if end.Outcome != schemas.OutcomeSucceeded {
 			problem.ReportOf(r.Context()).Code = cmp.Or(end.Code, end.Outcome.Code())
 		}
-		err = v.Answer(w, r, ref, end, doc)
+		if v.Render == nil {
+			err = v.Answer(w, r, ref, end, doc)
+		} else if status, body, failed := v.Render(ref, end, doc); failed != nil {
+			err = failed
+		} else {
+			stream.WriteBody(w, status, "application/json", body)
+		}
 	} else if r.Context().Err() != nil {
 		wire.Drop(r.Context())
 		return
@@ -178,6 +184,12 @@ func (s *Server) result(ref schemas.Ref, end *schemas.Settled, doc json.RawMessa
 	switch {
 	case !ok:
 		return nil
+	case v.Render != nil:
+		_, body, err := v.Render(ref, end, doc)
+		if err != nil {
+			return nil
+		}
+		return body
 	case v.Result == nil:
 		return doc
 	default:

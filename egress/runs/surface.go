@@ -21,14 +21,7 @@ import (
 // Surface answers for kind run.
 func Surface() egress.Surface {
 	return egress.Surface{Name: "runs", Views: []egress.View{{
-		Kind: schemas.KindRun, Result: Result, Payload: egress.Shown(hide),
-		Answer: func(w http.ResponseWriter, _ *http.Request, ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) error {
-			body, err := Render(ref, s, doc)
-			if err == nil {
-				stream.WriteBody(w, http.StatusOK, "application/json", body)
-			}
-			return err
-		},
+		Kind: schemas.KindRun, Render: Render, Payload: egress.Shown(hide),
 		Fail: func(w http.ResponseWriter, _ *http.Request, ref schemas.Ref, err error) {
 			id, _ := schemas.Generation(ref.ID)
 			problem.WriteRun(w, id, err)
