@@ -23,19 +23,14 @@ import (
 func (a Answerer) responses() []egress.Route {
 	var all []egress.Route
 	for _, base := range schemas.ChatBases() {
-		all = append(all, egress.Read(base+schemas.RouteResponses+"/:id", a.inForm(a.showResponse))...)
+		all = append(all, egress.Read(base+schemas.RouteResponses+"/:id", func(c *gin.Context) error {
+			if err := a.showResponse(c); err != nil {
+				formOf(schemas.DialectResponses).write(c.Writer, c.Request, err)
+			}
+			return nil
+		})...)
 	}
 	return all
-}
-
-// inForm writes the errors of a route in the form of DialectResponses.
-func (a Answerer) inForm(serve egress.Handler) egress.Handler {
-	return func(c *gin.Context) error {
-		if err := serve(c); err != nil {
-			formOf(schemas.DialectResponses).write(c.Writer, c.Request, err)
-		}
-		return nil
-	}
 }
 
 // showResponse answers with a response in its state, or with its stream.

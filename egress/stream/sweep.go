@@ -22,20 +22,17 @@ func (f *Feed) sweep() {
 		followed := slices.DeleteFunc(slices.Collect(maps.Values(f.topics)), func(t *topic) bool { return t.followers == 0 })
 		f.mu.Unlock()
 		for _, t := range followed {
-			if rec, ok, err := f.last(f.ctx, t.stream, t.filter); ok && err == nil {
-				f.reached(t, rec.Seq)
+			rec, ok, err := f.last(f.ctx, t.stream, t.filter)
+			if !ok || err != nil {
+				continue
 			}
-		}
-	}
-}
-
-// reached makes the watchers read the log that do not have all known events.
-func (f *Feed) reached(t *topic, seq uint64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, w := range t.watchers {
-		if w.follow && w.given < seq && (len(w.buf) == 0 || w.buf[len(w.buf)-1].Seq < seq) {
-			w.fallBehind()
+			f.mu.Lock()
+			for _, w := range t.watchers {
+				if w.follow && w.given < rec.Seq && (len(w.buf) == 0 || w.buf[len(w.buf)-1].Seq < rec.Seq) {
+					w.fallBehind()
+				}
+			}
+			f.mu.Unlock()
 		}
 	}
 }

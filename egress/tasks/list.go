@@ -32,18 +32,6 @@ func ReadQuery(q url.Values) (Query, error) {
 	return out, p.Err
 }
 
-// Ends are how the action of a task of the status that is asked for may have ended, and
-// whether only those are meant that say so: without, any. Whether a task is over its action
-// need not say yet, so that an open one may have any status.
-func (q Query) Ends() (outcomes []schemas.Outcome, chosen bool) {
-	for _, o := range schemas.Outcomes() {
-		if task.StatusOf(o) == q.Status {
-			outcomes = append(outcomes, o)
-		}
-	}
-	return outcomes, q.Status != ""
-}
-
 // pageBytes ends a page early: the description of a task may be long.
 const pageBytes = 4 << 20
 
@@ -57,10 +45,11 @@ func (a Answerer) page(ctx context.Context, tenant string, q Query) (schemas.Tas
 	p := schemas.TaskPage{Items: []schemas.TaskView{}, Next: q.Cursor}
 	seen := make([]uint64, a.cfg.Partitions) // of each partition, up to where the log was read
 	size, others := 0, 0
-	ends, chosen := q.Ends()
+	// Whether a task is over its action need not say yet, so that an open one may have any status.
+	ends := slices.DeleteFunc(schemas.Outcomes(), func(o schemas.Outcome) bool { return task.StatusOf(o) != q.Status })
 	for full := false; !full; {
 		found, err := a.cfg.Index.Refs(ctx, stream.Selection{
-			Tenant: tenant, Kind: schemas.KindTask, Ended: ends, Open: chosen, Limit: max(q.Limit, maxOthers), Cursor: p.Next,
+			Tenant: tenant, Kind: schemas.KindTask, Ended: ends, Open: q.Status != "", Limit: max(q.Limit, maxOthers), Cursor: p.Next,
 		})
 		if err != nil {
 			return p, err
