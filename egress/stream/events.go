@@ -114,12 +114,12 @@ func (f *Feed) find(ctx context.Context, tenant, id string, after uint64) (ref s
 		return ref, fault.ErrNotFound
 	}
 	stream := schemas.LogStream(f.cfg.Layout.Partition(tenant, id))
-	rec, ok, err := f.last(ctx, stream, f.cfg.Layout.AnyKind(tenant, id))
+	rec, err := f.last(ctx, stream, f.cfg.Layout.AnyKind(tenant, id))
+	if errors.Is(err, fault.ErrNotFound) {
+		return ref, f.missing(ctx, stream, after)
+	}
 	if err != nil {
 		return ref, err
-	}
-	if !ok {
-		return ref, f.missing(ctx, stream, after)
 	}
 	ref, _, err = schemas.ParseSubject(rec.Subject)
 	return ref, err

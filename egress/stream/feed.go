@@ -216,24 +216,23 @@ func (f *Feed) read(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// last is log.Last under read. ok is false where there is no such record.
-func (f *Feed) last(ctx context.Context, stream, filter string) (rec schemas.Record, ok bool, err error) {
-	return f.one(ctx, f.log.Last, stream, filter)
+// last is log.Last under read.
+func (f *Feed) last(ctx context.Context, stream, filter string) (rec schemas.Record, err error) {
+	err = f.read(ctx, func() (err error) {
+		rec, err = f.log.Last(ctx, stream, filter)
+		return err
+	})
+	return rec, err
 }
 
 // end is the terminal event of an action, which is the last of its section. That there is none is certain.
 func (f *Feed) end(ctx context.Context, t *topic) (rec schemas.Record, ok bool, err error) {
-	rec, ok, err = f.one(ctx, f.log.Newest, t.stream, f.cfg.Layout.Subject(t.ref, schemas.SectionEvent))
-	return rec, ok && rec.Ends(), err
-}
-
-func (f *Feed) one(ctx context.Context, look func(ctx context.Context, stream, filter string) (schemas.Record, error), stream, filter string) (rec schemas.Record, ok bool, err error) {
 	err = f.read(ctx, func() (err error) {
-		rec, err = look(ctx, stream, filter)
+		rec, err = f.log.Newest(ctx, t.stream, f.cfg.Layout.Subject(t.ref, schemas.SectionEvent))
 		return err
 	})
 	if errors.Is(err, fault.ErrNotFound) {
 		return rec, false, nil
 	}
-	return rec, err == nil, err
+	return rec, err == nil && rec.Ends(), err
 }

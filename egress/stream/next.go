@@ -109,8 +109,8 @@ func final(t schemas.EventType) bool {
 
 // missed reads from the log whether there is more than the feed delivered.
 func (r *Reader) missed(ctx context.Context) bool {
-	rec, ok, err := r.f.last(ctx, r.w.topic.stream, r.w.topic.filter)
-	if err != nil || !ok || rec.Seq <= r.seq {
+	rec, err := r.f.last(ctx, r.w.topic.stream, r.w.topic.filter)
+	if err != nil || rec.Seq <= r.seq {
 		return false
 	}
 	r.expect(rec.Seq)

@@ -126,15 +126,15 @@ func (r *Reader) open(ctx context.Context) error {
 // or does not exist.
 func (r *Reader) empty(ctx context.Context, after uint64) error {
 	t := r.w.topic
-	newest, ok, err := r.f.last(ctx, t.stream, t.filter)
+	newest, err := r.f.last(ctx, t.stream, t.filter)
 	switch {
+	case errors.Is(err, fault.ErrNotFound), err == nil && newest.Seq <= r.seq && after == 0:
+		return r.f.missing(ctx, t.stream, after)
 	case err != nil:
 		return err
-	case ok && newest.Seq > r.seq:
+	case newest.Seq > r.seq:
 		r.expect(newest.Seq)
 		return nil
-	case !ok || after == 0:
-		return r.f.missing(ctx, t.stream, after)
 	case newest.Seq < after:
 		if _, last, err := r.f.bounds(ctx, t.stream); err != nil || after > last {
 			return cmp.Or(err, ErrBeyond)

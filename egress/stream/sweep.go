@@ -22,8 +22,8 @@ func (f *Feed) sweep() {
 		followed := slices.DeleteFunc(slices.Collect(maps.Values(f.topics)), func(t *topic) bool { return t.followers == 0 })
 		f.mu.Unlock()
 		for _, t := range followed {
-			rec, ok, err := f.last(f.ctx, t.stream, t.filter)
-			if !ok || err != nil {
+			rec, err := f.last(f.ctx, t.stream, t.filter)
+			if err != nil {
 				continue
 			}
 			f.mu.Lock()
