@@ -117,7 +117,6 @@ type config struct {
 	Budgets     chat.Budgets
 	Operations  func() schemas.OperationsView
 	TaskStreams int
-	ChatHold    time.Duration
 	Git         *git.Config
 	Index       egress.Index
 }
@@ -162,7 +161,7 @@ func (e *server) RecordRules(w http.ResponseWriter, r *http.Request, tenant, pri
 func surfaces(s *egress.Server, cfg config) (*server, []egress.Surface) {
 	e := &server{Server: s, slots: tasks.NewSlots(s, cfg.TaskStreams), rules: rules.NewAnswerer(s, cfg.Rules)}
 	e.Answerer = tasks.NewAnswerer(s, tasks.Config{Repos: cfg.Repos, Index: cfg.Index, PublicURL: cfg.PublicURL, Diff: cfg.Diff, Partitions: layout.Partitions})
-	e.chat = chat.NewAnswerer(s, chat.Config{Models: cfg.Models, Lists: cfg.Lists, Budgets: cfg.Budgets, Watch: e.slots.Watch, Hold: cfg.ChatHold})
+	e.chat = chat.NewAnswerer(s, chat.Config{Models: cfg.Models, Lists: cfg.Lists, Budgets: cfg.Budgets, Watch: e.slots.Watch})
 	all := []egress.Surface{
 		s.Records(), s.Lists(cfg.Index), executor.Surface(), passthrough.Surface(s), plans.Surface(), runs.Surface(), e.rules.Surface(),
 		git.Surface(cfg.Git), egress.Service(cfg.Service),

@@ -17,7 +17,7 @@ func TestAReportIsGivenAsItIsStored(t *testing.T) {
 	t.Parallel()
 	doc := `{"z":1,"artifact:execution.report":{"n":1.10000000000000000001},"a":"<&>"}`
 	for _, o := range schemas.Outcomes() {
-		body, err := plans.Render(aPlan, &schemas.Settled{Outcome: o}, json.RawMessage(doc))
+		_, body, err := plans.Render(aPlan, &schemas.Settled{Outcome: o}, json.RawMessage(doc))
 		require.NoError(t, err)
 		require.Equal(t, doc, string(body))
 	}
@@ -37,7 +37,7 @@ func TestAPlanWithoutAReportIsAProblem(t *testing.T) {
 		{schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.Poison}, 500, schemas.Poison},
 		{schemas.Settled{Outcome: schemas.OutcomeFailed}, 500, schemas.Internal},
 	} {
-		_, err := plans.Render(aPlan, &tc.settled, nil)
+		_, _, err := plans.Render(aPlan, &tc.settled, nil)
 		p := problem.Of(err)
 		require.Equal(t, tc.status, p.Status)
 		require.Equal(t, tc.code, p.Code)

@@ -25,7 +25,7 @@ func (s *Server) Expect(ref schemas.Ref) (release func()) { return s.feed.Expect
 // bytes. A client that disconnects, or only ends its sending side, gets no answer, not even a
 // status, and its action continues.
 func (s *Server) Reply(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration) {
-	s.ReplyOr(w, r, ref, receipt, wait, nil)
+	s.ReplyAs(w, r, s.views[ref.Kind], ref, receipt, wait, nil)
 }
 
 // ReplyOr is Reply, and calls left if the client has gone before the end and no other client of
@@ -51,15 +51,42 @@ func (s *Server) ReplyAs(w http.ResponseWriter, r *http.Request, v View, ref sch
 		ctx, cancel = context.WithTimeout(ctx, wait)
 		defer cancel()
 	}
-	await := s.feed.Await
-	if v.Live != nil {
-		await = s.feed.AwaitPart
+	last, alone, err := s.feed.Await(ctx, ref, !receipt.Duplicate, v.Live != nil)
+	if err != nil {
+		s.replyOpen(w, r, v, ref, receipt, err, wait < 0, alone, left)
+		return
 	}
-	end, alone, err := await(ctx, ref, !receipt.Duplicate)
+	end := s.Resolved(r.Context(), ref, last.Event.Settled)
+	doc, release, err := s.Document(r.Context(), ref.Tenant, end)
+	if err == nil {
+		defer release()
+		if end.Outcome != schemas.OutcomeSucceeded {
+			problem.ReportOf(r.Context()).Code = cmp.Or(end.Code, end.Outcome.Code())
+		}
+		if v.Render == nil {
+			err = v.Answer(w, r, ref, end, doc)
+		} else if status, body, failed := v.Render(ref, end, doc); failed != nil {
+			err = failed
+		} else {
+			stream.WriteBody(w, status, "application/json", body)
+		}
+	} else if r.Context().Err() != nil {
+		wire.Drop(r.Context())
+		return
+	}
+	if err != nil {
+		v.fail(w, r, ref, err)
+	}
+}
+
+// replyOpen answers for an action whose wait ended before the action did, with err. endless: the client
+// would have waited for as long as it takes.
+func (s *Server) replyOpen(
+	w http.ResponseWriter, r *http.Request, v View, ref schemas.Ref, receipt schemas.Receipt,
+	err error, endless, alone bool, left func(),
+) {
 	stopping := errors.Is(err, stream.ErrClosed)
 	switch {
-	case err == nil:
-		s.settled(w, r, v, ref, end.Settled)
 	case errors.Is(err, stream.ErrBegun):
 		v.Live(w, r, ref, left)
 	case r.Context().Err() != nil:
@@ -67,7 +94,7 @@ func (s *Server) ReplyAs(w http.ResponseWriter, r *http.Request, v View, ref sch
 		if left != nil && alone && !stopping {
 			left()
 		}
-	case stopping && wait < 0 && v.Stopping != nil:
+	case stopping && endless && v.Stopping != nil:
 		v.fail(w, r, ref, v.Stopping)
 	case stopping, errors.Is(err, context.DeadlineExceeded):
 		v.accepted(w, r, ref, receipt)
@@ -91,27 +118,6 @@ func (v View) accepted(w http.ResponseWriter, r *http.Request, ref schemas.Ref, 
 	if v.Accepted == nil {
 		stream.WriteJSON(w, r, http.StatusAccepted, receipt)
 	} else if err := v.Accepted(w, r, receipt); err != nil {
-		v.fail(w, r, ref, err)
-	}
-}
-
-// settled renders an end in the form of its kind.
-func (s *Server) settled(w http.ResponseWriter, r *http.Request, v View, ref schemas.Ref, end *schemas.Settled) {
-	end = s.Resolved(r.Context(), ref, end)
-	doc, release, err := s.Document(r.Context(), ref.Tenant, end)
-	if err != nil {
-		if r.Context().Err() != nil {
-			wire.Drop(r.Context())
-			return
-		}
-		v.fail(w, r, ref, err)
-		return
-	}
-	defer release()
-	if end.Outcome != schemas.OutcomeSucceeded {
-		problem.ReportOf(r.Context()).Code = cmp.Or(end.Code, end.Outcome.Code())
-	}
-	if err := v.Answer(w, r, ref, end, doc); err != nil {
 		v.fail(w, r, ref, err)
 	}
 }
@@ -148,7 +154,9 @@ func Unsuccessful(ref schemas.Ref, s *schemas.Settled, message string) error {
 func (s *Server) Document(ctx context.Context, tenant string, end *schemas.Settled) (doc json.RawMessage, release func(), err error) {
 	release, err = s.cfg.Reserve(ctx, tenant, end.ResultBlob, end.AnswerBlob)
 	if err == nil {
-		doc, err = ledger.Result(ctx, end, s.blob)
+		doc, err = ledger.Result(ctx, end, func(ctx context.Context, name string) (json.RawMessage, error) {
+			return s.log.GetBlob(ctx, name)
+		})
 		if err != nil {
 			release()
 		}
@@ -176,6 +184,12 @@ func (s *Server) result(ref schemas.Ref, end *schemas.Settled, doc json.RawMessa
 	switch {
 	case !ok:
 		return nil
+	case v.Render != nil:
+		_, body, err := v.Render(ref, end, doc)
+		if err != nil {
+			return nil
+		}
+		return body
 	case v.Result == nil:
 		return doc
 	default:

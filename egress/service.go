@@ -140,23 +140,17 @@ func (e service) ready(w http.ResponseWriter, r *http.Request) (int, schemas.Rea
 		}
 		out.Checks[c.Name] = "ok"
 	}
-	e.following(out.Checks, fail)
+	select {
+	case <-e.cfg.Draining: // nil, it never is
+		fail("feed")
+	default:
+		if e.cfg.Draining != nil {
+			out.Checks["feed"] = "ok"
+		}
+	}
 	if !out.Ready {
 		w.Header().Set("Retry-After", "1")
 		return http.StatusServiceUnavailable, out
 	}
 	return http.StatusOK, out
-}
-
-// following checks the feed, if the node has one.
-func (e service) following(checks map[string]string, fail func(name string)) {
-	if e.cfg.Draining == nil {
-		return
-	}
-	select {
-	case <-e.cfg.Draining:
-		fail("feed")
-	default:
-		checks["feed"] = "ok"
-	}
 }

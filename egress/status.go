@@ -2,7 +2,6 @@ package egress
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -13,30 +12,22 @@ import (
 	"weir/schemas"
 )
 
-// showStatus answers GET /v1/actions/{id}.
+// showStatus answers GET /v1/actions/{id}. The memory of a large result is reserved until it is written.
 func (s *Server) showStatus(r *Request) error {
-	const absent = "there is no such action"
-	st, err := s.Find(r, absent)
-	if err == nil {
-		err = s.show(r, st)
+	st, err := s.Find(r, "there is no such action")
+	if err != nil {
+		return err
 	}
-	return found(err, absent)
-}
-
-// show answers with an action. The memory of a large result is reserved until it is written.
-func (s *Server) show(r *Request, st *ledger.State) error {
-	if end := st.Settled; end != nil {
-		release, err := s.cfg.Reserve(r.Request.Context(), st.Tenant, end.ResultBlob, end.AnswerBlob)
-		if err != nil {
-			return gone(err)
+	var doc json.RawMessage
+	if st.Settled != nil {
+		var release func()
+		if doc, release, err = s.Document(r.Request.Context(), st.Tenant, st.Settled); err != nil {
+			return err
 		}
 		defer release()
 	}
-	view, err := s.view(r.Request.Context(), st)
-	if err == nil {
-		stream.WriteJSON(r.Writer, r.Request, http.StatusOK, view)
-	}
-	return gone(err)
+	stream.WriteJSON(r.Writer, r.Request, http.StatusOK, s.view(st, doc))
+	return nil
 }
 
 // showPayload answers GET /v1/actions/{id}/payload: the payload, without the values of credential
@@ -71,26 +62,17 @@ func (s *Server) Find(r *Request, absent string) (*ledger.State, error) {
 		return nil, fault.New(schemas.NotFound, absent)
 	}
 	st, err := s.actions.Find(ctx, r.Reader.Tenant, id)
+	if errors.Is(err, fault.ErrNotFound) {
+		return nil, fault.New(schemas.NotFound, absent)
+	}
 	if err != nil {
-		return nil, found(err, absent)
+		return nil, err
 	}
 	return st, s.Durable(ctx, st.Ref, st.Seq)
 }
 
-// found turns a missing record into a public error.
-func found(err error, absent string) error {
-	if errors.Is(err, fault.ErrNotFound) {
-		return fault.New(schemas.NotFound, absent)
-	}
-	return err
-}
-
-// blob reads a stored document.
-func (s *Server) blob(ctx context.Context, name string) (json.RawMessage, error) {
-	return s.log.GetBlob(ctx, name)
-}
-
-func (s *Server) view(ctx context.Context, st *ledger.State) (*schemas.ActionView, error) {
+// view shows an action, whose result document is doc.
+func (s *Server) view(st *ledger.State, doc json.RawMessage) *schemas.ActionView {
 	v := &schemas.ActionView{
 		ID: st.ID, Kind: st.Kind, Called: st.Called(), Agent: agentOf(st), Caller: cmp.Or(st.Action.Caller, st.Action.Principal), Task: st.Action.Task, TaskType: st.Action.TaskType, Status: schemas.Status(st.Status()), Class: st.Action.Class,
 		Created: st.Action.AcceptedAt, Deadline: st.Action.Deadline, NotBefore: st.Action.NotBefore, Priority: cmp.Or(st.Action.Priority, schemas.PriorityNormal), Supersedes: st.Action.Supersedes, SupersededBy: st.SupersededBy,
@@ -98,7 +80,10 @@ func (s *Server) view(ctx context.Context, st *ledger.State) (*schemas.ActionVie
 		CancelRequested: st.CancelRequested && st.Settled == nil,
 		Attempts:        attempts(st), Decision: decision(st), EventsURL: stream.EventsURL(st.ID),
 	}
-	return v, s.addEnd(ctx, st, v)
+	if st.Settled != nil {
+		s.addEnd(st, v, doc)
+	}
+	return v
 }
 
 // agentOf is the task type of a run, or the name of the token that leased a task last.
@@ -113,13 +98,9 @@ func agentOf(st *ledger.State) string {
 }
 
 // addEnd adds the fields of an ended action.
-func (s *Server) addEnd(ctx context.Context, st *ledger.State, v *schemas.ActionView) error {
-	if st.Settled == nil {
-		return nil
-	}
-	resolved := *st.Settled
-	resolved.Resolution = st.Resolution
-	end := &resolved
+func (s *Server) addEnd(st *ledger.State, v *schemas.ActionView, doc json.RawMessage) {
+	end := *st.Settled
+	end.Resolution = st.Resolution
 	for _, ev := range st.Events {
 		if ev.Seq == st.SettledSeq {
 			v.Settled = ev.Time
@@ -130,15 +111,10 @@ func (s *Server) addEnd(ctx context.Context, st *ledger.State, v *schemas.Action
 		v.Message = end.UnknownText(st.ID)
 		v.ResolveURL = stream.ResolveURL(st.ID)
 	}
-	doc, err := ledger.Result(ctx, end, s.blob)
-	if err != nil {
-		return err
-	}
 	if len(doc) > 0 {
-		v.Result = s.result(st.Ref, end, doc)
+		v.Result = s.result(st.Ref, &end, doc)
 		v.Decision = deniedBy(st, doc, v.Decision)
 	}
-	return nil
 }
 
 func attempts(st *ledger.State) []schemas.AttemptView {

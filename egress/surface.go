@@ -32,11 +32,14 @@ type Surface struct {
 // View is the form of the answers for the actions of one kind.
 type View struct {
 	Kind schemas.Kind
-	// Answer writes the whole answer for an end, whose stored document is doc. It depends on these
-	// alone, so that a replay gets the same bytes. An error is written by Fail.
+	// Render is the whole answer for an end, whose stored document is doc, as a JSON document. It
+	// depends on these alone, so that a replay gets the same bytes. An error is written by Fail. The
+	// events and the status of an action show the same body, or nothing after an error.
+	Render func(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) (status int, body []byte, err error)
+	// Answer writes the whole answer of a kind without Render, in its stead.
 	Answer func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) error
 	// Result is the public form of an end's document, for the events and the status of an
-	// action; nil: the document itself.
+	// action; nil: the document itself. Not for kinds with Render.
 	Result func(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) json.RawMessage
 	// Part is the public form of the data of a delta; nil: the data itself.
 	Part func(data json.RawMessage) json.RawMessage

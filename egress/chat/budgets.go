@@ -45,24 +45,14 @@ type budgetQuery struct {
 const budgetsPage = 100
 
 func readBudgetQuery(values url.Values) (q budgetQuery, err error) {
-	if err = stream.Only(values, "budget", "limit", "cursor"); err != nil {
-		return q, err
+	p := stream.NewParams(values, "budget", "limit", "cursor")
+	q.limit = p.Limit(budgetsPage)
+	budget, ok := p.One("budget")
+	if q.budget = budget; ok && !schemas.ValidID(budget) {
+		p.Refuse("budget", "must be the name of a budget")
 	}
-	if q.limit, err = stream.Limit(values, budgetsPage); err != nil {
-		return q, err
-	}
-	var ok bool
-	if q.budget, ok, err = stream.One(values, "budget"); err == nil && ok && !schemas.ValidID(q.budget) {
-		err = stream.Invalid("the parameter budget must be the name of a budget")
-	}
-	if err != nil {
-		return q, err
-	}
-	cursor, ok, err := stream.One(values, "cursor")
-	if err == nil && ok && !q.behind(cursor) {
-		err = stream.Invalid("the parameter cursor must be the next of an earlier page")
-	}
-	return q, err
+	p.Cursor(q.behind)
+	return q, p.Err
 }
 
 // budgetCursor is where an account stands among a tenant's: its budget, token, task and

@@ -5,8 +5,8 @@ package chat
 import (
 	"encoding/json"
 	"net/http"
-	"strconv"
 
+	"weir/egress/stream"
 	"weir/internal/ledger"
 	"weir/internal/problem"
 	"weir/schemas"
@@ -18,7 +18,7 @@ func Answer(w http.ResponseWriter, d schemas.Dialect, s *schemas.Settled, doc js
 	if refusal != nil {
 		return refusal.Write(w, d)
 	}
-	write(w, http.StatusOK, whole)
+	stream.WriteBody(w, http.StatusOK, "application/json", whole)
 	return nil
 }
 
@@ -31,16 +31,6 @@ func (r *RefusalError) Write(w http.ResponseWriter, d schemas.Dialect) error {
 	e := problem.Of(&r.problem)
 	e.SetHeaders(w.Header())
 	problem.Limits(w.Header(), e.Limits)
-	write(w, e.Status, body)
+	stream.WriteBody(w, e.Status, "application/json", body)
 	return nil
-}
-
-func write(w http.ResponseWriter, status int, body []byte) {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client is gone if it fails
 }

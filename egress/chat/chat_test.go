@@ -126,7 +126,7 @@ func sound(t *testing.T, status int, body []byte, frames string) {
 
 func TestLostAndCut(t *testing.T) {
 	t.Parallel()
-	lost := chat.Lost(&schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.UpstreamReset, ResultBlob: "x"})
+	_, lost := chat.Read(&schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.UpstreamReset, ResultBlob: "x"}, nil)
 	require.Contains(t, string(chat.Last(ref, 7, at, lost)), `"error":{"message":"the completion could not be made","type":"server_error","param":null,"code":"upstream_reset","metadata":{"code":"UPSTREAM_RESET","status":502}}}`)
 	require.Equal(t, `data: {"id":"act-1","object":"chat.completion.chunk","created":1767323045,"model":"","choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}],`+
 		`"error":{"message":"again","type":"server_error","param":null,"code":"unavailable","metadata":{"code":"UNAVAILABLE","status":503}}}`+"\n\ndata: [DONE]\n\n", string(chat.Interrupted(ref, at, "again")))

@@ -57,12 +57,6 @@ func Read(s *schemas.Settled, doc json.RawMessage) (whole json.RawMessage, refus
 	return nil, refusal
 }
 
-// Lost is how a completion ended that did not succeed, and whose document was dropped.
-func Lost(s *schemas.Settled) *RefusalError {
-	_, refusal := Read(&schemas.Settled{Outcome: s.Outcome, Code: s.Code, Message: s.Message}, nil)
-	return refusal
-}
-
 func refused(code schemas.Code, e schemas.ChatError) *RefusalError {
 	return &RefusalError{problem: problem.Error{
 		Problem:    schemas.Problem{Code: code, Status: e.Status, Detail: e.Message},

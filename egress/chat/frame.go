@@ -82,11 +82,16 @@ func validName(name string) bool {
 	return name != "" && len(name) <= 128 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789._-") == ""
 }
 
-// appendFrame is the frame of a chunk. One at the zero place has no id.
+// appendFrame is the frame of a chunk, with an id as ParsePosition reads it. One at the zero place has
+// no id.
 func appendFrame(b []byte, p schemas.ChatPosition, data string) []byte {
 	if p.Seq > 0 {
 		b = append(b, "id: "...)
-		b = appendPosition(b, p)
+		b = strconv.AppendUint(b, p.Seq, 10)
+		if p.Chunk > 0 {
+			b = append(b, '.')
+			b = strconv.AppendInt(b, int64(p.Chunk), 10)
+		}
 		b = append(b, '\n')
 	}
 	b = append(b, "data: "...)
@@ -100,9 +105,7 @@ func Last(ref schemas.Ref, seq uint64, at time.Time, refusal *RefusalError) []by
 	if refusal != nil {
 		b = refusal.frame(ref, at)
 	}
-	b = append(b, "id: "...)
-	b = strconv.AppendUint(b, seq, 10)
-	return append(b, "\n"+done...)
+	return appendFrame(b, schemas.ChatPosition{Seq: seq}, "[DONE]")
 }
 
 // Interrupted is what a stream ends with that ends before its completion does, by err. Its
@@ -153,14 +156,4 @@ func ParsePosition(id string) (p schemas.ChatPosition, ok bool) {
 		return schemas.ChatPosition{}, false
 	}
 	return schemas.ChatPosition{Seq: seq, Chunk: int(n)}, true
-}
-
-// appendPosition writes what ParsePosition reads.
-func appendPosition(b []byte, p schemas.ChatPosition) []byte {
-	b = strconv.AppendUint(b, p.Seq, 10)
-	if p.Chunk > 0 {
-		b = append(b, '.')
-		b = strconv.AppendInt(b, int64(p.Chunk), 10)
-	}
-	return b
 }

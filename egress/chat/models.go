@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -61,14 +60,15 @@ func (a Answerer) listModels(c *gin.Context, who egress.Reader) error {
 // pageOf is the part of a sorted list that limit, after_id and before_id select; without them all of
 // it. A cursor need not be in the list: lists change. Other parameters are a client's own.
 func pageOf(q url.Values, all []schemas.ModelView) (schemas.ModelList, error) {
-	limit, err := stream.Limit(q, len(all))
-	after, forward, err1 := stream.One(q, "after_id")
-	before, back, err2 := stream.One(q, "before_id")
-	if err = cmp.Or(err, err1, err2); err != nil {
-		return schemas.ModelList{}, err
+	p := stream.Params{Values: q}
+	limit := p.Limit(len(all))
+	after, forward := p.One("after_id")
+	before, back := p.One("before_id")
+	if p.Err == nil && forward && back {
+		p.Err = stream.Invalid("the parameters after_id and before_id exclude each other; send one of them")
 	}
-	if forward && back {
-		return schemas.ModelList{}, stream.Invalid("the parameters after_id and before_id exclude each other; send one of them")
+	if p.Err != nil {
+		return schemas.ModelList{}, p.Err
 	}
 	place := func(id string) (at int, found bool) {
 		return slices.BinarySearchFunc(all, id, func(m schemas.ModelView, id string) int { return strings.Compare(m.ID, id) })

@@ -112,14 +112,9 @@ type responseCut struct {
 
 func cutResponse(f *frames, why string) []byte {
 	said := refused(schemas.Unavailable, schemas.ChatError{
-		Message: why + "; read on with GET " + responseURL(f.ref) + "?stream=true&starting_after=N, where N is the last sequence_number that you read",
+		Message: why + "; read on with GET /v1" + schemas.RouteResponses + "/" + schemas.ResponseID(f.ref.ID) + "?stream=true&starting_after=N, where N is the last sequence_number that you read",
 	}).said()
 	return appendEvent(nil, "error", schemas.ChatPosition{}, responseCut{Type: "error", Code: said.Code, Message: said.Message, Error: said})
-}
-
-// responseURL is where a response is read.
-func responseURL(ref schemas.Ref) string {
-	return "/v1" + schemas.RouteResponses + "/" + schemas.ResponseID(ref.ID)
 }
 
 // startingAfter picks the events whose sequence number is over n. The numbers of a stream grow: after

@@ -23,19 +23,14 @@ import (
 func (a Answerer) responses() []egress.Route {
 	var all []egress.Route
 	for _, base := range schemas.ChatBases() {
-		all = append(all, egress.Read(base+schemas.RouteResponses+"/:id", a.inForm(a.showResponse))...)
+		all = append(all, egress.Read(base+schemas.RouteResponses+"/:id", func(c *gin.Context) error {
+			if err := a.showResponse(c); err != nil {
+				formOf(schemas.DialectResponses).write(c.Writer, c.Request, err)
+			}
+			return nil
+		})...)
 	}
 	return all
-}
-
-// inForm writes the errors of a route in the form of DialectResponses.
-func (a Answerer) inForm(serve egress.Handler) egress.Handler {
-	return func(c *gin.Context) error {
-		if err := serve(c); err != nil {
-			formOf(schemas.DialectResponses).write(c.Writer, c.Request, err)
-		}
-		return nil
-	}
 }
 
 // showResponse answers with a response in its state, or with its stream.
@@ -66,30 +61,18 @@ type responseQuery struct {
 
 // readResponseQuery reads a query. include has no effect: the request that made the response has decided
 // it.
-func readResponseQuery(values url.Values) (q responseQuery, err error) {
-	if err := stream.Only(values, "stream", "starting_after", "include", "include[]", "include_obfuscation"); err != nil {
-		return q, err
+func readResponseQuery(values url.Values) (responseQuery, error) {
+	p := stream.NewParams(values, "stream", "starting_after", "include", "include[]", "include_obfuscation")
+	q := responseQuery{stream: p.Bool("stream"), after: -1}
+	if text, ok := p.One("starting_after"); ok {
+		n, err := strconv.ParseUint(text, 10, 62)
+		if q.after = int64(n); err != nil {
+			p.Refuse("starting_after", "must be the sequence_number of an event")
+		} else if !q.stream {
+			p.Refuse("starting_after", "is of a stream; add stream=true, or leave it out")
+		}
 	}
-	text, ok, err := stream.One(values, "stream")
-	if err == nil && ok && text != "true" && text != "false" {
-		err = stream.Invalid("the parameter stream must be true or false")
-	}
-	if err != nil {
-		return q, err
-	}
-	q.stream, q.after = text == "true", -1
-	text, ok, err = stream.One(values, "starting_after")
-	if err != nil || !ok {
-		return q, err
-	}
-	n, err := strconv.ParseUint(text, 10, 62)
-	if err != nil {
-		return q, stream.Invalid("the parameter starting_after must be the sequence_number of an event")
-	}
-	if q.after = int64(n); !q.stream {
-		return q, stream.Invalid("the parameter starting_after is of a stream; add stream=true, or leave it out")
-	}
-	return q, nil
+	return q, p.Err
 }
 
 // stored is an action of kind chat as the log has it, and its order without the body.
@@ -177,7 +160,7 @@ func (a Answerer) respond(w http.ResponseWriter, r *http.Request, ref schemas.Re
 	if wait > 0 {
 		until, stop := context.WithTimeout(ctx, wait)
 		defer stop()
-		_, _, _ = a.server.Feed().Await(until, ref, false) // without an end, the state says so
+		_, _, _ = a.server.Feed().Await(until, ref, false, false) // without an end, the state says so
 	}
 	st, err := a.server.Actions().Load(ctx, ref)
 	var s stored
@@ -216,7 +199,7 @@ func (a Answerer) show(w http.ResponseWriter, r *http.Request, s stored) error {
 	defer release()
 	whole, refusal := Read(end, doc)
 	if refusal == nil {
-		write(w, http.StatusOK, whole)
+		stream.WriteBody(w, http.StatusOK, "application/json", whole)
 		return nil
 	}
 	v := refusal.response(s.Ref, s.order, s.Action.AcceptedAt)

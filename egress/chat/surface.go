@@ -25,10 +25,11 @@ type Config struct {
 	// Watch is the way to a stream for the holder of a task; nil as a result: the sender may hold event
 	// streams open as others do.
 	Watch func(r *http.Request) stream.Watch
-	// Hold is how long the beginning of a streamed completion is held back for its
-	// first chunk, so that an error in its place gets a status of its own; default 10 s.
-	Hold time.Duration
 }
+
+// hold is how long the beginning of a streamed completion is held back for its
+// first chunk, so that an error in its place gets a status of its own.
+const hold = 10 * time.Second
 
 // Answerer answers for completions.
 type Answerer struct {
@@ -37,12 +38,7 @@ type Answerer struct {
 }
 
 // NewAnswerer returns an Answerer by a server.
-func NewAnswerer(s *egress.Server, cfg Config) Answerer {
-	if cfg.Hold <= 0 {
-		cfg.Hold = 10 * time.Second
-	}
-	return Answerer{s, cfg}
-}
+func NewAnswerer(s *egress.Server, cfg Config) Answerer { return Answerer{s, cfg} }
 
 // Surfaces answer for kind chat, and show responses, the models and the accounts of budgets.
 func (a Answerer) Surfaces() []egress.Surface {
@@ -65,17 +61,9 @@ func view(d schemas.Dialect) egress.View {
 }
 
 // Resume is the place that Last-Event-ID names; the zero place without one.
-func Resume(r *http.Request) (after schemas.ChatPosition, err error) {
-	values := r.Header.Values("Last-Event-ID")
-	if len(values) == 0 || len(values) == 1 && values[0] == "" {
-		return after, nil
-	}
-	if len(values) == 1 {
-		if after, ok := ParsePosition(values[0]); ok {
-			return after, nil
-		}
-	}
-	return after, stream.Invalid("the Last-Event-ID header must be the id of an event")
+func Resume(r *http.Request) (schemas.ChatPosition, error) {
+	after, _, err := stream.EventID(r, ParsePosition)
+	return after, err
 }
 
 // Answer answers for an action of kind chat by its order, whose body it does not read: as a stream of
@@ -103,7 +91,7 @@ func (a Answerer) Answer(
 	}
 	f := &frames{server: a.server, ref: ref, order: order, form: formOf(order.Dialect)}
 	d := a.stream(r, f)
-	d.After, d.Part, d.Hold, d.OnAbandon = after.Seq, after.Chunk, a.cfg.Hold, left
+	d.After, d.Part, d.Hold, d.OnAbandon = after.Seq, after.Chunk, hold, left
 	if after.Chunk > 0 { // of that event there is more
 		d.After--
 	}
@@ -167,13 +155,14 @@ func (f *frames) opening(ctx context.Context, it *stream.Item) error {
 
 func (f *frames) refusal(ctx context.Context, end *schemas.Settled) (*RefusalError, error) {
 	doc, release, err := f.server.Document(ctx, f.ref.Tenant, end)
-	if errors.Is(err, fault.ErrGone) {
-		return Lost(end), nil
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, fault.ErrGone):
+		doc = nil // it was dropped
+	case err != nil:
 		return nil, err
+	default:
+		defer release()
 	}
-	defer release()
 	_, refusal := Read(end, doc)
 	return refusal, nil
 }

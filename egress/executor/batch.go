@@ -110,11 +110,11 @@ func (b *batch) end(ctx context.Context, i int, wait time.Duration) *schemas.Set
 		ctx, cancel = context.WithTimeout(ctx, wait)
 		defer cancel()
 	}
-	end, _, err := b.server.Feed().Await(ctx, b.ref(i), !b.items[i].Receipt.Duplicate && !b.large[i])
+	end, _, err := b.server.Feed().Await(ctx, b.ref(i), !b.items[i].Receipt.Duplicate && !b.large[i], false)
 	if err != nil {
 		return nil
 	}
-	return end.Settled
+	return end.Event.Settled
 }
 
 func (b *batch) ref(i int) schemas.Ref {

@@ -19,14 +19,7 @@ import (
 // Surface answers for kind http.
 func Surface() egress.Surface {
 	return egress.Surface{Name: "executor", Views: []egress.View{{
-		Kind: schemas.KindHTTP, Result: Result, Payload: egress.Shown(Hide),
-		Answer: func(w http.ResponseWriter, _ *http.Request, ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) error {
-			status, body, err := Render(ref, s, doc)
-			if err == nil {
-				stream.WriteBody(w, status, "application/json", body)
-			}
-			return err
-		},
+		Kind: schemas.KindHTTP, Render: Render, Payload: egress.Shown(Hide),
 	}}}
 }
 
@@ -93,16 +86,6 @@ func Render(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) (int, []by
 	e := failed(ref, s, res)
 	body, err := ledger.Encode(failure{e})
 	return Status(e.Variant, s.Code), body, err
-}
-
-// Result is the body that Render gives, for the places that show an end beside
-// other things; nil where the document cannot be read.
-func Result(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) json.RawMessage {
-	_, body, err := Render(ref, s, doc)
-	if err != nil {
-		return nil
-	}
-	return body
 }
 
 func answered(res schemas.HTTPResult) answer {

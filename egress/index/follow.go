@@ -48,12 +48,6 @@ type partition struct {
 	stand atomic.Pointer[schemas.Freshness] // for others than the reader
 }
 
-func newPartition(p int) *partition {
-	out := &partition{number: p, stream: schemas.LogStream(p), busy: make(chan struct{}, 1)}
-	out.stand.Store(&schemas.Freshness{})
-	return out
-}
-
 // refresh reads what the log holds by now, all partitions at once, for as long as an
 // answer may wait. A partition that does not answer does not delay the others.
 func (x *Index) refresh(ctx context.Context, s *store) (fresh schemas.Freshness, err error) {

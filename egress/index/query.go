@@ -48,44 +48,21 @@ type filter struct {
 	damaged      bool  // and what ended with POISON, whatever its status
 }
 
-// params reads parameters. The first error stays.
-type params struct {
-	url.Values
-
-	err error
-}
-
-// one reads a parameter that may be given once.
-func (p *params) one(name string) (value string, ok bool) {
-	if p.err == nil {
-		value, ok, p.err = stream.One(p.Values, name)
-	}
-	return value, ok && p.err == nil
-}
-
-func (p *params) refuse(name, what string) {
-	p.err = stream.Invalid("the parameter " + name + " " + what)
-}
+// params reads parameters.
+type params struct{ *stream.Params }
 
 // ParseList reads the parameters of GET /v1/actions. Tenant is whose actions are read;
 // empty: all tenants'.
 func ParseList(q url.Values, tenant string, now time.Time) (Query, error) {
 	out := Query{cursor: math.MaxInt64}
-	p := &params{Values: q}
-	p.err = stream.Only(q, "kind", "status", "entry", "agent", "host", "method", "http_status", "caller", "task", "code", "resolved", "q", "since", "until", "tenant", "limit", "cursor", "count")
+	p := params{stream.NewParams(q, "kind", "status", "entry", "agent", "host", "method", "http_status", "caller", "task", "code", "resolved", "q", "since", "until", "tenant", "limit", "cursor", "count")}
 	out.filter = p.filter(tenant, now)
-	if p.err == nil {
-		out.limit, p.err = stream.Limit(q, 50)
+	out.limit = p.Limit(50)
+	if cursor, ok := p.One("cursor"); ok {
+		out.cursor, p.Err = parseCursorKey(cursor)
 	}
-	if cursor, ok := p.one("cursor"); ok {
-		out.cursor, p.err = parseCursorKey(cursor)
-	}
-	word, ok := p.one("count")
-	if ok && word != "true" && word != "false" {
-		p.refuse("count", "must be true or false")
-	}
-	out.count = word == "true"
-	return out, p.err
+	out.count = p.Bool("count")
+	return out, p.Err
 }
 
 // selection is the query of a selection.
@@ -104,27 +81,24 @@ func selection(of stream.Selection) (Query, error) {
 	return q, err
 }
 
-func (p *params) filter(tenant string, now time.Time) filter {
+func (p params) filter(tenant string, now time.Time) filter {
 	f := filter{tenant: tenant, named: p.Has("tenant")}
 	f.kinds = p.list("kind", words(schemas.Kinds()))
 	p.status(&f)
-	if entry, ok := p.one("entry"); ok {
+	if entry, ok := p.One("entry"); ok {
 		f.entry = &entry
 	}
 	for _, of := range []struct {
 		name string
 		into *string
 	}{{"agent", &f.agent}, {"caller", &f.caller}, {"task", &f.task}, {"code", &f.code}} {
-		v, ok := p.one(of.name)
+		v, ok := p.One(of.name)
 		if *of.into = v; ok && !schemas.ValidID(v) {
-			p.refuse(of.name, "must be 1 to 128 of A-Z a-z 0-9 . _ : -")
+			p.Refuse(of.name, "must be 1 to 128 of A-Z a-z 0-9 . _ : -")
 		}
 	}
-	if word, ok := p.one("resolved"); ok {
-		resolved := word == "true"
-		if f.resolved = &resolved; !resolved && word != "false" {
-			p.refuse("resolved", "must be true or false")
-		}
+	if resolved := p.Bool("resolved"); p.Has("resolved") {
+		f.resolved = &resolved
 	}
 	f.text = p.text("q")
 	f.host = strings.ToLower(p.text("host"))
@@ -139,17 +113,17 @@ func (p *params) filter(tenant string, now time.Time) filter {
 const longestText = 256
 
 // text reads a parameter that may be any text of one line.
-func (p *params) text(name string) string {
-	v, ok := p.one(name)
+func (p params) text(name string) string {
+	v, ok := p.One(name)
 	if ok && (v == "" || utf8.RuneCountInString(v) > longestText || !utf8.ValidString(v) || strings.ContainsFunc(v, unicode.IsControl)) {
-		p.refuse(name, "must be 1 to 256 characters without control characters")
+		p.Refuse(name, "must be 1 to 256 characters without control characters")
 	}
 	return v
 }
 
 // answers reads HTTP statuses, and classes of them such as 4xx.
-func (p *params) answers(f *filter) {
-	value, ok := p.one("http_status")
+func (p params) answers(f *filter) {
+	value, ok := p.One("http_status")
 	if !ok {
 		return
 	}
@@ -157,7 +131,7 @@ func (p *params) answers(f *filter) {
 		low, high := strings.Replace(word, "xx", "00", 1), strings.Replace(word, "xx", "99", 1)
 		n, err := strconv.Atoi(low)
 		if err != nil || len(low) != 3 || n < 100 || n > 599 || low != word && n%100 != 0 {
-			p.refuse("http_status", "must be a status such as 404 or a class such as 5xx, or several with commas between")
+			p.Refuse("http_status", "must be a status such as 404 or a class such as 5xx, or several with commas between")
 			return
 		}
 		m, _ := strconv.Atoi(high) // as the other
@@ -166,7 +140,7 @@ func (p *params) answers(f *filter) {
 }
 
 // status reads the statuses. The file has one for the open ones.
-func (p *params) status(f *filter) {
+func (p params) status(f *filter) {
 	known := words(schemas.Statuses())
 	open := known[:len(known)-len(schemas.Outcomes())]
 	for _, s := range p.list("status", append(known, StatusOpen)) {
@@ -194,14 +168,14 @@ func words[T ~string](of []T) []string {
 }
 
 // list reads a parameter with one or several known words, with commas between.
-func (p *params) list(name string, known []string) (out []string) {
-	value, ok := p.one(name)
+func (p params) list(name string, known []string) (out []string) {
+	value, ok := p.One(name)
 	if !ok {
 		return nil
 	}
 	for word := range strings.SplitSeq(value, ",") {
 		if !slices.Contains(known, word) {
-			p.refuse(name, "can be "+strings.Join(known, ", ")+", or several with commas between")
+			p.Refuse(name, "can be "+strings.Join(known, ", ")+", or several with commas between")
 			return nil
 		}
 		if !slices.Contains(out, word) {
@@ -215,8 +189,8 @@ func (p *params) list(name string, known []string) (out []string) {
 const mostDays = 10_000
 
 // when reads a time: an instant, or how long ago. Absent it is 0.
-func (p *params) when(name string, now time.Time) int64 {
-	value, ok := p.one(name)
+func (p params) when(name string, now time.Time) int64 {
+	value, ok := p.One(name)
 	if !ok {
 		return 0
 	}
@@ -230,7 +204,7 @@ func (p *params) when(name string, now time.Time) int64 {
 		ago = time.Duration(n) * 24 * time.Hour
 	}
 	if err != nil || ago < 0 || ago > mostDays*24*time.Hour {
-		p.refuse(name, "must be a time such as 2026-11-22T20:00:00Z, or how long ago: 15m, 24h, 7d")
+		p.Refuse(name, "must be a time such as 2026-11-22T20:00:00Z, or how long ago: 15m, 24h, 7d")
 	}
 	return now.Add(-ago).UnixNano()
 }
@@ -273,25 +247,24 @@ const (
 // ParseStats reads the parameters of GET /v1/stats. Tenant is whose actions are counted;
 // empty: all tenants'.
 func ParseStats(q url.Values, tenant string, now time.Time) (out StatsQuery, err error) {
-	p := &params{Values: q}
-	p.err = stream.Only(q, "since", "until", "step", "by", "kind", "entry", "tenant")
+	p := params{stream.NewParams(q, "since", "until", "step", "by", "kind", "entry", "tenant")}
 	out.filter = p.filter(tenant, now)
-	by, ok := p.one("by")
+	by, ok := p.One("by")
 	if out.by = by; ok && !slices.Contains([]string{"kind", "entry", "outcome"}, by) {
-		p.refuse("by", "can be kind, entry or outcome")
+		p.Refuse("by", "can be kind, entry or outcome")
 	}
-	word, given := p.one("step")
+	word, given := p.One("step")
 	if out.until == 0 {
 		out.until = now.UnixNano()
 	}
 	if out.since == 0 {
 		out.since = out.until - int64(time.Hour)
 	}
-	if p.err == nil && out.since >= out.until {
-		p.refuse("since", "must be before until")
+	if p.Err == nil && out.since >= out.until {
+		p.Refuse("since", "must be before until")
 	}
-	if p.err != nil {
-		return out, p.err
+	if p.Err != nil {
+		return out, p.Err
 	}
 	// The range is rounded to whole steps.
 	names := []string{"10s", "30s", "1m", "5m", "10m", "30m", "1h", "6h", "24h"}

@@ -22,27 +22,19 @@ type action struct {
 	created, deadline int64
 	part              int    // the partition of the log that has it
 	state             string // accepted, started or waiting: the last status before its end
-	response
-	end
-	resolution string // of an unknown outcome: its effect; empty: none
-}
 
-// response is the last answer of the target, and what a completion has used.
-type response struct {
+	// The last answer of the target, and what a completion has used.
 	httpStatus          int
 	model               string
 	tokensIn, tokensOut int64
 	nanoUSD             int64
 	ttft                float64 // milliseconds
-}
 
-// end is how an action ended.
-type end struct {
-	status   string // an outcome; empty: it has not ended
-	code     string
-	entry    string
-	settled  int64
-	attempts int
+	status      string // an outcome; empty: it has not ended
+	code, entry string
+	settled     int64
+	attempts    int
+	resolution  string // of an unknown outcome: its effect; empty: none
 }
 
 // columns are those of table action, in the order of fields: the fixed ones, and those that change
@@ -136,10 +128,20 @@ func readCalled(doc schemas.Action, beside gjson.Result, payload string) schemas
 	return schemas.Called{Method: text("method"), Host: text("host"), Path: text("path"), Calls: int(beside.Get("calls").Int())}
 }
 
-// settle ends an action. What its last event does not say stays as earlier events said it.
+// settle ends an action, whatever its last event holds. What that does not say stays as earlier events
+// said it.
 func (a *action) settle(rec schemas.Record) {
-	a.end = readSettled(rec)
 	get := func(path string) gjson.Result { return gjson.GetBytes(rec.Data, path) }
+	outcome := schemas.Outcome(get("settled.outcome").Str)
+	a.settled = rec.Time.UnixNano()
+	if !gjson.ValidBytes(rec.Data) || get("type").Str != string(schemas.EventSettled) || !slices.Contains(schemas.Outcomes(), outcome) {
+		a.status, a.code = string(schemas.OutcomeFailed), string(schemas.Poison)
+	} else {
+		a.status, a.code, a.entry, a.attempts = string(outcome), get("settled.code").Str, get("settled.entry").Str, int(get("settled.attempts").Int())
+		if outcome == schemas.OutcomeDenied && a.entry == "" { // the call was denied, whether the action is the call or a run that makes it
+			a.entry = cmp.Or(get("settled.result.decision.entry").Str, get("settled.result.http.decision.entry").Str)
+		}
+	}
 	a.httpStatus = cmp.Or(int(get("attempted.status").Int()), a.httpStatus)
 	if a.ref.Kind != schemas.KindChat {
 		return
@@ -150,20 +152,6 @@ func (a *action) settle(rec schemas.Record) {
 	used := get("settled.result.usage")
 	a.tokensIn, a.tokensOut, a.nanoUSD = used.Get("prompt_tokens").Int(), used.Get("completion_tokens").Int(), used.Get("cost_nanousd").Int()
 	a.ttft = get("settled.result.first_ms").Float()
-}
-
-// readSettled reads a terminal event. Whatever it holds, the action has ended.
-func readSettled(rec schemas.Record) end {
-	get := func(path string) gjson.Result { return gjson.GetBytes(rec.Data, path) }
-	outcome := schemas.Outcome(get("settled.outcome").Str)
-	if !gjson.ValidBytes(rec.Data) || get("type").Str != string(schemas.EventSettled) || !slices.Contains(schemas.Outcomes(), outcome) {
-		return end{status: string(schemas.OutcomeFailed), code: string(schemas.Poison), settled: rec.Time.UnixNano()}
-	}
-	entry := get("settled.entry").Str
-	if outcome == schemas.OutcomeDenied && entry == "" { // the call was denied, whether the action is the call or a run that makes it
-		entry = cmp.Or(get("settled.result.decision.entry").Str, get("settled.result.http.decision.entry").Str)
-	}
-	return end{string(outcome), get("settled.code").Str, entry, rec.Time.UnixNano(), int(get("settled.attempts").Int())}
 }
 
 // fold adds an event after the acceptance. An action that has ended keeps its end; a person may still

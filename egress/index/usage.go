@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"weir/egress/stream"
@@ -33,30 +32,29 @@ func usageGroups() map[string]string {
 // ParseUsage reads the parameters of GET /v1/usage. Tenant is whose completions are counted; empty: all
 // tenants'.
 func ParseUsage(q url.Values, tenant string, now time.Time) (out UsageQuery, err error) {
-	p := &params{Values: q}
-	p.err = stream.Only(q, "by", "task", "since", "until", "tenant")
+	p := params{stream.NewParams(q, "by", "task", "since", "until", "tenant")}
 	out.filter = p.filter(tenant, now)
 	out.kinds = []string{string(schemas.KindChat)}
-	by, ok := p.one("by")
+	by, ok := p.One("by")
 	if out.by = by; !ok {
 		out.by = "day"
 	}
 	if _, known := usageGroups()[out.by]; !known {
-		p.refuse("by", "can be day, task or model")
+		p.Refuse("by", "can be day, task or model")
 	}
 	if out.until == 0 {
 		out.until = now.UnixNano()
 	}
 	switch {
-	case p.err != nil: // the first mistake is the answer
+	case p.Err != nil: // the first mistake is the answer
 	case out.since == 0 && out.task == "":
 		out.since = out.until - int64(usageSpan)
 	case out.since >= out.until:
-		p.refuse("since", "must be before until")
+		p.Refuse("since", "must be before until")
 	case out.task == "" && out.until-out.since > int64(longestUse):
-		p.refuse("since", "must be at most 93 days before until: choose a shorter time, or name a task")
+		p.Refuse("since", "must be at most 93 days before until: choose a shorter time, or name a task")
 	}
-	return out, p.err
+	return out, p.Err
 }
 
 // ServeUsage answers GET /v1/usage.
@@ -78,7 +76,12 @@ func (x *Index) Usage(ctx context.Context, q UsageQuery) (out schemas.Usage, err
 func (s *store) usage(ctx context.Context, q UsageQuery, out *schemas.Usage) error {
 	from, rest := q.selection(q.since, q.until)
 	rest.and("status <> ''")
-	query := "SELECT " + usageGroups()[q.by] + ", count(*), sum(tokens_in), sum(tokens_out), sum(nano_usd) " + from.text + " AND " + rest.String() + " GROUP BY 1"
+	order := "5 DESC, 1"
+	if q.by == "day" {
+		order = "1"
+	}
+	query := "SELECT " + usageGroups()[q.by] + ", count(*), sum(tokens_in), sum(tokens_out), sum(nano_usd) " + from.text + " AND " + rest.String() +
+		" GROUP BY 1 ORDER BY " + order
 	var total int64
 	err := s.rows(ctx, query, slices.Concat(from.args, rest.args), func(scan func(...any) error) error {
 		var g schemas.UsageGroup
@@ -95,15 +98,6 @@ func (s *store) usage(ctx context.Context, q UsageQuery, out *schemas.Usage) err
 		return nil
 	})
 	out.Total.CostUSD = float64(total) / 1e9
-	slices.SortFunc(out.Groups, func(a, b schemas.UsageGroup) int {
-		if q.by != "day" && a.CostUSD != b.CostUSD {
-			if a.CostUSD > b.CostUSD {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a.Name, b.Name)
-	})
 	if n := len(out.Groups); n > mostUses {
 		out.Groups, out.More = out.Groups[:mostUses], n-mostUses
 	}

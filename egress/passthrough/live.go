@@ -42,7 +42,7 @@ func live(s *egress.Server, w http.ResponseWriter, r *http.Request, ref schemas.
 	case errors.Is(err, stream.ErrClosed):
 		fail(w, r, ref, fault.New(schemas.Unavailable, "this node is stopping, and the call goes on; read its answer at "+stream.ActionURL(ref.ID)+"/response on another node"))
 	case err == nil: // another attempt was made, and its answer came as a whole, or none did
-		s.ReplyOr(w, r, ref, schemas.Receipt{Duplicate: true}, -1, nil)
+		s.Reply(w, r, ref, schemas.Receipt{Duplicate: true}, -1)
 	default:
 		fail(w, r, ref, err)
 	}

@@ -94,7 +94,11 @@ func result(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) json.RawMe
 			return nil
 		}
 	}
-	return executor.Result(ref, s, doc)
+	_, doc, err = executor.Render(ref, s, doc)
+	if err != nil {
+		return nil
+	}
+	return doc
 }
 
 // shown is a part without the values that are hidden in its headers.

@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	"weir/egress"
-	"weir/egress/stream"
 	"weir/internal/redact"
 	"weir/schemas"
 )
@@ -15,25 +14,16 @@ import (
 // Render returns the report, byte for byte as it is stored, so that a replay
 // of a plan gets the answer that the first caller got. A plan that ended
 // without a report is an error to be shown as a problem.
-func Render(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) ([]byte, error) {
+func Render(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) (int, []byte, error) {
 	if len(doc) > 0 {
-		return doc, nil
+		return http.StatusOK, doc, nil
 	}
-	return nil, egress.Unsuccessful(ref, s, "the plan ended without a report: "+string(s.Outcome))
+	return 0, nil, egress.Unsuccessful(ref, s, "the plan ended without a report: "+string(s.Outcome))
 }
 
 // Surface answers for kind plan.
 func Surface() egress.Surface {
-	return egress.Surface{Name: "plans", Views: []egress.View{{
-		Kind: schemas.KindPlan, Payload: egress.Shown(Hide),
-		Answer: func(w http.ResponseWriter, _ *http.Request, ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) error {
-			body, err := Render(ref, s, doc)
-			if err == nil {
-				stream.WriteBody(w, http.StatusOK, "application/json", body)
-			}
-			return err
-		},
-	}}}
+	return egress.Surface{Name: "plans", Views: []egress.View{{Kind: schemas.KindPlan, Render: Render, Payload: egress.Shown(Hide)}}}
 }
 
 // Hide hides the values of headers and of ignored members of a plan whose names say that

@@ -84,28 +84,19 @@ const pageSize = 100
 // made in. A cursor is the id of the last rule of the page before: rules that were
 // made meanwhile come last, and one that has been dropped ends the walk.
 func Page(q url.Values, now rules.Snapshot) (schemas.RulePage, error) {
-	if err := stream.Only(q, "group", "limit", "cursor"); err != nil {
-		return schemas.RulePage{}, err
-	}
-	limit, err := stream.Limit(q, pageSize)
-	if err != nil {
-		return schemas.RulePage{}, err
-	}
-	group, _, err := stream.One(q, "group")
-	if err != nil {
-		return schemas.RulePage{}, err
-	}
+	p := stream.NewParams(q, "group", "limit", "cursor")
+	limit := p.Limit(pageSize)
+	group, _ := p.One("group")
 	rest := now.Doc.Rules
-	cursor, ok, err := stream.One(q, "cursor")
-	if err != nil {
-		return schemas.RulePage{}, err
-	}
-	if ok {
+	if cursor, ok := p.One("cursor"); ok {
 		i := slices.IndexFunc(rest, func(r schemas.Rule) bool { return r.ID == cursor })
 		if i < 0 {
-			return schemas.RulePage{}, stream.Invalid("the parameter cursor must be the next of an earlier page, whose last rule is still there; begin again without it")
+			p.Refuse("cursor", "must be the next of an earlier page, whose last rule is still there; begin again without it")
 		}
 		rest = rest[i+1:]
+	}
+	if p.Err != nil {
+		return schemas.RulePage{}, p.Err
 	}
 	page := schemas.RulePage{Items: inGroup(rest, group), GlobalActive: now.Doc.GlobalActive, RulesEtag: now.Etag}
 	if len(page.Items) > limit {

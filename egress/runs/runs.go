@@ -5,6 +5,7 @@ package runs
 
 import (
 	"encoding/json"
+	"net/http"
 
 	"weir/egress/executor"
 	"weir/internal/ledger"
@@ -24,27 +25,18 @@ type end struct {
 
 // Render is the response body of an ended run. doc is the result document, which may be empty. The
 // same end always gives the same bytes.
-func Render(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) ([]byte, error) {
+func Render(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) (int, []byte, error) {
 	e := read(ref, s, doc)
-	return ledger.Encode(schemas.RunResponse{
+	body, err := ledger.Encode(schemas.RunResponse{
 		Status: e.status(), RequestID: callers(ref), Outputs: e.outputs, RunExtras: e.extras, Error: e.fault,
 	})
+	return http.StatusOK, body, err
 }
 
 // callers is the id that a run's caller gave: a successor answers under it, too.
 func callers(ref schemas.Ref) string {
 	id, _ := schemas.Generation(ref.ID)
 	return id
-}
-
-// Result is the body that Render gives, for the places that show an end beside
-// other things; nil where the document cannot be read.
-func Result(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) json.RawMessage {
-	body, err := Render(ref, s, doc)
-	if err != nil {
-		return nil
-	}
-	return body
 }
 
 func (e end) status() string {

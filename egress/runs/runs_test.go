@@ -67,9 +67,8 @@ func TestGolden(t *testing.T) {
 		seen[e.settled.Outcome] = true
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			body, err := runs.Render(run.Ref, &e.settled, json.RawMessage(e.doc))
+			_, body, err := runs.Render(run.Ref, &e.settled, json.RawMessage(e.doc))
 			require.NoError(t, err)
-			require.Equal(t, string(body), string(runs.Result(run.Ref, &e.settled, json.RawMessage(e.doc))))
 			last := run.Event(schemas.Event{Type: schemas.EventSettled, Settled: &e.settled}, json.RawMessage(e.doc))
 			require.Equal(t, "complete", last.Name)
 			sound(t, body, false)

@@ -21,14 +21,7 @@ import (
 // Surface answers for kind run.
 func Surface() egress.Surface {
 	return egress.Surface{Name: "runs", Views: []egress.View{{
-		Kind: schemas.KindRun, Result: Result, Payload: egress.Shown(hide),
-		Answer: func(w http.ResponseWriter, _ *http.Request, ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) error {
-			body, err := Render(ref, s, doc)
-			if err == nil {
-				stream.WriteBody(w, http.StatusOK, "application/json", body)
-			}
-			return err
-		},
+		Kind: schemas.KindRun, Render: Render, Payload: egress.Shown(hide),
 		Fail: func(w http.ResponseWriter, _ *http.Request, ref schemas.Ref, err error) {
 			id, _ := schemas.Generation(ref.ID)
 			problem.WriteRun(w, id, err)
@@ -106,16 +99,8 @@ func (f *frames) framed(seq uint64, ev Event) []byte {
 // Resume reads Last-Event-ID as the place in a run's stream that it names; without one it is
 // the zero place.
 func Resume(r *http.Request) (schemas.RunPosition, error) {
-	values := r.Header.Values("Last-Event-ID")
-	if len(values) == 0 || len(values) == 1 && values[0] == "" {
-		return schemas.RunPosition{}, nil
-	}
-	if len(values) == 1 {
-		if p, ok := parsePosition(values[0]); ok {
-			return p, nil
-		}
-	}
-	return schemas.RunPosition{}, stream.Invalid("the Last-Event-ID header must be the id of an event")
+	after, _, err := stream.EventID(r, parsePosition)
+	return after, err
 }
 
 // parsePosition reads the id of an event.

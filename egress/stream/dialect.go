@@ -75,8 +75,8 @@ func views() *Dialect {
 // action's end.
 func (e *Events) AnswerAs(w http.ResponseWriter, r *http.Request, d Dialect) {
 	maps.Copy(w.Header(), d.Header)
-	reader, shared := e.feed.reader(d.Ref, d.After, follows), d.shared()
-	err := reader.open(r.Context(), d.After)
+	reader, shared := e.feed.reader(d.Ref, d.After, d.Answer, false), d.shared()
+	err := reader.open(r.Context())
 	if err == nil && d.Answer && reader.astray {
 		err = ErrBeyond
 	}
@@ -84,16 +84,13 @@ func (e *Events) AnswerAs(w http.ResponseWriter, r *http.Request, d Dialect) {
 		err = reader.inside(r.Context(), shared)
 	}
 	if err != nil {
-		alone := reader.unregister()
+		alone := e.feed.unregister(reader.w)
 		if r.Context().Err() != nil {
 			e.gone(r.Context(), alone, d.OnAbandon)
 			return
 		}
 		d.Refuse(w, r, explain(w, d.Ref.ID, err))
 		return
-	}
-	if d.Answer {
-		reader.ends = e.feed.waits.Done()
 	}
 	e.stream(w, r, reader, shared)
 }

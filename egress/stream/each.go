@@ -17,39 +17,30 @@ var ErrEnough = errors.New("no more events are wanted")
 // EndWaits. Errors are those of Reader.Next, ErrClosed and fn's own but for ErrEnough; any of fn's
 // stands for a client that takes no more. If the client has gone, left is called as Dialect.Left is.
 func (e *Events) Each(client context.Context, ref schemas.Ref, after uint64, left func(), fn func(it *Item) error) error {
-	reader := e.feed.reader(ref, after, follows)
-	gone, err := e.each(client, reader, after, fn)
-	if alone := reader.unregister(); gone || client.Err() != nil {
-		e.gone(client, alone, left)
+	reader, gone := e.feed.reader(ref, after, true, false), false
+	defer func() {
+		if alone := e.feed.unregister(reader.w); gone || client.Err() != nil {
+			e.gone(client, alone, left)
+		}
+	}()
+	if err := reader.open(client); err != nil {
+		return err
 	}
-	return err
-}
-
-func (e *Events) each(client context.Context, reader *Reader, after uint64, fn func(it *Item) error) (gone bool, err error) {
-	if err := reader.open(client, after); err != nil {
-		return false, err
-	}
-	reader.ends = e.feed.waits.Done()
-	for looked := false; ; {
+	for {
 		items, err := reader.Next(client, nil)
-		switch {
-		case errors.Is(err, ErrClosed) && !looked:
-			looked = true
-			if reader.missed(client) {
-				continue
-			}
-			return false, err
-		case errors.Is(err, io.EOF):
-			return false, nil
-		case err != nil:
-			return false, err
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if len(items) == 0 {
+			return nil
 		}
 		for _, it := range items {
-			switch err := fn(it); {
-			case errors.Is(err, ErrEnough):
-				return false, nil
-			case err != nil:
-				return true, err
+			err := fn(it)
+			if errors.Is(err, ErrEnough) {
+				return nil
+			}
+			if gone = err != nil; gone {
+				return err
 			}
 		}
 	}

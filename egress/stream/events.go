@@ -58,93 +58,71 @@ type Events struct {
 // NewEvents serves from feed.
 func NewEvents(feed *Feed, cfg HTTP) *Events { return &Events{feed: feed, cfg: cfg.WithDefaults()} }
 
-// query is a decoded request for events.
-type query struct {
-	after uint64
-	poll  bool // a page that is waited for
-	form  Form
-}
-
-func (q query) purpose() purpose {
-	if q.form == FormJSON && !q.poll {
-		return glances
-	}
-	return follows
-}
-
-func read(r *http.Request) (query, error) {
-	params := r.URL.Query()
-	if err := Only(params, "after", "live", "limit", "timeout"); err != nil {
-		return query{}, err
-	}
-	after, err := After(r, params)
-	if err != nil {
-		return query{}, err
-	}
-	live, poll, err := One(params, "live")
-	if err == nil && poll && live != "long-poll" {
-		err = Invalid("the parameter live can be long-poll")
-	}
-	form := Accepts(r)
-	if err == nil && form == FormNone {
-		err = fault.New(schemas.NotAcceptable, "events come as text/event-stream or application/json")
-	}
-	return query{after: after, poll: poll, form: form}, err
-}
-
 // Serve answers GET /v1/actions/{id}/events for an action of tenant.
 func (e *Events) Serve(w http.ResponseWriter, r *http.Request, tenant, id string) {
-	e.serve(w, r, views(), id, func(ctx context.Context, q query) (*Reader, error) { return e.open(ctx, tenant, id, q) })
+	d := views()
+	d.Ref = schemas.Ref{Tenant: tenant, ID: id}
+	e.serve(w, r, d)
 }
 
 // ServeAs answers like Serve for the events of one action in a surface's own dialect: as a stream,
 // as pages, or as a page with a wait. The request gives the position to start after.
 func (e *Events) ServeAs(w http.ResponseWriter, r *http.Request, d Dialect) {
-	maps.Copy(w.Header(), d.Header)
-	e.serve(w, r, d.shared(), d.Ref.ID, func(ctx context.Context, q query) (*Reader, error) {
-		return e.feed.follow(ctx, d.Ref, q.after, q.purpose())
-	})
+	e.serve(w, r, d.shared())
 }
 
-// serve answers with a reader's events in the requested form.
-func (e *Events) serve(w http.ResponseWriter, r *http.Request, d *Dialect, id string, open func(context.Context, query) (*Reader, error)) {
-	q, err := read(r)
-	if err != nil {
-		d.Refuse(w, r, err)
+// serve answers with an action's events in the requested form.
+func (e *Events) serve(w http.ResponseWriter, r *http.Request, d *Dialect) {
+	maps.Copy(w.Header(), d.Header)
+	p := NewParams(r.URL.Query(), "after", "live", "limit", "timeout")
+	after := p.after(r)
+	live, poll := p.One("live")
+	if poll && live != "long-poll" {
+		p.Refuse("live", "can be long-poll")
+	}
+	form := Accepts(r)
+	if p.Err == nil && form == FormNone {
+		p.Err = fault.New(schemas.NotAcceptable, "events come as text/event-stream or application/json")
+	}
+	if p.Err != nil {
+		d.Refuse(w, r, p.Err)
 		return
 	}
-	reader, err := open(r.Context(), q)
+	ref, err := d.Ref, error(nil)
+	if ref.Kind == "" { // a path does not name it
+		ref, err = e.feed.find(r.Context(), ref.Tenant, ref.ID, after)
+	}
+	var reader *Reader
+	if err == nil {
+		reader, err = e.feed.follow(r.Context(), ref, after, form == FormJSON && !poll)
+	}
 	if err != nil {
-		d.Refuse(w, r, explain(w, id, err))
+		d.Refuse(w, r, explain(w, d.Ref.ID, err))
 		return
 	}
-	if !q.poll && q.form != FormJSON {
+	if !poll && form != FormJSON {
 		e.stream(w, r, reader, d)
 		return
 	}
 	defer reader.Close()
-	e.page(w, r, reader, q.poll, d)
+	e.page(w, r, reader, p, poll, d)
 }
 
-// open finds the action's kind, which the path does not name, and follows it.
-func (e *Events) open(ctx context.Context, tenant, id string, q query) (*Reader, error) {
+// find finds an action by its id.
+func (f *Feed) find(ctx context.Context, tenant, id string, after uint64) (ref schemas.Ref, err error) {
 	if !schemas.ValidActionID(id) {
-		return nil, fault.ErrNotFound
+		return ref, fault.ErrNotFound
 	}
-	f := e.feed
 	stream := schemas.LogStream(f.cfg.Layout.Partition(tenant, id))
-	rec, ok, err := f.last(ctx, stream, f.cfg.Layout.AnyKind(tenant, id))
+	rec, err := f.last(ctx, stream, f.cfg.Layout.AnyKind(tenant, id))
+	if errors.Is(err, fault.ErrNotFound) {
+		return ref, f.missing(ctx, stream, after)
+	}
 	if err != nil {
-		return nil, err
+		return ref, err
 	}
-	if !ok {
-		return nil, f.missing(ctx, stream, q.after)
-	}
-	ref, _, err := schemas.ParseSubject(rec.Subject)
-	if err != nil {
-		return nil, err
-	}
-	return f.follow(ctx, ref, q.after, q.purpose())
+	ref, _, err = schemas.ParseSubject(rec.Subject)
+	return ref, err
 }
 
 // explain words an error of reading an action for its client.
@@ -173,23 +151,17 @@ func explain(w http.ResponseWriter, id string, err error) error {
 }
 
 // page answers with what there is; with poll it waits for something first.
-func (e *Events) page(w http.ResponseWriter, r *http.Request, reader *Reader, poll bool, d *Dialect) {
-	params := r.URL.Query()
-	limit, err := Limit(params, 100)
-	var wait time.Duration
-	if err == nil {
-		wait, err = Seconds(params, "timeout", longPoll)
-	}
-	if err != nil {
-		d.Refuse(w, r, err)
-		return
-	}
+func (e *Events) page(w http.ResponseWriter, r *http.Request, reader *Reader, p *Params, poll bool, d *Dialect) {
+	limit, wait := p.Limit(100), p.seconds("timeout", longPoll)
 	if !poll {
 		wait = 0
 	}
-	page, err := e.collect(r.Context(), reader, limit, wait, d)
+	page, err := schemas.Page[json.RawMessage]{}, p.Err
+	if err == nil {
+		page, err = e.collect(r.Context(), reader, limit, wait, d)
+	}
 	if err != nil {
-		d.Refuse(w, r, explain(w, reader.w.topic.ref.ID, err))
+		d.Refuse(w, r, explain(w, d.Ref.ID, err))
 		return
 	}
 	WriteJSON(w, r, http.StatusOK, page)

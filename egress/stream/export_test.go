@@ -35,14 +35,14 @@ func (r *Reader) All(ctx context.Context) iter.Seq2[*Item, error] {
 }
 
 // Wait is Await for an action of another's.
-func (f *Feed) Wait(ctx context.Context, ref schemas.Ref) (Outcome, error) {
-	end, _, err := f.Await(ctx, ref, false)
+func (f *Feed) Wait(ctx context.Context, ref schemas.Ref) (*Item, error) {
+	end, _, err := f.Await(ctx, ref, false, false)
 	return end, err
 }
 
 // WaitClaimed is Await for an action that the caller has just claimed.
-func (f *Feed) WaitClaimed(ctx context.Context, ref schemas.Ref) (Outcome, error) {
-	end, _, err := f.Await(ctx, ref, true)
+func (f *Feed) WaitClaimed(ctx context.Context, ref schemas.Ref) (*Item, error) {
+	end, _, err := f.Await(ctx, ref, true, false)
 	return end, err
 }
 

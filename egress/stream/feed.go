@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"weir/internal/fault"
 	"weir/schemas"
 )
@@ -97,8 +99,8 @@ type Feed struct {
 	log  Log
 	cfg  Config
 	stop func()
-	// reads holds a token for every running read of the log.
-	reads chan struct{}
+	// reads bounds the running reads of the log.
+	reads *semaphore.Weighted
 
 	// ctx ends with Close. Before that, waits ends when waiting callers must check a last time, and
 	// streams when streams must end.
@@ -121,7 +123,7 @@ func Open(log Log, live Live, cfg Config) (*Feed, error) {
 	cfg = cfg.withDefaults()
 	f := &Feed{
 		log: log, cfg: cfg,
-		reads: make(chan struct{}, readsAtOnce), notify: make(chan struct{}, 1),
+		reads: semaphore.NewWeighted(readsAtOnce), notify: make(chan struct{}, 1),
 		topics: map[string]*topic{}, durable: map[string]uint64{},
 	}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
@@ -170,11 +172,12 @@ func (f *Feed) arrived(rec schemas.Record) {
 	if t != nil && rec.Delta() {
 		t.begin()
 	}
-	if t == nil || !t.wants(rec) {
-		f.mu.Unlock()
+	// For watchers that only wait for the end nothing else is decoded, and no barrier holds it.
+	wanted := t != nil && (t.followers > 0 || rec.Ends())
+	f.mu.Unlock()
+	if !wanted {
 		return
 	}
-	f.mu.Unlock()
 	it := f.item(t.ref, rec)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -206,35 +209,30 @@ func (f *Feed) read(ctx context.Context, do func() error) error {
 	if f.ctx.Err() != nil {
 		return ErrClosed
 	}
-	select {
-	case f.reads <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-f.ctx.Done():
-		return ErrClosed
+	if err := f.reads.Acquire(ctx, 1); err != nil {
+		return err
 	}
-	defer func() { <-f.reads }()
+	defer f.reads.Release(1)
 	return do()
 }
 
-// last is log.Last under read. ok is false where there is no such record.
-func (f *Feed) last(ctx context.Context, stream, filter string) (rec schemas.Record, ok bool, err error) {
-	return f.one(ctx, f.log.Last, stream, filter)
+// last is log.Last under read.
+func (f *Feed) last(ctx context.Context, stream, filter string) (rec schemas.Record, err error) {
+	err = f.read(ctx, func() (err error) {
+		rec, err = f.log.Last(ctx, stream, filter)
+		return err
+	})
+	return rec, err
 }
 
 // end is the terminal event of an action, which is the last of its section. That there is none is certain.
 func (f *Feed) end(ctx context.Context, t *topic) (rec schemas.Record, ok bool, err error) {
-	rec, ok, err = f.one(ctx, f.log.Newest, t.stream, f.cfg.Layout.Subject(t.ref, schemas.SectionEvent))
-	return rec, ok && rec.Ends(), err
-}
-
-func (f *Feed) one(ctx context.Context, look func(ctx context.Context, stream, filter string) (schemas.Record, error), stream, filter string) (rec schemas.Record, ok bool, err error) {
 	err = f.read(ctx, func() (err error) {
-		rec, err = look(ctx, stream, filter)
+		rec, err = f.log.Newest(ctx, t.stream, f.cfg.Layout.Subject(t.ref, schemas.SectionEvent))
 		return err
 	})
 	if errors.Is(err, fault.ErrNotFound) {
 		return rec, false, nil
 	}
-	return rec, err == nil, err
+	return rec, err == nil && rec.Ends(), err
 }

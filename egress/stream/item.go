@@ -73,10 +73,6 @@ func outline(rec schemas.Record) schemas.Event {
 	return schemas.Event{N: max(o.N, 0), Type: o.Type, Time: o.Time}
 }
 
-func (it *Item) outcome() *Outcome {
-	return &Outcome{Seq: it.Seq, N: it.Event.N, Settled: it.Event.Settled}
-}
-
 // JSON is the public form of the event, on one line. It is shared: do not
 // change it.
 func (it *Item) JSON() json.RawMessage {

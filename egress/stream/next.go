@@ -66,6 +66,11 @@ func (r *Reader) wait(ctx context.Context, tick <-chan time.Time) (ticked bool, 
 	case <-ctx.Done():
 		return false, ctx.Err()
 	case <-r.ends:
+		if r.answer && !r.looked {
+			if r.looked = true; r.missed(ctx) {
+				return false, nil
+			}
+		}
 		return false, ErrClosed
 	}
 }
@@ -76,7 +81,7 @@ func (r *Reader) advance(ctx context.Context) ([]*Item, error) {
 	if r.behind {
 		return r.page(ctx)
 	}
-	items, known, behind := r.f.drain(r.w, r.seq)
+	items, behind := r.f.drain(r.w, r.seq)
 	if behind {
 		r.behind = true
 		return nil, nil
@@ -94,9 +99,6 @@ func (r *Reader) advance(ctx context.Context) ([]*Item, error) {
 			kept = append(kept, it)
 		}
 	}
-	if known > r.seq {
-		r.behind = true // for one look: if it is not shown yet, there will be another
-	}
 	return kept, nil
 }
 
@@ -107,8 +109,8 @@ func final(t schemas.EventType) bool {
 
 // missed reads from the log whether there is more than the feed delivered.
 func (r *Reader) missed(ctx context.Context) bool {
-	rec, ok, err := r.f.last(ctx, r.w.topic.stream, r.w.topic.filter)
-	if err != nil || !ok || rec.Seq <= r.seq {
+	rec, err := r.f.last(ctx, r.w.topic.stream, r.w.topic.filter)
+	if err != nil || rec.Seq <= r.seq {
 		return false
 	}
 	r.expect(rec.Seq)

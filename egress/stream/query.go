@@ -65,33 +65,101 @@ func unknown(name string, known []string) string {
 }
 
 // LastEventID reads the header of that name; an empty one counts as absent.
-func LastEventID(r *http.Request) (after uint64, ok bool, err error) {
+func LastEventID(r *http.Request) (after uint64, ok bool, err error) { return EventID(r, Position) }
+
+// EventID is LastEventID for ids that parse reads.
+func EventID[T any](r *http.Request, parse func(id string) (T, bool)) (after T, ok bool, err error) {
 	values := r.Header.Values("Last-Event-ID")
 	if len(values) == 0 || (len(values) == 1 && values[0] == "") {
-		return 0, false, nil
+		return after, false, nil
 	}
 	if len(values) == 1 {
-		if after, ok = Position(values[0]); ok {
-			return after, true, nil
+		if at, ok := parse(values[0]); ok {
+			return at, true, nil
 		}
 	}
-	return 0, false, Invalid("the Last-Event-ID header must be the id of an event")
+	return after, false, Invalid("the Last-Event-ID header must be the id of an event")
 }
 
-// After reads where to resume: the header before the parameter.
-func After(r *http.Request, q url.Values) (uint64, error) {
-	after, ok, err := LastEventID(r)
-	if ok || err != nil {
-		return after, err
+// Params reads the parameters of a request. The first error stays, and ends the reading: what is read
+// after it is zero.
+type Params struct {
+	url.Values
+
+	Err error
+}
+
+// NewParams reads parameters, of which a route knows those.
+func NewParams(q url.Values, known ...string) *Params { return &Params{q, Only(q, known...)} }
+
+// Refuse refuses a parameter; what says how it must be. An earlier error stays.
+func (p *Params) Refuse(name, what string) {
+	if p.Err == nil {
+		p.Err = Invalid("the parameter " + name + " " + what)
 	}
-	value, ok, err := One(q, "after")
-	if !ok || err != nil {
-		return 0, err
+}
+
+// One reads a parameter that may appear once. ok is false if it is absent, or there was an error.
+func (p *Params) One(name string) (value string, ok bool) {
+	if p.Err == nil {
+		value, ok, p.Err = One(p.Values, name)
 	}
-	if after, ok = Position(value); !ok {
-		return 0, Invalid("the parameter after must be the id of an event")
+	return value, ok && p.Err == nil
+}
+
+// Bool reads a parameter that is true or false; absent, it is false.
+func (p *Params) Bool(name string) bool {
+	word, ok := p.One(name)
+	if ok && word != "true" && word != "false" {
+		p.Refuse(name, "must be true or false")
 	}
-	return after, nil
+	return word == "true"
+}
+
+// Limit reads how many items a page may have: 1 to 1000.
+func (p *Params) Limit(def int) (n int) {
+	if p.Err == nil {
+		n, p.Err = Limit(p.Values, def)
+	}
+	return n
+}
+
+// Cursor reads the cursor of a list, which valid accepts.
+func (p *Params) Cursor(valid func(cursor string) bool) string {
+	cursor, ok := p.One("cursor")
+	if ok && !valid(cursor) {
+		p.Refuse("cursor", "must be the next of an earlier page")
+	}
+	return cursor
+}
+
+// after reads where to resume: the header before the parameter.
+func (p *Params) after(r *http.Request) (after uint64) {
+	ok := false
+	if p.Err == nil {
+		after, ok, p.Err = LastEventID(r)
+	}
+	if ok {
+		return after
+	}
+	value, given := p.One("after")
+	if after, ok = Position(value); given && !ok {
+		p.Refuse("after", "must be the id of an event")
+	}
+	return after
+}
+
+// seconds reads a waiting time in whole seconds, up to most.
+func (p *Params) seconds(name string, most time.Duration) time.Duration {
+	value, ok := p.One(name)
+	if !ok {
+		return most
+	}
+	n, err := strconv.ParseUint(value, 10, 16)
+	if err != nil {
+		p.Refuse(name, "must be a number of seconds")
+	}
+	return min(time.Duration(n)*time.Second, most)
 }
 
 // Limit reads how many items a page may have: 1 to 1000.
@@ -105,19 +173,6 @@ func Limit(q url.Values, def int) (int, error) {
 		return 0, Invalid("the parameter limit must be a number from 1 to 1000")
 	}
 	return int(n), nil
-}
-
-// Seconds reads a waiting time in whole seconds, up to most.
-func Seconds(q url.Values, name string, most time.Duration) (time.Duration, error) {
-	value, ok, err := One(q, name)
-	if !ok || err != nil {
-		return most, err
-	}
-	n, err := strconv.ParseUint(value, 10, 16)
-	if err != nil {
-		return 0, Invalid("the parameter " + name + " must be a number of seconds")
-	}
-	return min(time.Duration(n)*time.Second, most), nil
 }
 
 // Form is the form of an answer that a client prefers of a route that can stream.

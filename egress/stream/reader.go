@@ -53,8 +53,10 @@ type Reader struct {
 	// astray: the position is after the last event of an ended action.
 	astray bool
 	ready  []*Item
-	// ends is closed when waiting must end.
-	ends <-chan struct{}
+	// ends is closed when waiting must end. An answer first reads the log a last time, for events that
+	// the feed has not delivered.
+	ends           <-chan struct{}
+	answer, looked bool
 }
 
 // Follow starts reading after a position; 0 is the beginning. It has read the
@@ -62,28 +64,30 @@ type Reader struct {
 // another status. Errors: fault.ErrNotFound, ErrBeyond, *GoneError, and the
 // log's own. Close the reader when done.
 func (f *Feed) Follow(ctx context.Context, ref schemas.Ref, after uint64) (*Reader, error) {
-	return f.follow(ctx, ref, after, follows)
+	return f.follow(ctx, ref, after, false)
 }
 
-func (f *Feed) follow(ctx context.Context, ref schemas.Ref, after uint64, why purpose) (*Reader, error) {
-	r := f.reader(ref, after, why)
-	if err := r.open(ctx, after); err != nil {
+func (f *Feed) follow(ctx context.Context, ref schemas.Ref, after uint64, peek bool) (*Reader, error) {
+	r := f.reader(ref, after, false, peek)
+	if err := r.open(ctx); err != nil {
 		r.Close()
 		return nil, err
 	}
 	return r, nil
 }
 
-// reader is one that is still to be opened.
-func (f *Feed) reader(ref schemas.Ref, after uint64, why purpose) *Reader {
-	return &Reader{f: f, w: f.watch(ref, why), seq: after, ends: f.streams.Done()}
+// reader is one that is still to be opened. An answer continues while the node drains, until EndWaits.
+func (f *Feed) reader(ref schemas.Ref, after uint64, answer, peek bool) *Reader {
+	r := &Reader{f: f, w: &watcher{follow: true, peek: peek, wake: make(chan struct{}, 1)}, seq: after, ends: f.streams.Done()}
+	if r.answer = answer; answer {
+		r.ends = f.waits.Done()
+	}
+	f.watch(ref, r.w)
+	return r
 }
 
 // Close ends the reader. It may be called twice.
-func (r *Reader) Close() { r.unregister() }
-
-// unregister is Close. alone means that this node has no other reader of the action.
-func (r *Reader) unregister() (alone bool) { return r.f.unregister(r.w) }
+func (r *Reader) Close() { r.f.unregister(r.w) }
 
 // Position is what to resume after.
 func (r *Reader) Position() uint64 { return r.seq }
@@ -95,7 +99,9 @@ func (r *Reader) Pending() bool { return len(r.ready) > 0 || r.behind }
 // known events were taken.
 func (r *Reader) Ended() bool { return r.ended && !r.Pending() }
 
-func (r *Reader) open(ctx context.Context, after uint64) error {
+// open reads the first events, or finds out why there are none.
+func (r *Reader) open(ctx context.Context) error {
+	after := r.seq
 	items, err := r.page(ctx)
 	if err != nil {
 		return err
@@ -120,15 +126,15 @@ func (r *Reader) open(ctx context.Context, after uint64) error {
 // or does not exist.
 func (r *Reader) empty(ctx context.Context, after uint64) error {
 	t := r.w.topic
-	newest, ok, err := r.f.last(ctx, t.stream, t.filter)
+	newest, err := r.f.last(ctx, t.stream, t.filter)
 	switch {
+	case errors.Is(err, fault.ErrNotFound), err == nil && newest.Seq <= r.seq && after == 0:
+		return r.f.missing(ctx, t.stream, after)
 	case err != nil:
 		return err
-	case ok && newest.Seq > r.seq:
+	case newest.Seq > r.seq:
 		r.expect(newest.Seq)
 		return nil
-	case !ok || after == 0:
-		return r.f.missing(ctx, t.stream, after)
 	case newest.Seq < after:
 		if _, last, err := r.f.bounds(ctx, t.stream); err != nil || after > last {
 			return cmp.Or(err, ErrBeyond)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/internal/fault"
+	"weir/internal/retry"
 )
 
 // heldItem is an event that may not be shown yet.
@@ -49,8 +50,12 @@ func (f *Feed) release() {
 		if len(batch) == 0 {
 			continue
 		}
-		if !f.awaitBarrier() {
-			return
+		for err := f.cfg.Barrier(f.ctx); err != nil; err = f.cfg.Barrier(f.ctx) { // or the batch is never shown
+			if f.ctx.Err() != nil {
+				return
+			}
+			f.cfg.Logger.ErrorContext(f.ctx, "barrier_failed", slog.String("component", "egress/stream"), slog.Any("err_kind", err))
+			retry.Pause(f.ctx, retryPause)
 		}
 		f.mu.Lock()
 		for _, h := range batch {
@@ -59,31 +64,6 @@ func (f *Feed) release() {
 			h.topic.deliver(h.item, f.cfg)
 		}
 		f.mu.Unlock()
-	}
-}
-
-// awaitBarrier waits for a barrier. It tries for as long as the feed is open: a batch
-// whose barrier failed is never shown.
-func (f *Feed) awaitBarrier() bool {
-	for {
-		err := f.cfg.Barrier(f.ctx)
-		if err == nil || f.ctx.Err() != nil {
-			return err == nil
-		}
-		f.cfg.Logger.ErrorContext(f.ctx, "barrier_failed", slog.String("component", "egress/stream"), slog.Any("err_kind", err))
-		if f.pause(f.ctx, retryPause) != nil {
-			return false
-		}
-	}
-}
-
-// until is ctx, ended with the feed if that is sooner. done ends it.
-func (f *Feed) until(ctx context.Context) (until context.Context, done func()) {
-	until, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(f.ctx, cancel)
-	return until, func() {
-		stop()
-		cancel()
 	}
 }
 

@@ -21,7 +21,6 @@ type session struct {
 	release func()
 	// client ends when the client has gone.
 	client context.Context //nolint:containedctx // the request's
-	looked bool            // a last time
 	// over: everything was given, the action's end too, or another answer. away: nothing
 	// can be written.
 	over, away bool
@@ -85,15 +84,15 @@ func (s *session) start(w http.ResponseWriter, r *http.Request) (ctx context.Con
 
 // admit has the stream held open, or answers that it may not be.
 func (s *session) admit(w http.ResponseWriter, r *http.Request) context.Context {
-	ctx, release, err := s.e.slot(r, s.d.Watch)
+	slot, err := s.e.slot(r, s.d.Watch)
 	if err != nil {
 		s.d.Refuse(w, r, err)
 		s.over = true
 		return nil
 	}
-	s.release = release
+	s.release = slot.release
 	s.e.cfg.Watching(1)
-	return ctx
+	return slot.ctx
 }
 
 // firstEvents renders events until there is one to begin with. It waits as long as the
@@ -103,9 +102,6 @@ func (s *session) firstEvents(ctx context.Context) error {
 	defer time.AfterFunc(s.d.Hold, func() { close(up) }).Stop()
 	for len(s.buf) == 0 && (s.reader.Pending() || s.d.Hold > 0 && !s.reader.Ended()) {
 		items, err := s.reader.Next(ctx, up)
-		if errors.Is(err, ErrClosed) && s.late(ctx) {
-			continue
-		}
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
@@ -128,16 +124,6 @@ func (s *session) firstEvents(ctx context.Context) error {
 	return nil
 }
 
-// late checks the log a last time, after the feed has closed, for events that the feed has not
-// delivered to a waiting caller.
-func (s *session) late(ctx context.Context) bool {
-	if !s.d.Answer || s.looked {
-		return false
-	}
-	s.looked = true
-	return s.reader.missed(ctx)
-}
-
 // batch is how many bytes of frames go into one write.
 const batch = 32 << 10
 
@@ -148,7 +134,7 @@ func (s *session) run(ctx context.Context) {
 	defer tick.Stop()
 	for s.drain(ctx) {
 		ticked, err := s.reader.wait(ctx, tick.C)
-		if err != nil && (!errors.Is(err, ErrClosed) || !s.late(ctx)) {
+		if err != nil {
 			break
 		}
 		if ticked { // the feed itself checks the log for missed records
@@ -220,9 +206,10 @@ func (s *session) send(ctx context.Context, items []*Item) (more bool) {
 func (s *session) frame(ctx context.Context, it *Item) ([]byte, error) {
 	reading := ctx
 	if final(it.Event.Type) {
-		var done func()
-		reading, done = s.e.feed.until(ctx)
-		defer done()
+		var cancel context.CancelFunc
+		reading, cancel = context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(s.e.feed.ctx, cancel)()
 	}
 	for {
 		frame, err := s.d.Frame(reading, it)
@@ -262,7 +249,7 @@ func (s *session) close() {
 		s.e.cfg.Watching(-1)
 		s.release()
 	}
-	alone := s.reader.unregister()
+	alone := s.e.feed.unregister(s.reader.w)
 	if !s.over && (s.away || s.client.Err() != nil) {
 		s.e.gone(s.client, alone, s.d.OnAbandon)
 	}

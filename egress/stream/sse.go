@@ -18,7 +18,7 @@ type Writer struct {
 // NewWriter prepares w for a stream and lifts the deadlines that the server
 // has set for an ordinary request.
 func NewWriter(w http.ResponseWriter, timeout time.Duration) *Writer {
-	return &Writer{w: w, rc: http.NewResponseController(w), timeout: timeout, live: canFlush(innermost(w))}
+	return &Writer{w: w, rc: http.NewResponseController(w), timeout: timeout, live: canFlush(w)}
 }
 
 // Live reports whether written data reaches the client before the end. If not, the stream should
@@ -85,19 +85,11 @@ func (s *Writer) deadline() {
 	_ = s.rc.SetWriteDeadline(s.until)
 }
 
-// innermost looks through the wrappers.
-func innermost(w http.ResponseWriter) http.ResponseWriter {
-	for {
-		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
-		if !ok {
-			return w
-		}
-		w = u.Unwrap()
-	}
-}
-
 // canFlush checks the innermost writer: some wrappers have a Flush that does nothing.
 func canFlush(w http.ResponseWriter) bool {
+	for u, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok; u, ok = w.(interface{ Unwrap() http.ResponseWriter }) {
+		w = u.Unwrap()
+	}
 	switch w.(type) {
 	case http.Flusher, interface{ FlushError() error }:
 		return true

@@ -1,6 +1,10 @@
 package stream
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 // sweep reads from the log, action by action, whether the feed has missed a watched event. If every
 // stream read by itself, thousands of them would overload the log, and their comments would wait
@@ -14,34 +18,21 @@ func (f *Feed) sweep() {
 		case <-f.ctx.Done():
 			return
 		}
-		for _, t := range f.followed() {
-			if rec, ok, err := f.last(f.ctx, t.stream, t.filter); ok && err == nil {
-				f.reached(t, rec.Seq)
+		f.mu.Lock()
+		followed := slices.DeleteFunc(slices.Collect(maps.Values(f.topics)), func(t *topic) bool { return t.followers == 0 })
+		f.mu.Unlock()
+		for _, t := range followed {
+			rec, err := f.last(f.ctx, t.stream, t.filter)
+			if err != nil {
+				continue
 			}
-		}
-	}
-}
-
-func (f *Feed) followed() []*topic {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	all := make([]*topic, 0, len(f.topics))
-	for _, t := range f.topics {
-		if t.followers > 0 {
-			all = append(all, t)
-		}
-	}
-	return all
-}
-
-// reached wakes the watchers that do not have all known events.
-func (f *Feed) reached(t *topic, seq uint64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, w := range t.watchers {
-		if w.follow && w.given < seq {
-			w.known = seq
-			w.signal()
+			f.mu.Lock()
+			for _, w := range t.watchers {
+				if w.follow && w.given < rec.Seq && (len(w.buf) == 0 || w.buf[len(w.buf)-1].Seq < rec.Seq) {
+					w.fallBehind()
+				}
+			}
+			f.mu.Unlock()
 		}
 	}
 }

@@ -13,20 +13,15 @@ type topic struct {
 
 	watchers  []*watcher
 	followers int // watchers that want every event
-	peeks     int // watchers that take what there is, and wait for nothing
 	pins      int // claims that are being made
 	held      int // events that arrived and are not released yet
 	// lost means that the subscription has missed records since the topic was made.
 	lost bool
 	// outcome is the terminal event, once it was released.
-	outcome *Outcome
+	outcome *Item
 	// begun: a part of an answer has arrived, which may not be released yet.
 	begun bool
 }
-
-// wants reports whether a record matters here: for a watcher that only waits for the end nothing
-// else is decoded, and no barrier holds it.
-func (t *topic) wants(rec schemas.Record) bool { return t.followers > 0 || rec.Ends() }
 
 // begin notes that an answer has begun to arrive.
 func (t *topic) begin() {
@@ -44,7 +39,7 @@ func (t *topic) begin() {
 // deliver hands a released event to every watcher.
 func (t *topic) deliver(it *Item, cfg Config) {
 	if t.outcome == nil && it.Event.Type == schemas.EventSettled {
-		t.outcome = it.outcome()
+		t.outcome = it
 	}
 	for _, w := range t.watchers {
 		w.push(it, cfg)
@@ -55,21 +50,16 @@ func (t *topic) deliver(it *Item, cfg Config) {
 // while idle.
 type watcher struct {
 	topic  *topic
-	at     int // its place in topic.watchers
-	follow bool
-	peek   bool
+	at     int           // its place in topic.watchers; -1: it is not there
+	follow bool          // it wants every event, and else the last
+	peek   bool          // it takes what there is and waits for nothing: the topic does not know it
 	parts  bool          // it waits for the beginning of an answer as well
-	first  bool          // it has not looked at its topic yet
 	wake   chan struct{} // holds one signal
 
-	// given is how far it has got, as of when it looked last, and known how far
-	// the log was found to go.
-	given, known uint64
-
-	buf  []*Item
-	size int
-	// behind means that the log must be read: the buffer overflowed, or the subscription lost
-	// records.
+	given uint64 // how far it has got, as of when it looked last
+	buf   []*Item
+	size  int
+	// behind means that the log must be read: the buffer overflowed, or records may have been missed.
 	behind bool
 }
 
@@ -105,45 +95,32 @@ func (w *watcher) signal() {
 	}
 }
 
-// The purpose of a watcher.
-type purpose int
-
-const (
-	awaits  purpose = iota // the action's end
-	begins                 // the action's end, or the beginning of its answer
-	follows                // every event as it comes
-	glances                // every event that there is by now
-)
-
 // watch registers a watcher. It receives all records stored from now on, so the log must be read
 // after this and not before.
-func (f *Feed) watch(ref schemas.Ref, why purpose) *watcher {
-	w := &watcher{follow: why > begins, peek: why == glances, parts: why == begins, first: true, wake: make(chan struct{}, 1)}
+func (f *Feed) watch(ref schemas.Ref, w *watcher) {
 	filter := f.cfg.Layout.All(ref)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := f.topic(ref, filter)
-	w.topic, w.at = t, len(t.watchers)
+	if w.topic, w.at = t, -1; w.peek {
+		return
+	}
+	f.topics[t.key] = t
+	w.at = len(t.watchers)
 	t.watchers = append(t.watchers, w)
 	if w.follow {
 		t.followers++
 	}
-	if w.peek {
-		t.peeks++
-	}
-	return w
 }
 
-// topic is called under the lock.
+// topic returns the topic of an action, or a new one that is not registered. It is called under the
+// lock.
 func (f *Feed) topic(ref schemas.Ref, filter string) *topic {
 	_, key, _ := schemas.Split(filter)
-	t := f.topics[key]
-	if t == nil {
-		stream := schemas.LogStream(f.cfg.Layout.Partition(ref.Tenant, ref.ID))
-		t = &topic{key: key, ref: ref, stream: stream, filter: filter}
-		f.topics[key] = t
+	if t := f.topics[key]; t != nil {
+		return t
 	}
-	return t
+	return &topic{key: key, ref: ref, stream: schemas.LogStream(f.cfg.Layout.Partition(ref.Tenant, ref.ID)), filter: filter}
 }
 
 // unregister unregisters a watcher and drops an unused topic. alone reports that this node has no other
@@ -164,12 +141,8 @@ func (f *Feed) unregister(w *watcher) (alone bool) {
 	if w.follow {
 		t.followers--
 	}
-	if w.peek {
-		t.peeks--
-	}
-	alone = len(t.watchers) == t.peeks
 	f.drop(t)
-	return alone
+	return len(t.watchers) == 0
 }
 
 func (f *Feed) drop(t *topic) {
@@ -179,11 +152,11 @@ func (f *Feed) drop(t *topic) {
 }
 
 // drain empties the buffer of a watcher at position given. behind reports that the log must be read
-// first; this is reported once, with the position known.
-func (f *Feed) drain(w *watcher, given uint64) (items []*Item, known uint64, behind bool) {
+// first; this is reported once.
+func (f *Feed) drain(w *watcher, given uint64) (items []*Item, behind bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	items, known, behind = w.buf, w.known, w.behind
-	w.buf, w.size, w.behind, w.known, w.given = nil, 0, false, 0, given
-	return items, known, behind
+	items, behind = w.buf, w.behind
+	w.buf, w.size, w.behind, w.given = nil, 0, false, given
+	return items, behind
 }

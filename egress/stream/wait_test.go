@@ -60,7 +60,7 @@ func TestWait(t *testing.T) {
 						n.fail.Store(&away)
 						time.AfterFunc(2500*time.Millisecond, func() { n.fail.Store(nil) })
 					}
-					begin, got := time.Now(), make(chan stream.Outcome, 1)
+					begin, got := time.Now(), make(chan *stream.Item, 1)
 					go func() {
 						if end, err := wait(t.Context(), ref("a")); err == nil {
 							got <- end
@@ -73,9 +73,9 @@ func TestWait(t *testing.T) {
 					ending := <-got
 					require.Equal(t, tc.took, time.Since(begin))
 					require.Equal(t, a.st.Seq, ending.Seq)
-					require.Equal(t, a.st.N, ending.N)
-					require.Equal(t, schemas.OutcomeSucceeded, ending.Settled.Outcome)
-					require.JSONEq(t, `{"ok":true}`, string(ending.Settled.Result))
+					require.Equal(t, a.st.N, ending.Event.N)
+					require.Equal(t, schemas.OutcomeSucceeded, ending.Event.Settled.Outcome)
+					require.JSONEq(t, `{"ok":true}`, string(ending.Event.Settled.Result))
 				})
 			})
 		}
@@ -137,7 +137,7 @@ func TestAnEndThatCannotBeReadStillEnds(t *testing.T) {
 	require.NoError(t, err)
 	end, err := n.feed.Wait(t.Context(), ref("a"))
 	require.NoError(t, err)
-	require.Equal(t, schemas.Poison, end.Settled.Code)
+	require.Equal(t, schemas.Poison, end.Event.Settled.Code)
 }
 
 func TestBarrierHoldsTheEnd(t *testing.T) {

@@ -55,21 +55,16 @@ func (a Answerer) Leased(w http.ResponseWriter, r *http.Request, ref schemas.Ref
 func (a Answerer) opened(r *http.Request, ref schemas.Ref, lease int) (schemas.Action, *task.State, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), opening)
 	defer cancel()
-	for {
-		look, done := context.WithTimeout(ctx, looking)
-		action, t, err := a.follow(look, ref, func(t *task.State) bool { return t.Opened || !holds(t, lease) })
-		again := err != nil && look.Err() != nil && ctx.Err() == nil
-		done()
-		switch {
-		case again:
-		case err != nil && ctx.Err() != nil && r.Context().Err() == nil:
-			return action, t, fault.New(schemas.Unavailable, "the task's branch is not there yet; ask again")
-		case err != nil:
-			return action, t, err
-		default:
-			return action, t, refused(t, lease)
-		}
+	tick := time.NewTicker(looking)
+	defer tick.Stop()
+	action, t, err := a.follow(ctx, ref, tick.C, func(t *task.State) bool { return t.Opened || !holds(t, lease) })
+	switch {
+	case err == nil:
+		err = refused(t, lease)
+	case ctx.Err() != nil && r.Context().Err() == nil:
+		err = fault.New(schemas.Unavailable, "the task's branch is not there yet; ask again")
 	}
+	return action, t, err
 }
 
 // holds reports whether a lease of a task that goes on is the one that it is held by.
@@ -95,7 +90,7 @@ func (a Answerer) Inquiry(w http.ResponseWriter, r *http.Request, ref schemas.Re
 	// The deadline of the request's body would end the wait for its answer.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	var answer *string
-	_, t, err := a.follow(r.Context(), ref, func(t *task.State) bool {
+	_, t, err := a.follow(r.Context(), ref, nil, func(t *task.State) bool {
 		if n >= 1 && n <= len(t.Inquiries) {
 			answer = t.Inquiries[n-1].Answer
 		}
@@ -112,9 +107,10 @@ func (a Answerer) Inquiry(w http.ResponseWriter, r *http.Request, ref schemas.Re
 	answerAgent(w, r, err)
 }
 
-// follow reads a task until done says so of what is known of it. It begins with all that
-// was stored before the call: who has decided something by the log hears nothing older.
-func (a Answerer) follow(ctx context.Context, ref schemas.Ref, done func(*task.State) bool) (schemas.Action, *task.State, error) {
+// follow reads a task until done says so of what is known of it, and reads the log for what the feed
+// has missed at each tick. It begins with all that was stored before the call: who has decided
+// something by the log hears nothing older.
+func (a Answerer) follow(ctx context.Context, ref schemas.Ref, tick <-chan time.Time, done func(*task.State) bool) (schemas.Action, *task.State, error) {
 	st, err := a.server.Actions().Load(ctx, ref)
 	if err != nil {
 		return schemas.Action{}, nil, err
@@ -136,7 +132,7 @@ func (a Answerer) follow(ctx context.Context, ref schemas.Ref, done func(*task.S
 	}
 	defer reader.Close()
 	for {
-		items, err := reader.Next(ctx, nil)
+		items, err := reader.Next(ctx, tick)
 		if err != nil {
 			return action, t, err
 		}

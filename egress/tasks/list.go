@@ -22,38 +22,14 @@ type Query struct {
 
 // ReadQuery reads the parameters of GET /v1/tasks.
 func ReadQuery(q url.Values) (Query, error) {
-	var out Query
-	err := stream.Only(q, "status", "limit", "cursor")
-	if err != nil {
-		return out, err
-	}
-	if out.Limit, err = stream.Limit(q, 50); err != nil {
-		return out, err
-	}
-	word, ok, err := stream.One(q, "status")
-	if err != nil {
-		return out, err
-	}
+	p := stream.NewParams(q, "status", "limit", "cursor")
+	out := Query{Limit: p.Limit(50)}
+	word, ok := p.One("status")
 	if out.Status = schemas.TaskStatus(word); ok && !slices.Contains(schemas.TaskStatuses(), out.Status) {
-		return out, stream.Invalid("the parameter status can be Queued, Running, Completed, Failed, Canceled or Expired")
+		p.Refuse("status", "can be Queued, Running, Completed, Failed, Canceled or Expired")
 	}
-	out.Cursor, ok, err = stream.One(q, "cursor")
-	if err == nil && ok && out.Cursor == "" {
-		err = stream.Invalid("the parameter cursor must be the next of an earlier page")
-	}
-	return out, err
-}
-
-// Ends are how the action of a task of the status that is asked for may have ended, and
-// whether only those are meant that say so: without, any. Whether a task is over its action
-// need not say yet, so that an open one may have any status.
-func (q Query) Ends() (outcomes []schemas.Outcome, chosen bool) {
-	for _, o := range schemas.Outcomes() {
-		if task.StatusOf(o) == q.Status {
-			outcomes = append(outcomes, o)
-		}
-	}
-	return outcomes, q.Status != ""
+	out.Cursor = p.Cursor(func(cursor string) bool { return cursor != "" })
+	return out, p.Err
 }
 
 // pageBytes ends a page early: the description of a task may be long.
@@ -69,10 +45,11 @@ func (a Answerer) page(ctx context.Context, tenant string, q Query) (schemas.Tas
 	p := schemas.TaskPage{Items: []schemas.TaskView{}, Next: q.Cursor}
 	seen := make([]uint64, a.cfg.Partitions) // of each partition, up to where the log was read
 	size, others := 0, 0
-	ends, chosen := q.Ends()
+	// Whether a task is over its action need not say yet, so that an open one may have any status.
+	ends := slices.DeleteFunc(schemas.Outcomes(), func(o schemas.Outcome) bool { return task.StatusOf(o) != q.Status })
 	for full := false; !full; {
 		found, err := a.cfg.Index.Refs(ctx, stream.Selection{
-			Tenant: tenant, Kind: schemas.KindTask, Ended: ends, Open: chosen, Limit: max(q.Limit, maxOthers), Cursor: p.Next,
+			Tenant: tenant, Kind: schemas.KindTask, Ended: ends, Open: q.Status != "", Limit: max(q.Limit, maxOthers), Cursor: p.Next,
 		})
 		if err != nil {
 			return p, err

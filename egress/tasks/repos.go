@@ -29,19 +29,10 @@ const reposPage = 100
 // the last name of the previous page. At gives the git URL of a repository.
 func Repos(q url.Values, all []schemas.Repo, at func(name string) string) (schemas.Page[schemas.Repo], error) {
 	page := schemas.Page[schemas.Repo]{Items: []schemas.Repo{}}
-	if err := stream.Only(q, "limit", "cursor"); err != nil {
-		return page, err
-	}
-	limit, err := stream.Limit(q, reposPage)
-	if err != nil {
-		return page, err
-	}
-	cursor, ok, err := stream.One(q, "cursor")
-	if err != nil {
-		return page, err
-	}
-	if ok && !schemas.ValidRepoName(cursor) {
-		return page, stream.Invalid("the parameter cursor must be the next of an earlier page")
+	p := stream.NewParams(q, "limit", "cursor")
+	limit, cursor := p.Limit(reposPage), p.Cursor(schemas.ValidRepoName)
+	if p.Err != nil {
+		return page, p.Err
 	}
 	for _, r := range all {
 		if strings.Compare(r.Name, cursor) <= 0 {

@@ -191,14 +191,14 @@ func (w *world) ask(ctx context.Context, d *dice, n *node, a act) history.Asked 
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.patience)
 	defer cancel()
-	end, _, err := n.feed.Await(ctx, out.Ref, !out.Receipt.Duplicate)
+	end, _, err := n.feed.Await(ctx, out.Ref, !out.Receipt.Duplicate, false)
 	if n.isDead() || errors.Is(err, stream.ErrClosed) {
 		heard.Answer, heard.Status = history.Unheard, 0 // the answer had not begun
 		return heard
 	}
 	if err == nil {
 		w.safe(a, end.Seq)
-		heard.Status, heard.Outcome, heard.Digest = 200, end.Settled.Outcome, shown(end.Settled)
+		heard.Status, heard.Outcome, heard.Digest = 200, end.Event.Settled.Outcome, shown(end.Event.Settled)
 	}
 	return heard
 }

@@ -191,7 +191,7 @@ func TestRunsFitTheirSchemas(t *testing.T) {
 	for _, outcome := range schemas.Outcomes() {
 		for _, doc := range docs {
 			end := &schemas.Settled{Outcome: outcome, Code: schemas.TaskFailed}
-			body, err := runs.Render(stream.Ref, end, json.RawMessage(doc))
+			_, body, err := runs.Render(stream.Ref, end, json.RawMessage(doc))
 			require.NoError(t, err)
 			require.Empty(t, response.Validate(body), "%s", body)
 			last := stream.Event(schemas.Event{Type: schemas.EventSettled, Settled: end}, json.RawMessage(doc))
