@@ -108,7 +108,7 @@ func TestAllOrNone(t *testing.T) {
 	o := order("a")
 	o.Elastic = true
 	g := b.reserve(t, o)
-	require.Equal(t, Grant{Output: 30, Source: "tight", Cap: "tight", Limits: g.Limits}, g)
+	require.Equal(t, Grant{Output: 30, Cap: "tight", Limits: g.Limits}, g)
 	require.Len(t, g.Limits, 4)
 	for _, begin := range []string{"t.wide.", "t.tight."} {
 		require.EqualValues(t, 30, b.account(t, begin).Holds["a"].Output, "no more is held than is given")

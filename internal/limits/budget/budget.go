@@ -142,8 +142,6 @@ func WorstCase(o *schemas.ChatOrder, list []models.Candidate) Order {
 type Grant struct {
 	// Output is how many tokens the answer may have; 0: it is not bounded.
 	Output int64
-	// Source is the budget that bounds it to less than was asked for.
-	Source string
 	// Cap is the budget that Output is held in, however much it is; of several the one that gave
 	// least. A longer answer exceeds it.
 	Cap    string
@@ -179,14 +177,8 @@ func (b *Limiter) Reserve(ctx context.Context, o Order) (Grant, error) {
 			g.Output, g.Cap = output, t.budget
 		}
 	}
-	if g.Cap == "" {
-		return g, nil
-	}
-	if g.Output < c.output {
-		g.Source = g.Cap
-	}
 	for i, t := range targets { // no account holds more of the answer than all of them bear
-		if held[i] > g.Output {
+		if g.Cap != "" && held[i] > g.Output {
 			if err := b.change(ctx, t, func(a *account, _ time.Time) bool { return a.shrink(c, g.Output) }); err != nil {
 				return g, err
 			}
