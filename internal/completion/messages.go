@@ -22,11 +22,7 @@ const (
 
 // readMessage reads an event, or a message.
 func readMessage(name string, data []byte) (Chunk, error) {
-	e, ok := open(name, data)
-	if !ok {
-		return Chunk{}, errNoEvent
-	}
-	c, err := e.chunk(schemas.DialectMessages)
+	e, c, err := open(name, data, schemas.DialectMessages)
 	if err != nil {
 		return Chunk{}, err
 	}

@@ -12,11 +12,7 @@ import (
 
 // readResponse reads an event of DialectResponses, or a response object.
 func readResponse(name string, data []byte) (Chunk, error) {
-	e, ok := open(name, data)
-	if !ok {
-		return Chunk{}, errNoEvent
-	}
-	c, err := e.chunk(schemas.DialectResponses)
+	e, c, err := open(name, data, schemas.DialectResponses)
 	if err != nil {
 		return Chunk{}, err
 	}
