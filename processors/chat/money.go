@@ -140,7 +140,7 @@ func (w *work) pay(ctx context.Context, used *schemas.ChatUsage) error {
 			return err
 		}
 	}
-	if err := w.budgets().Settle(ctx, o, used); err != nil && !errors.Is(err, budget.ErrUnreadable) {
+	if err := w.budgets().Settle(ctx, o, used); err != nil {
 		return &fault.RetryAfter{Cause: err}
 	}
 	return nil
