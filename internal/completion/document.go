@@ -59,8 +59,6 @@ func (a *documentAnswer) Add(c Chunk) {
 
 func (a *documentAnswer) Give(c Chunk) (raw json.RawMessage, keep bool) { return c.Raw, true }
 
-func (a *documentAnswer) Finished() bool { return a.whole != nil }
-
 func (a *documentAnswer) Reasons() []string { return nil }
 
 func (a *documentAnswer) Size() int64 { return int64(len(a.whole)) }

@@ -136,6 +136,8 @@ func (t *tally) Spent() *schemas.ChatUsage {
 
 func (t *tally) Output() int64 { return Tokens(t.text) }
 
+func (t *tally) Finished() bool { return false }
+
 // ProviderID is empty: the caller receives the provider's own id.
 func (t *tally) ProviderID() string { return "" }
 

@@ -88,7 +88,6 @@ type messageAnswer struct {
 	over    node            // the members of message_delta
 	used    node            // the usage
 	blocks  []*block
-	stopped bool
 }
 
 func (a *messageAnswer) Add(c Chunk) {
@@ -108,8 +107,6 @@ func (a *messageAnswer) Add(c Chunk) {
 		a.head = json.RawMessage(strings.Clone(object(event.Get("message")).Raw))
 	case messageDelta:
 		a.delta(event)
-	case messageStop:
-		a.stopped = true
 	case blockStart, blockDelta:
 		a.block(c.Type, event)
 	}
@@ -184,8 +181,6 @@ func (a *messageAnswer) Give(c Chunk) (raw json.RawMessage, keep bool) {
 	}
 	return c.Raw, true
 }
-
-func (a *messageAnswer) Finished() bool { return a.stopped || a.over.find("stop_reason").says() }
 
 // Reasons maps the stop reason to a finish reason of chat completions.
 func (a *messageAnswer) Reasons() []string {

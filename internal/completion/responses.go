@@ -152,8 +152,6 @@ func (a *responseAnswer) Give(c Chunk) (raw json.RawMessage, keep bool) {
 	return raw, true
 }
 
-func (a *responseAnswer) Finished() bool { return a.status != "" }
-
 // Reasons maps the final status to the finish reasons of chat completions. A completed response with
 // calls for its caller ends with tool_calls.
 func (a *responseAnswer) Reasons() []string {
