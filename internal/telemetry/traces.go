@@ -87,7 +87,6 @@ type quiet struct {
 	lost prometheus.Counter
 }
 
-// ExportSpans implements sdk.SpanExporter.
 func (q quiet) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	if err := q.SpanExporter.ExportSpans(ctx, spans); err != nil {
 		q.lost.Add(float64(len(spans)))
@@ -103,7 +102,6 @@ type actionKey struct{}
 // span. Without a name they are random.
 type actionIDs struct{}
 
-// NewIDs implements sdk.IDGenerator.
 func (actionIDs) NewIDs(ctx context.Context) (id trace.TraceID, span trace.SpanID) {
 	name, ok := ctx.Value(actionKey{}).(string)
 	if !ok {
@@ -115,7 +113,6 @@ func (actionIDs) NewIDs(ctx context.Context) (id trace.TraceID, span trace.SpanI
 	return id, span
 }
 
-// NewSpanID implements sdk.IDGenerator.
 func (n actionIDs) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 	_, span := n.NewIDs(ctx)
 	return span
