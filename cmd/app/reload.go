@@ -43,7 +43,7 @@ func (a *App) openPolicy(context.Context) error {
 	}
 	a.guard = guard.New(a.policy.Load, a.rules)
 	a.reload.last = a.cfg
-	a.enforce(first, a.cfg, time.Now())
+	a.enforce(first, time.Now())
 	return nil
 }
 
@@ -82,15 +82,14 @@ func ownAddrs() ([]netip.Addr, error) {
 	return own, nil
 }
 
-// enforce puts all policies of a configuration in force at once, and returns the time since when
-// they are.
-func (a *App) enforce(d dated, c config.Config, since time.Time) {
+// enforce puts all policies of a configuration in force at once, since a time.
+func (a *App) enforce(d dated, since time.Time) {
 	d.since = since.UTC()
 	a.policy.now.Store(&d)
 	for _, c := range a.clients {
 		c.Forget()
 	}
-	a.metrics.SetHosts(c.Targets())
+	a.metrics.SetHosts(d.policy.Hosts())
 	a.metrics.SetAgents(slices.Sorted(maps.Keys(d.agents)))
 	a.metrics.SetModels(d.listed)
 	a.metrics.SetBudgets(d.budgets)
@@ -177,7 +176,7 @@ func (a *App) apply(ctx context.Context, n reading) (schemas.Reload, error) {
 	if done.Version != done.Previous {
 		since = time.Now()
 	}
-	a.enforce(n.drawn, n.config, since)
+	a.enforce(n.drawn, since)
 	if a.work.runs != nil {
 		a.work.runs.Refresh()
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/gin-gonic/gin"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -99,15 +98,18 @@ func (a *App) traceEnd(ctx context.Context, st *ledger.State) {
 	if a.traces == nil || st.Settled == nil {
 		return
 	}
+	w := telemetry.Work{Action: st.Action, Settled: *st.Settled}
 	if st.Kind == schemas.KindChat {
-		a.traces.Chat(completion(ctx, st, a.ledger.Blob))
+		w.Asked, w.Chat = completion(ctx, st, a.ledger.Blob)
 	}
-	w := telemetry.Work{Action: st.Action, Settled: *st.Settled, Ended: endOf(st)}
 	tries := make(map[[4]int]schemas.Attempt, len(st.Attempts))
 	for _, t := range st.Attempts {
 		tries[[4]int{t.Step, t.Number, t.Hop, t.Probe}] = t.Attempt
 	}
 	for _, e := range st.Events {
+		if e.Type == schemas.EventSettled {
+			w.Ended = e.Time
+		}
 		if w.Started.IsZero() && (e.Type == schemas.EventStarted || e.Attempt != nil) {
 			w.Started = e.Time
 		}
@@ -118,10 +120,11 @@ func (a *App) traceEnd(ctx context.Context, st *ledger.State) {
 	a.traces.Ended(w) //nolint:contextcheck // spans are sent also when the work is interrupted
 }
 
-// completion has the known facts of an ended completion: its documents may be missing. One that is
-// stored as a blob may be inline too if it was read before.
-func completion(ctx context.Context, st *ledger.State, blob func(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)) telemetry.Completion {
-	c := telemetry.Completion{Action: st.Action, Settled: *st.Settled, Ended: endOf(st)}
+// completion is the model that a completion asked for, and its result: its documents may be missing. One that
+// is stored as a blob may be inline too if it was read before.
+func completion(
+	ctx context.Context, st *ledger.State, blob func(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error),
+) (asked string, result schemas.ChatResult) {
 	var order struct {
 		Dialect schemas.Dialect `json:"dialect"`
 		Model   string          `json:"model"`
@@ -135,17 +138,7 @@ func completion(ctx context.Context, st *ledger.State, blob func(ctx context.Con
 		}
 	}
 	read(st.Action.Payload, st.Action.PayloadBlob, &order)
-	read(st.Settled.Result, st.Settled.ResultBlob, &c.Result)
-	c.Asked, c.Result.Dialect = order.Model, order.Dialect
-	return c
-}
-
-// endOf is when an action was settled.
-func endOf(st *ledger.State) (at time.Time) {
-	for _, e := range st.Events {
-		if e.Type == schemas.EventSettled {
-			at = e.Time
-		}
-	}
-	return at
+	read(st.Settled.Result, st.Settled.ResultBlob, &result)
+	result.Dialect = order.Dialect
+	return order.Model, result
 }

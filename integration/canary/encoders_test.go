@@ -335,7 +335,9 @@ func (e *encoders) series(p *planter) {
 func (e *encoders) span(p *planter) {
 	e.traces.Request("POST", "/v1/execute", p.text("traceparent")).End(500, "the-action")
 	e.traces.Ended(filled[telemetry.Work](p))
-	e.traces.Chat(filled[telemetry.Completion](p))
+	chat := filled[telemetry.Work](p)
+	chat.Action.Kind = schemas.KindChat
+	e.traces.Ended(chat)
 }
 
 // leave leaves evidence of every sort of a sensitive action, that of an attempt of another,

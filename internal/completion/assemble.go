@@ -89,7 +89,7 @@ func (a *chatAnswer) Give(c Chunk) (raw json.RawMessage, keep bool) {
 	if a.options.Usage {
 		return raw, true
 	}
-	return withoutUsage(raw), !c.Blank
+	return Without(raw, "usage"), !c.Blank
 }
 
 func (a *chatAnswer) add(c Chunk) {

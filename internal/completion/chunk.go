@@ -86,24 +86,6 @@ func blank(choice gjson.Result) bool {
 	return silent(choice, "index", "usage", "delta", "message") && silent(choice.Get("delta")) && silent(choice.Get("message"))
 }
 
-// withoutUsage is a chunk for a reader that has not asked for usage.
-func withoutUsage(chunk json.RawMessage) json.RawMessage {
-	for name, v := range Parse(chunk).All() {
-		if name.Str != "usage" {
-			continue
-		}
-		from, to := name.Index, v.Index+len(v.Raw)
-		if chunk[to] == ',' {
-			to++
-		} else if chunk[from-1] == ',' {
-			from--
-		}
-		rest := append(make([]byte, 0, len(chunk)), chunk[:from]...)
-		return append(rest, chunk[to:]...)
-	}
-	return chunk
-}
-
 // namedCompletion is a chunk or a whole answer with an id.
 func namedCompletion(raw json.RawMessage, o Options) json.RawMessage { return identified(raw, o.ID) }
 

@@ -16,7 +16,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"unicode/utf8"
 	"unsafe"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -73,23 +72,12 @@ func silent(v gjson.Result, but ...string) bool {
 // an object once, and with U+FFFD for bytes that are no text; it keeps nothing of data. It
 // is false for what is no JSON, or nested deeper than maxDepth.
 func normalize(data []byte) (json.RawMessage, bool) {
-	raw := bytes.Clone(data)
-	if !utf8.Valid(raw) {
-		raw = bytes.ToValidUTF8(raw, []byte("\uFFFD"))
-	}
-	v := jsontext.Value(raw)
-	unique := v.IsValid(jsontext.AllowInvalidUTF8(true))
-	if !unique && !v.IsValid(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)) {
+	v := jsontext.Value(bytes.ToValidUTF8(data, []byte("\uFFFD")))
+	if depth(v) > maxDepth {
 		return nil, false
 	}
-	depth, loose := span(v)
-	switch {
-	case depth > maxDepth:
-		return nil, false
-	case !unique:
+	if v.Compact(jsontext.AllowDuplicateNames(false)) != nil {
 		return lastOfEach(v)
-	case loose:
-		return json.RawMessage(v), v.Compact() == nil
 	}
 	return json.RawMessage(v), true
 }
@@ -100,7 +88,7 @@ func lastOfEach(raw []byte) (json.RawMessage, bool) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	var doc any
-	if dec.Decode(&doc) != nil {
+	if !json.Valid(raw) || dec.Decode(&doc) != nil {
 		return nil, false
 	}
 	var out bytes.Buffer
@@ -110,9 +98,8 @@ func lastOfEach(raw []byte) (json.RawMessage, bool) {
 	return bytes.TrimSpace(out.Bytes()), err == nil
 }
 
-// span is how deep values are nested in a valid document, and whether there is white space around them.
-// Only strings, brackets and white space are looked at.
-func span(b []byte) (depth int, loose bool) {
+// depth is how deep values are nested in a valid document. Only strings and brackets are looked at.
+func depth(b []byte) (most int) {
 	open := 0
 	for at := 0; at < len(b); at++ {
 		switch b[at] {
@@ -120,14 +107,12 @@ func span(b []byte) (depth int, loose bool) {
 			at += quoted(b[at+1:])
 		case '{', '[':
 			open++
-			depth = max(depth, open)
+			most = max(most, open)
 		case '}', ']':
 			open--
-		case ' ', '\t', '\r', '\n':
-			loose = true
 		}
 	}
-	return depth, loose
+	return most
 }
 
 // quoted is how many bytes of b belong to a string that began before it, with its closing

@@ -9,11 +9,7 @@ import (
 )
 
 func readEmbeddings(_ string, data []byte) (Chunk, error) {
-	e, ok := open("", data)
-	if !ok {
-		return Chunk{}, errNoEvent
-	}
-	c, err := e.chunk(schemas.DialectEmbeddings)
+	e, c, err := open("", data, schemas.DialectEmbeddings)
 	c.Last, c.Usage = true, embeddingsUsage(object(e.usage))
 	return c, err
 }
@@ -37,14 +33,10 @@ func embeddingsUsage(usage gjson.Result) *schemas.ChatUsage {
 
 // readCount reads the token count of a request. It costs nothing, so it has no usage.
 func readCount(_ string, data []byte) (Chunk, error) {
-	e, ok := open("", data)
-	if !ok {
-		return Chunk{}, errNoEvent
-	}
+	e, c, err := open("", data, schemas.DialectCount)
 	if _, counted := tokens(Parse(e.raw).Get("input_tokens")); counted && e.family() == "" && e.kind != kindError {
 		return Chunk{Raw: e.raw, Last: true}, nil
 	}
-	c, err := e.chunk(schemas.DialectCount)
 	if err == nil && c.Fault == nil {
 		err = errNoEvent
 	}
@@ -66,8 +58,6 @@ func (a *documentAnswer) Add(c Chunk) {
 }
 
 func (a *documentAnswer) Give(c Chunk) (raw json.RawMessage, keep bool) { return c.Raw, true }
-
-func (a *documentAnswer) Finished() bool { return a.whole != nil }
 
 func (a *documentAnswer) Reasons() []string { return nil }
 

@@ -61,7 +61,7 @@ func TestDocuments(t *testing.T) {
 		a, given := collect(t, tt.dialect, completion.Options{ID: "act"}, tt.in)
 		assert.Equal(t, []string{tt.in}, given)
 		assert.Equal(t, tt.in, string(a.Document()))
-		assert.True(t, a.Finished())
+		assert.False(t, a.Finished(), "its only chunk is the last")
 		assert.Equal(t, tt.usage, a.Usage())
 		assert.Nil(t, a.Reasons())
 		assert.Zero(t, a.Output())

@@ -26,14 +26,15 @@ type envelope struct {
 	lists                           string       // the name of the list that identifies a document
 }
 
-// open reads the members that all dialects with typed events share. If only the event's name has
-// the type, open adds it as a member, because the log stores no names.
-func open(name string, data []byte) (envelope, bool) {
+// open reads the members that all dialects with typed events share, and makes the chunk of an event or
+// a document. It fails if that is not an object, or not of the own dialect. If only the event's name
+// has the type, open adds it as a member, because the log stores no names.
+func open(name string, data []byte, own schemas.Dialect) (e envelope, c Chunk, err error) {
 	raw, ok := normalize(data)
 	if !ok || raw[0] != '{' {
-		return envelope{}, false
+		return e, c, errNoEvent
 	}
-	e := envelope{raw: raw}
+	e.raw = raw
 	for name, v := range Parse(raw).All() {
 		switch name.Str {
 		case "type":
@@ -57,9 +58,18 @@ func open(name string, data []byte) (envelope, bool) {
 		}
 	}
 	if e.kind == "" && e.object == "" && name != "" && name != unnamed {
-		return open("", set(raw, "type", string(quote(name))))
+		return open("", set(raw, "type", string(quote(name))), own)
 	}
-	return e, true
+	c = Chunk{Raw: raw, Type: e.kind, Blank: e.kind == kindPing || e.kind == kindAlive}
+	switch family := e.family(); {
+	case e.kind == kindError, e.object == "error", e.kind == "" && says(e.failure):
+		c.Fault = faultOf(raw)
+	case family == "" && e.kind == "":
+		return e, Chunk{}, errNoEvent
+	case family != "" && family != own:
+		return e, Chunk{}, errForeign
+	}
+	return e, c, nil
 }
 
 // unnamed is the name of an event without one.
@@ -85,20 +95,6 @@ func (e *envelope) family() schemas.Dialect {
 		return schemas.DialectEmbeddings
 	}
 	return ""
-}
-
-// chunk makes the chunk of an event or a document. It fails if that belongs to another dialect.
-func (e *envelope) chunk(own schemas.Dialect) (Chunk, error) {
-	c := Chunk{Raw: e.raw, Type: e.kind, Blank: e.kind == kindPing || e.kind == kindAlive}
-	switch family := e.family(); {
-	case e.kind == kindError, e.object == "error", e.kind == "" && says(e.failure):
-		c.Fault = faultOf(e.raw)
-	case family == "" && e.kind == "":
-		return Chunk{}, errNoEvent
-	case family != "" && family != own:
-		return Chunk{}, errForeign
-	}
-	return c, nil
 }
 
 // faultOf returns the error of an event or document that reports one.
@@ -139,6 +135,8 @@ func (t *tally) Spent() *schemas.ChatUsage {
 }
 
 func (t *tally) Output() int64 { return Tokens(t.text) }
+
+func (t *tally) Finished() bool { return false }
 
 // ProviderID is empty: the caller receives the provider's own id.
 func (t *tally) ProviderID() string { return "" }

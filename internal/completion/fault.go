@@ -41,28 +41,16 @@ func ReadFault(body []byte) *Fault {
 		return nil
 	}
 	body = bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\uFEFF")))
-	doc, ok := normalize(body)
-	if !ok {
-		return plainFault(body)
-	}
 	var f Fault
-	f.read(Parse(doc), maxFaults)
+	if doc, ok := normalize(body); ok {
+		f.read(Parse(doc), maxFaults)
+	} else if len(body) > 0 && len(body) <= maxPlain && utf8.Valid(body) && !strings.ContainsRune("<{[", rune(body[0])) {
+		f.Message = string(body)
+	}
 	if f.Message = line(f.Message, maxMessage); f.Message == "" && f.Status == 0 {
 		return nil
 	}
 	return &f
-}
-
-// plainFault takes a short text for the message.
-func plainFault(body []byte) *Fault {
-	if len(body) == 0 || len(body) > maxPlain || !utf8.Valid(body) || strings.IndexByte("<{[", body[0]) >= 0 {
-		return nil
-	}
-	f := &Fault{Message: line(string(body), maxPlain)}
-	if f.Message == "" {
-		return nil
-	}
-	return f
 }
 
 // read reads a value that is or holds an error. Fields that are set stay.

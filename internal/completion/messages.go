@@ -22,11 +22,7 @@ const (
 
 // readMessage reads an event, or a message.
 func readMessage(name string, data []byte) (Chunk, error) {
-	e, ok := open(name, data)
-	if !ok {
-		return Chunk{}, errNoEvent
-	}
-	c, err := e.chunk(schemas.DialectMessages)
+	e, c, err := open(name, data, schemas.DialectMessages)
 	if err != nil {
 		return Chunk{}, err
 	}
@@ -92,7 +88,6 @@ type messageAnswer struct {
 	over    node            // the members of message_delta
 	used    node            // the usage
 	blocks  []*block
-	stopped bool
 }
 
 func (a *messageAnswer) Add(c Chunk) {
@@ -112,8 +107,6 @@ func (a *messageAnswer) Add(c Chunk) {
 		a.head = json.RawMessage(strings.Clone(object(event.Get("message")).Raw))
 	case messageDelta:
 		a.delta(event)
-	case messageStop:
-		a.stopped = true
 	case blockStart, blockDelta:
 		a.block(c.Type, event)
 	}
@@ -188,8 +181,6 @@ func (a *messageAnswer) Give(c Chunk) (raw json.RawMessage, keep bool) {
 	}
 	return c.Raw, true
 }
-
-func (a *messageAnswer) Finished() bool { return a.stopped || a.over.find("stop_reason").says() }
 
 // Reasons maps the stop reason to a finish reason of chat completions.
 func (a *messageAnswer) Reasons() []string {

@@ -55,7 +55,6 @@ func TestMessage(t *testing.T) {
 	a, given := collect(t, schemas.DialectMessages, completion.Options{ID: "act"}, events...)
 	assert.Equal(t, append([]string{events[0]}, events[2:]...), given, "all but the ping")
 	sameBytes(t, messageWhole, a.Document())
-	assert.True(t, a.Finished())
 	assert.Equal(t, []string{"tool_calls"}, a.Reasons())
 	assert.Empty(t, a.ProviderID())
 	want := &schemas.ChatUsage{Prompt: 35, Completion: 89, Total: 124, Cached: 20, CacheWrites: 5}
@@ -70,7 +69,6 @@ func TestMessage(t *testing.T) {
 	assert.Equal(t, []string{messageWhole}, given)
 	assert.Equal(t, a.Output(), whole.Output())
 	assert.Equal(t, want, whole.Usage())
-	assert.True(t, whole.Finished())
 	assert.Equal(t, []string{"tool_calls"}, whole.Reasons())
 }
 
@@ -97,7 +95,6 @@ func TestMessageBroke(t *testing.T) {
 	}, func(t *testing.T, tt testCase) {
 		a, _ := collect(t, schemas.DialectMessages, completion.Options{ID: "act"}, events[:tt.n]...)
 		assert.Equal(t, message(tt.blocks), string(a.Document()))
-		assert.False(t, a.Finished())
 		assert.Nil(t, a.Reasons())
 		assert.Equal(t, tt.output, a.Output())
 		spent := a.Spent()
@@ -158,7 +155,6 @@ func TestMessageReasons(t *testing.T) {
 	} {
 		a, _ := collect(t, schemas.DialectMessages, completion.Options{}, `{"type":"message_delta","delta":{"stop_reason":`+in+`}}`)
 		assert.Equal(t, want, a.Reasons(), in)
-		assert.Equal(t, want != nil, a.Finished())
 	}
 }
 

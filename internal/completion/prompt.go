@@ -53,7 +53,7 @@ func Prompt(d schemas.Dialect, body json.RawMessage) Size {
 		case place == conversation && v.IsArray():
 			for _, message := range v.All() {
 				s.Bytes += messageBytes
-				s.add(message, promptDepth)
+				s.add(message, "", promptDepth, nil)
 			}
 		case place == conversation && v.Type == gjson.String:
 			s.Bytes += messageBytes + length(inner(v))
@@ -125,21 +125,26 @@ func (s *Size) inputs(v gjson.Result, depth int) {
 			s.inputs(inside, depth-1)
 		}
 	default:
-		s.add(v, depth)
+		s.add(v, "", depth, nil)
 	}
 }
 
-// add counts what a value of a message holds.
-func (s *Size) add(v gjson.Result, depth int) {
+// add counts what a value of a message holds. In a file it is of the member with this name.
+func (s *Size) add(v gjson.Result, name string, depth int, in *file) {
 	switch {
 	case v.Type == gjson.String:
-		s.Bytes += length(inner(v))
+		if text := inner(v); in == nil || !in.takes(text, name) {
+			s.Bytes += length(text)
+		}
 	case v.Type != gjson.JSON:
 	case depth == 0:
 		s.Bytes += int64(len(v.Raw))
-	case v.IsArray() || !s.media(v):
-		for _, inside := range v.All() {
-			s.add(inside, depth-1)
+	case in != nil || v.IsArray() || !s.media(v):
+		for key, inside := range v.All() {
+			if key.Type == gjson.String { // and no place in an array
+				name = key.Str
+			}
+			s.add(inside, name, depth-1, in)
 		}
 	}
 }
@@ -156,53 +161,36 @@ func (s *Size) media(part gjson.Result) bool {
 	default:
 		return false
 	}
-	var w weight
-	w.add(part, "", promptDepth)
-	s.Bytes += w.other
+	var f file
+	s.add(part, "", promptDepth, &f)
 	switch {
 	case bytesPer == 0:
-		s.Images += max(1, w.named+min(w.data, 1))
-	case w.data > 0:
-		s.Media += max(w.data/bytesPer, leastTokens)
+		s.Images += max(1, f.named+min(f.data, 1))
+	case f.data > 0:
+		s.Media += max(f.data/bytesPer, leastTokens)
 	default:
 		s.Media += fileTokens
 	}
 	return true
 }
 
-// weight sums up the strings of a part: how many are addresses or names of a file, how many
-// bytes of a file are in the request, and how many bytes are other text.
-type weight struct{ named, data, other int64 }
+// file is a part that is no text: how many addresses or names of files it has, and how many bytes of
+// files are in the request.
+type file struct{ named, data int64 }
 
-// add counts a value of the member with this name.
-func (w *weight) add(v gjson.Result, name string, depth int) {
-	switch {
-	case v.Type == gjson.String:
-		w.text(inner(v), name)
-	case v.Type != gjson.JSON:
-	case depth == 0:
-		w.other += int64(len(v.Raw))
-	default:
-		for key, inside := range v.All() {
-			if key.Type != gjson.String { // an element
-				key.Str = name
-			}
-			w.add(inside, key.Str, depth-1)
-		}
-	}
-}
-
-func (w *weight) text(in, name string) {
+// takes counts a string of the member with this name; false: it is text.
+func (f *file) takes(in, name string) bool {
 	switch name {
 	case "data", "file_data", "b64_json", "result":
-		w.data += int64(len(in))
+		f.data += int64(len(in))
 	case "url", "uri", "image_url", "audio_url", "video_url", "file_url", "file_id":
 		if strings.HasPrefix(in, "data:") && strings.Contains(in, ",") {
-			w.data += int64(len(in))
+			f.data += int64(len(in))
 		} else {
-			w.named++
+			f.named++
 		}
 	default:
-		w.other += length(in)
+		return false
 	}
+	return true
 }

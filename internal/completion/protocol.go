@@ -44,7 +44,8 @@ type Answer interface {
 	// Give is a chunk as the reader receives it; keep is false where nothing is left to read. It is
 	// called once for each chunk, after Add.
 	Give(c Chunk) (raw json.RawMessage, keep bool)
-	// Finished reports whether all that was asked for has ended.
+	// Finished reports whether all choices that were asked for have ended. It is false in the other
+	// dialects, whose streams have a last chunk.
 	Finished() bool
 	// Reasons are why the answer ended, see schemas.ChatReason.
 	Reasons() []string

@@ -12,11 +12,7 @@ import (
 
 // readResponse reads an event of DialectResponses, or a response object.
 func readResponse(name string, data []byte) (Chunk, error) {
-	e, ok := open(name, data)
-	if !ok {
-		return Chunk{}, errNoEvent
-	}
-	c, err := e.chunk(schemas.DialectResponses)
+	e, c, err := open(name, data, schemas.DialectResponses)
 	if err != nil {
 		return Chunk{}, err
 	}
@@ -155,8 +151,6 @@ func (a *responseAnswer) Give(c Chunk) (raw json.RawMessage, keep bool) {
 	a.sequence++
 	return raw, true
 }
-
-func (a *responseAnswer) Finished() bool { return a.status != "" }
 
 // Reasons maps the final status to the finish reasons of chat completions. A completed response with
 // calls for its caller ends with tool_calls.

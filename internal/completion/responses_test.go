@@ -76,7 +76,6 @@ func TestResponse(t *testing.T) {
 		assert.Equal(t, own(events[i]), raw, "every other byte stays")
 	}
 	assert.Equal(t, own(ended("completed", messageItem+","+callItem, responseUsage)), string(a.Document()))
-	assert.True(t, a.Finished())
 	assert.Equal(t, []string{"tool_calls"}, a.Reasons())
 	assert.Equal(t, "resp_67c9", a.ProviderID())
 	want := &schemas.ChatUsage{Prompt: 37, Completion: 11, Total: 48, Cached: 5, Reasoning: 2}
@@ -121,7 +120,6 @@ func TestResponseBroke(t *testing.T) {
 	for n, output := range want {
 		a, _ := collect(t, schemas.DialectResponses, completion.Options{ID: "act"}, events[:n+1]...)
 		assert.Equal(t, own(ended("incomplete", output, "null")), string(a.Document()), events[n])
-		assert.False(t, a.Finished())
 		assert.Nil(t, a.Reasons())
 		assert.Nil(t, a.Spent())
 	}
@@ -241,7 +239,6 @@ func TestResponseReasons(t *testing.T) {
 		`{"type":"response.completed","response":{"status":"completed","output":[{"type":"function_call","name":"f"}],"x":null}}`: "tool_calls",
 	} {
 		a, _ := collect(t, schemas.DialectResponses, completion.Options{ID: "act"}, in)
-		require.True(t, a.Finished())
 		assert.Equal(t, []string{want}, a.Reasons(), in)
 	}
 }

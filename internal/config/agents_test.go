@@ -93,7 +93,9 @@ func TestAgents(t *testing.T) {
 	}
 	require.Empty(t, defaults(t).RunAgents())
 	require.Equal(t, 24*time.Hour, schemas.MaxRunTimeout, "the bounds of agents.*.timeout name it")
-	require.Equal(t, defaults(t).Policy.AllowedHosts, defaults(t).Targets())
+	p, err = defaults(t).Compile(nil)
+	require.NoError(t, err)
+	require.Equal(t, defaults(t).Policy.AllowedHosts, p.Hosts())
 }
 
 // Where nobody says where an agent lies, its URL does.

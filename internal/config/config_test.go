@@ -107,12 +107,11 @@ func TestSections(t *testing.T) {
 		Models: c.Models, Budgets: c.Budgets, // TestModels and TestBudgets have them
 	}, got)
 	require.Len(t, c.Warnings(), 3)
+	p, err := c.Compile(nil)
+	require.NoError(t, err)
 	require.Equal(t, []string{
-		"https://api.github.com/", "http://10.1.2.3:81/x", "https://git.example.com/", "localhost", ".example.com",
-		"https://agents.example.com/summarize/agents/run/", "http://localhost:9001/agents/run/",
-		"http://localhost:11434/v1", "https://llm.example.com", "https://10.3.0.1",
-		"https://api.openai.com/v1",
-	}, c.Targets())
+		"api.github.com", "10.1.2.3", "git.example.com", "localhost", "agents.example.com", "llm.example.com", "10.3.0.1", "api.openai.com",
+	}, p.Hosts())
 }
 
 // TestSchemaInAFile: the file is found beside the configuration, and its content is what counts.

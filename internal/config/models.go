@@ -93,20 +93,6 @@ func (c Config) Compile(own []netip.Addr, extra ...uint16) (*policy.Policy, erro
 	})
 }
 
-// Targets lists what may be called: the url_prefix of each entry and the allowed hosts, as they are
-// written, then the URLs of the agents and of the models.
-func (c Config) Targets() []string {
-	targets := []string{}
-	for _, e := range c.Policy.Allowlist {
-		targets = append(targets, e.URLPrefix)
-	}
-	targets = append(targets, c.Policy.AllowedHosts...)
-	for _, e := range c.entries() {
-		targets = append(targets, e.URLPrefix)
-	}
-	return targets
-}
-
 // Model is a model, a pattern of models, or another name for one.
 type Model struct {
 	Alias string `yaml:"alias"` // Name of the model that this is another name for. It is written alone.

@@ -45,12 +45,17 @@ func Load(path string, environ []string, flags map[string]string) (Config, error
 		return Parse("", nil, environ, flags)
 	}
 	if err != nil {
-		if failure, ok := errors.AsType[*fs.PathError](err); ok {
-			err = failure.Err
-		}
-		return Config{}, &Problem{Where: path, What: fmt.Sprintf("the file cannot be read: %v; name one that this user may read", err)}
+		return Config{}, &Problem{Where: path, What: fmt.Sprintf("the file cannot be read: %v; name one that this user may read", reason(err))}
 	}
 	return Parse(path, data, environ, flags)
+}
+
+// reason is an error of a file without its path.
+func reason(err error) error {
+	if failure, ok := errors.AsType[*fs.PathError](err); ok {
+		return failure.Err
+	}
+	return err
 }
 
 // Parse is Load with the text of the file. The name is used in errors; an empty one says that there

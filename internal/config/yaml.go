@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -186,10 +185,7 @@ func (r *reader) named(path, name string) []byte {
 			return doc
 		}
 	}
-	if failure, ok := errors.AsType[*fs.PathError](err); ok {
-		err = failure.Err
-	}
-	r.wrong(path, "names a file that cannot be read: %v; name one that this user may read, relative to the folder of this configuration", err)
+	r.wrong(path, "names a file that cannot be read: %v; name one that this user may read, relative to the folder of this configuration", reason(err))
 	return nil
 }
 

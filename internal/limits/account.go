@@ -51,9 +51,7 @@ const (
 	maxTries = 8
 	// A process that loses the race for an account more than once pauses for a random time,
 	// up to minPause the first time and up to maxPause later.
-	minPause = 2 * time.Millisecond
-	// maxPause is the longest pause between two tries of a write.
-	maxPause = 64 * time.Millisecond
+	minPause, maxPause = 2 * time.Millisecond, 64 * time.Millisecond
 )
 
 // Account is one value that all processes change by compare-and-set, and this process's copy of
@@ -77,8 +75,7 @@ type Account[T any] struct {
 // change is one call of Change.
 type change[T any] struct {
 	do   func(v *T, now time.Time) bool
-	err  error
-	done chan struct{}
+	done chan error // takes one
 }
 
 // Open returns the account of a key, and reads nothing. Its value is none while none is stored. If
@@ -146,7 +143,7 @@ func (a *Account[T]) install(v *T, revision uint64) {
 // last call counts, and an earlier one may have been stored and be part of the value. If ctx ends
 // first, the change may still be made.
 func (a *Account[T]) Change(ctx context.Context, do func(v *T, now time.Time) (changed bool)) error {
-	c := &change[T]{do: do, done: make(chan struct{})}
+	c := &change[T]{do: do, done: make(chan error, 1)}
 	a.mu.Lock()
 	a.waiting = append(a.waiting, c)
 	begin := !a.busy
@@ -156,8 +153,8 @@ func (a *Account[T]) Change(ctx context.Context, do func(v *T, now time.Time) (c
 		go a.work(context.WithoutCancel(ctx))
 	}
 	select {
-	case <-c.done:
-		return c.err
+	case err := <-c.done:
+		return err
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", fault.ErrUnavailable, context.Cause(ctx))
 	}
@@ -185,8 +182,7 @@ func (a *Account[T]) work(ctx context.Context) {
 			a.mu.Unlock()
 		}
 		for _, c := range batch {
-			c.err = err
-			close(c.done)
+			c.done <- err
 		}
 	}
 }
@@ -281,10 +277,8 @@ func pause(ctx context.Context, misses int) {
 		return
 	}
 	most := min(minPause<<min(misses-2, 16), maxPause)
-	timer := time.NewTimer(1 + rand.N(most)) //nolint:gosec // a spread, no secret
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(1 + rand.N(most)): //nolint:gosec // a spread, no secret
 	case <-ctx.Done():
 	}
 }

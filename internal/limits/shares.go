@@ -26,10 +26,6 @@ func Percent(capacity int64, percent int) Division {
 	return Division{Capacity: capacity, Share: share}
 }
 
-// Entitles reports whether a tenant that uses held keeps to its share with n more. A single use that
-// is larger than the share does: it could never begin otherwise.
-func (d Division) Entitles(held, n int64) bool { return held == 0 || held+n <= d.Share }
-
 // Quota is what a tenant has of a capacity that is not given back on demand, such as stored bytes, and what it may have
 // now. A Limit of 0 means that nothing bounds it.
 type Quota struct {
@@ -177,7 +173,9 @@ func (s *Shares) next() (string, bool) {
 		spare = s.Capacity
 	}
 	for _, t := range tenants {
-		if n := s.waiting[t][0].n; s.Entitles(s.held[t], n) || s.used+n <= spare {
+		held, n := s.held[t], s.waiting[t][0].n
+		// A single use that is larger than the share keeps to it: it could never begin otherwise.
+		if held == 0 || held+n <= s.Share || s.used+n <= spare {
 			return t, s.used+n <= s.Capacity
 		}
 	}

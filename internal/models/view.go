@@ -26,6 +26,14 @@ func (c Scope) enters(up schemas.ModelUpstream) bool {
 	return c.Entry == nil || c.Entry(schemas.ModelEntry(up.Name))
 }
 
+// lists is the own list of an upstream that the reader may use.
+func (c Scope) lists(up schemas.ModelUpstream) []schemas.ListedModel {
+	if c.Lists == nil || !c.enters(up) {
+		return nil
+	}
+	return c.Lists(up)
+}
+
 // reaches reports whether one of a model's upstreams may be called.
 func (c Scope) reaches(m *schemas.Model) bool { return slices.ContainsFunc(m.Upstreams, c.enters) }
 
@@ -50,8 +58,12 @@ func (s *Set) List(c Scope) []schemas.ModelView {
 				add(m.Name, name, of, c.find(of, name))
 			}
 		case m.Alias == "":
-			for name, l := range s.listed(m, c) {
-				add(name, name, m, l)
+			for _, up := range m.Upstreams {
+				for _, l := range c.lists(up) {
+					if name, ok := nameOf(m, up, l.ID); ok && c.may(name) && s.lookup(name) == m {
+						add(name, name, m, l)
+					}
+				}
 			}
 		}
 	}
@@ -64,38 +76,14 @@ func (s *Set) List(c Scope) []schemas.ModelView {
 	return list
 }
 
-// listed are the names that a pattern is found by and that its upstreams list.
-func (s *Set) listed(m *schemas.Model, c Scope) func(yield func(string, schemas.ListedModel) bool) {
-	return func(yield func(string, schemas.ListedModel) bool) {
-		if c.Lists == nil {
-			return
-		}
-		for _, up := range m.Upstreams {
-			if !c.enters(up) {
-				continue
-			}
-			for _, l := range c.Lists(up) {
-				name, ok := nameOf(m, up, l.ID)
-				if ok && c.may(name) && s.lookup(name) == m && !yield(name, l) {
-					return
-				}
-			}
-		}
-	}
-}
-
 // find is what the first upstream that lists a model says of it; the zero value: none does.
 func (c Scope) find(m *schemas.Model, name string) schemas.ListedModel {
-	if c.Lists == nil || !isPattern(m.Name) {
-		return schemas.ListedModel{}
-	}
-	for _, up := range m.Upstreams {
-		if !c.enters(up) {
-			continue
-		}
-		for _, l := range c.Lists(up) {
-			if l.ID == sent(m, up, name) {
-				return l
+	if isPattern(m.Name) {
+		for _, up := range m.Upstreams {
+			for _, l := range c.lists(up) {
+				if l.ID == sent(m, up, name) {
+					return l
+				}
 			}
 		}
 	}

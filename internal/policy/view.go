@@ -46,6 +46,17 @@ func (p *Policy) EntryNames() []string {
 	return all
 }
 
+// Hosts are the hosts that entries and allowed hosts name, those of agents and models last, each once. A
+// pattern names none.
+func (p *Policy) Hosts() (all []string) {
+	for _, e := range slices.Concat(p.all, p.agents.entries) {
+		if !e.Any && !strings.HasPrefix(e.Host, ".") && !slices.Contains(all, e.Host) {
+			all = append(all, e.Host)
+		}
+	}
+	return all
+}
+
 func (e *entry) view(operator bool) schemas.EntryView {
 	if e.Agent && !operator {
 		return schemas.EntryView{Name: e.Name, Methods: e.methods.names(), Mode: e.mode(), Agent: true}

@@ -33,6 +33,7 @@ func TestOrigin(t *testing.T) {
 		assert.Equal(t, want != "", ok, name)
 	}
 	assert.Equal(t, []string{"path", "port", "v6", "any", "host:allowed.example", "host:.example.org", "agent:X"}, p.EntryNames())
+	assert.Equal(t, []string{"api.example", "::1", "allowed.example", "agent.example"}, p.Hosts())
 	assert.Equal(t, []string{"path", "port", "v6"}, p.WithOrigin(nil))
 	assert.Equal(t, []string{"port"}, p.WithOrigin([]string{"port", "any"}))
 	_, ok := p.Origin("path", []string{"port"})

@@ -1,10 +1,7 @@
 package telemetry
 
 import (
-	"net"
-	"net/url"
 	"slices"
-	"strings"
 	"sync"
 
 	"weir/internal/models"
@@ -56,43 +53,14 @@ func orOther(value string, named bool) string {
 	return other
 }
 
-// SetHosts sets the hosts that policy names; each gets series of its own in
-// executor_http_*, all others share "other". An item is a host, host:port or a
-// URL. A pattern (".example.com", "*") names no host. Over the life of the
-// process at most 100 hosts are taken, in the order given; it may be called
-// again when policy is loaded anew. Before the first call every host is "other".
-func (m *Metrics) SetHosts(items []string) {
-	var hosts []string
-	for _, item := range items {
-		if host := hostOf(item); host != "" {
-			hosts = append(hosts, host)
-		}
-	}
-	m.hosts.set(hosts)
-}
+// SetHosts sets the hosts that policy names, as it spells them; each gets series of its own in
+// executor_http_*, all others share "other". Over the life of the process at most 100 hosts are
+// taken, in the order given; it may be called again when policy is loaded anew. Before the first
+// call every host is "other".
+func (m *Metrics) SetHosts(hosts []string) { m.hosts.set(hosts) }
 
-// host is the label of a host. It does not allocate for one in lower case.
-func (m *Metrics) host(host string) string {
-	host = strings.ToLower(host)
-	return orOther(host, m.hosts.has(host, false))
-}
-
-// hostOf is the host of an allowlist item in lower case, IPv6 without brackets;
-// empty for a pattern and for what cannot be read.
-func hostOf(item string) string {
-	item = strings.ToLower(strings.TrimSpace(item))
-	if net.ParseIP(item) != nil {
-		return item
-	}
-	if !strings.Contains(item, "://") {
-		item = "//" + item
-	}
-	u, err := url.Parse(item)
-	if err != nil || strings.HasPrefix(u.Host, ".") || strings.Contains(u.Host, "*") {
-		return ""
-	}
-	return u.Hostname()
-}
+// host is the label of a host. It does not allocate.
+func (m *Metrics) host(host string) string { return orOther(host, m.hosts.has(host, false)) }
 
 // SetAgents sets the task types for which the configuration has an agent; each
 // gets series of its own, and may appear in the log. Over the life of the process

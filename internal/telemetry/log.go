@@ -62,7 +62,6 @@ type handler struct {
 	dropped, redacted prometheus.Counter
 }
 
-// Handle implements slog.Handler.
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	message := r.Message
 	if !constantLike(message) {
@@ -81,7 +80,6 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, clean)
 }
 
-// WithAttrs implements slog.Handler.
 func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	with := *h
 	with.attrs = slices.Clone(h.attrs)

@@ -17,10 +17,8 @@ import (
 // scraped is a collector of gauges that are read at each scrape, and only then.
 type scraped func(to chan<- prometheus.Metric)
 
-// Describe implements prometheus.Collector.
 func (scraped) Describe(chan<- *prometheus.Desc) {}
 
-// Collect implements prometheus.Collector.
 func (s scraped) Collect(to chan<- prometheus.Metric) { s(to) }
 
 // storedTenants is how many tenants weir_tenant_stored_bytes distinguishes: those that have most.

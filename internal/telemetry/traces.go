@@ -87,7 +87,6 @@ type quiet struct {
 	lost prometheus.Counter
 }
 
-// ExportSpans implements sdk.SpanExporter.
 func (q quiet) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	if err := q.SpanExporter.ExportSpans(ctx, spans); err != nil {
 		q.lost.Add(float64(len(spans)))
@@ -103,7 +102,6 @@ type actionKey struct{}
 // span. Without a name they are random.
 type actionIDs struct{}
 
-// NewIDs implements sdk.IDGenerator.
 func (actionIDs) NewIDs(ctx context.Context) (id trace.TraceID, span trace.SpanID) {
 	name, ok := ctx.Value(actionKey{}).(string)
 	if !ok {
@@ -115,7 +113,6 @@ func (actionIDs) NewIDs(ctx context.Context) (id trace.TraceID, span trace.SpanI
 	return id, span
 }
 
-// NewSpanID implements sdk.IDGenerator.
 func (n actionIDs) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 	_, span := n.NewIDs(ctx)
 	return span
@@ -129,21 +126,19 @@ func from(ctx context.Context, header string) context.Context {
 	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{traceParent: header})
 }
 
-// written is the span of a context as the header has it.
-func written(ctx context.Context) string {
+// written is a span as the header has it.
+func written(span trace.Span) string {
 	carrier := propagation.MapCarrier{}
-	propagation.TraceContext{}.Inject(ctx, carrier)
+	propagation.TraceContext{}.Inject(trace.ContextWithSpan(context.Background(), span), carrier)
 	return carrier[traceParent]
 }
 
-// Request is the span of one request to this node; nil: it is not traced.
-type Request struct {
-	span   trace.Span
-	parent string
-}
+// Request is the span of one request to this node.
+type Request struct{ span trace.Span }
 
 // Request begins the span of a request: the method and the route, as it is registered. It is
-// a child of the span that its header names; a header that is no traceparent is ignored.
+// a child of the span that its header names; a header that is no traceparent is ignored. Without
+// traces it is nil.
 func (t *Traces) Request(method, route, header string) *Request {
 	if t == nil {
 		return nil
@@ -153,24 +148,16 @@ func (t *Traces) Request(method, route, header string) *Request {
 		ctx = from(ctx, header)
 	}
 	about := trace.WithAttributes(attribute.String("http.request.method", method), attribute.String("http.route", route))
-	ctx, span := t.tracer.Start(ctx, method+" "+route, trace.WithSpanKind(trace.SpanKindServer), about) //nolint:spancheck // End ends it
-	return &Request{span: span, parent: written(ctx)}                                                   //nolint:spancheck // as above
+	_, span := t.tracer.Start(ctx, method+" "+route, trace.WithSpanKind(trace.SpanKindServer), about) //nolint:spancheck // End ends it
+	return &Request{span}                                                                             //nolint:spancheck // as above
 }
 
 // TraceParent is the span, as its children name it.
-func (r *Request) TraceParent() string {
-	if r == nil {
-		return ""
-	}
-	return r.parent
-}
+func (r *Request) TraceParent() string { return written(r.span) }
 
 // End sends the span: the whole of the answer is written, a stream's end with it. The action
 // is the one that the request made, joined or read; empty: none.
 func (r *Request) End(status int, action string) {
-	if r == nil {
-		return
-	}
 	r.span.SetAttributes(attribute.Int("http.response.status_code", status))
 	if action != "" {
 		r.span.SetAttributes(attribute.String("weir.action_id", action))
@@ -206,26 +193,9 @@ func finish(span trace.Span, at time.Time, failure string, attributes ...attribu
 	span.End(trace.WithTimestamp(at))
 }
 
-// failure names what went wrong; empty: nothing.
-func failure(s schemas.Settled) string {
-	switch {
-	case s.Outcome == schemas.OutcomeSucceeded:
-		return ""
-	case s.Code == "":
-		return string(s.Outcome)
-	default:
-		return orOther(string(s.Code), knownCode(string(s.Code)))
-	}
-}
-
-// ended are the attributes that each action has.
-func ended(a schemas.Action, s schemas.Settled) []attribute.KeyValue {
-	return []attribute.KeyValue{
-		attribute.String("weir.action_id", a.ID),
-		attribute.String("weir.tenant", a.Tenant),
-		attribute.String("weir.outcome", string(s.Outcome)),
-		attribute.Int("weir.attempts", s.Attempts),
-	}
+// codeOf is a code from the closed set, or other; empty: there is none.
+func codeOf(code schemas.Code) string {
+	return orOther(string(code), code == "" || knownCode(string(code)))
 }
 
 // Work is an action that has ended, with the calls that were made for it.
@@ -234,6 +204,9 @@ type Work struct {
 	Started, Ended time.Time // Started is zero where no worker began
 	Settled        schemas.Settled
 	Calls          []Call
+	// Asked is the model that a completion asked for, as it was written, and Chat its result.
+	Asked string
+	Chat  schemas.ChatResult
 }
 
 // Call is one attempt whose result is known.
@@ -244,25 +217,72 @@ type Call struct {
 	Ended  time.Time
 }
 
-// Ended sends the spans of an action: its own, unless it is a completion, whose is Chat's,
-// and one for each call. They hold names of the configuration, numbers and words of
-// closed sets. Their ids depend on the action and on the call's place in it alone: a repeat
-// after a crash is the same spans, and the target of a call got the right one.
+// Ended sends the spans of an action: its own, and one for each call. The span of a completion is
+// its operation and the model's name, with the attributes of OpenTelemetry's conventions for
+// generative AI. Spans hold names of the configuration, numbers and words of closed sets, and
+// nothing of a conversation. Their ids depend on the action and on the call's place in it alone: a
+// repeat after a crash is the same spans, and the target of a call got the right one.
 func (t *Traces) Ended(w Work) {
 	if t == nil {
 		return
 	}
-	ctx, own := t.begin(w.Action, "action "+string(w.Action.Kind), trace.SpanKindConsumer)
+	name, kind := "action "+string(w.Action.Kind), trace.SpanKindConsumer
+	list := []attribute.KeyValue{
+		attribute.String("weir.action_id", w.Action.ID),
+		attribute.String("weir.tenant", w.Action.Tenant),
+		attribute.String("weir.outcome", string(w.Settled.Outcome)),
+		attribute.Int("weir.attempts", w.Settled.Attempts),
+	}
+	chat := w.Action.Kind == schemas.KindChat
+	if chat {
+		name, kind = w.Chat.Dialect.Operation()+" "+w.Asked, trace.SpanKindClient
+		list = append(list, w.chat()...)
+	} else {
+		list = append(list, attribute.String("weir.kind", string(w.Action.Kind)))
+	}
+	ctx, own := t.begin(w.Action, name, kind)
 	for _, c := range w.Calls {
 		t.call(ctx, w.Action, c)
 	}
-	if w.Action.Kind == schemas.KindChat {
-		return
-	}
-	if !w.Started.IsZero() {
+	if !chat && !w.Started.IsZero() {
 		own.AddEvent("started", trace.WithTimestamp(w.Started))
 	}
-	finish(own, w.Ended, failure(w.Settled), append(ended(w.Action, w.Settled), attribute.String("weir.kind", string(w.Action.Kind)))...)
+	failure := ""
+	if w.Settled.Outcome != schemas.OutcomeSucceeded {
+		failure = cmp.Or(codeOf(w.Settled.Code), string(w.Settled.Outcome))
+	}
+	finish(own, w.Ended, failure, list...)
+}
+
+// chat are the attributes of a completion.
+func (w Work) chat() []attribute.KeyValue {
+	list := []attribute.KeyValue{
+		attribute.String("gen_ai.operation.name", w.Chat.Dialect.Operation()), attribute.String("gen_ai.request.model", w.Asked),
+	}
+	if w.Chat.Upstream != "" {
+		list = append(list, attribute.String("gen_ai.provider.name", w.Chat.Upstream))
+	}
+	if model := schemas.ChatModel(w.Chat.Sent, gjson.GetBytes(w.Chat.Completion, "model").Str); model != "" {
+		list = append(list, attribute.String("gen_ai.response.model", model))
+	}
+	protocol := completion.For(w.Chat.Dialect)
+	if whole, err := protocol.Read("", w.Chat.Completion); err == nil {
+		answer := protocol.Answer(completion.Options{})
+		answer.Add(whole)
+		if reasons := answer.Reasons(); len(reasons) > 0 {
+			list = append(list, attribute.StringSlice("gen_ai.response.finish_reasons", reasons))
+		}
+	}
+	if u := w.Chat.Usage; u != nil {
+		for name, n := range u.GenAI() {
+			list = append(list, attribute.Int64(name, n))
+		}
+		list = append(list, attribute.Bool("weir.usage_estimated", u.Estimated))
+		if u.Priced {
+			list = append(list, attribute.Float64("weir.cost_usd", float64(u.Nanos)/1e9))
+		}
+	}
+	return list
 }
 
 // call sends the span of one call.
@@ -280,7 +300,7 @@ func (t *Traces) call(ctx context.Context, a schemas.Action, c Call) {
 	if c.Result.Status != 0 {
 		list = append(list, attribute.Int("http.response.status_code", c.Result.Status))
 	}
-	word := orOther(string(c.Result.Code), c.Result.Code == "" || knownCode(string(c.Result.Code)))
+	word := codeOf(c.Result.Code)
 	if word == "" && c.Result.Status >= 400 {
 		word = strconv.Itoa(c.Result.Status)
 	}
@@ -293,62 +313,7 @@ func (t *Traces) CallParent(a schemas.Action, place ...int) string {
 	if t == nil {
 		return a.TraceParent
 	}
-	ctx, _ := t.begin(a, "", trace.SpanKindConsumer)                  // neither is ended, so neither is sent
-	_, span := t.tracer.Start(named(ctx, a, place...), "")            //nolint:spancheck // what ends is sent
-	return written(trace.ContextWithSpan(context.Background(), span)) //nolint:spancheck // as above
-}
-
-// Completion is an action of kind chat that has ended.
-type Completion struct {
-	Action schemas.Action
-	// Asked is the model as it was asked for.
-	Asked   string
-	Ended   time.Time
-	Settled schemas.Settled
-	Result  schemas.ChatResult
-}
-
-// reasonsOf are the reasons for which the answer of a completion ended.
-func reasonsOf(r schemas.ChatResult) []string {
-	protocol := completion.For(r.Dialect)
-	whole, err := protocol.Read("", r.Completion)
-	if err != nil {
-		return nil
-	}
-	answer := protocol.Answer(completion.Options{})
-	answer.Add(whole)
-	return answer.Reasons()
-}
-
-// Chat sends the span of a completion: its operation and the model's name, from its acceptance to
-// its end, with the attributes of OpenTelemetry's conventions for generative AI. It is a
-// child of the span that the caller named in traceparent, and otherwise a root. It holds names,
-// numbers and words of closed sets, and nothing of the conversation.
-func (t *Traces) Chat(c Completion) {
-	if t == nil {
-		return
-	}
-	operation := c.Result.Dialect.Operation()
-	_, span := t.begin(c.Action, operation+" "+c.Asked, trace.SpanKindClient)
-	list := append(ended(c.Action, c.Settled),
-		attribute.String("gen_ai.operation.name", operation), attribute.String("gen_ai.request.model", c.Asked))
-	if c.Result.Upstream != "" {
-		list = append(list, attribute.String("gen_ai.provider.name", c.Result.Upstream))
-	}
-	if model := schemas.ChatModel(c.Result.Sent, gjson.GetBytes(c.Result.Completion, "model").Str); model != "" {
-		list = append(list, attribute.String("gen_ai.response.model", model))
-	}
-	if reasons := reasonsOf(c.Result); len(reasons) > 0 {
-		list = append(list, attribute.StringSlice("gen_ai.response.finish_reasons", reasons))
-	}
-	if u := c.Result.Usage; u != nil {
-		for name, n := range u.GenAI() {
-			list = append(list, attribute.Int64(name, n))
-		}
-		list = append(list, attribute.Bool("weir.usage_estimated", u.Estimated))
-		if u.Priced {
-			list = append(list, attribute.Float64("weir.cost_usd", float64(u.Nanos)/1e9))
-		}
-	}
-	finish(span, c.Ended, failure(c.Settled), list...)
+	ctx, _ := t.begin(a, "", trace.SpanKindConsumer)       // neither is ended, so neither is sent
+	_, span := t.tracer.Start(named(ctx, a, place...), "") //nolint:spancheck // what ends is sent
+	return written(span)                                   //nolint:spancheck // as above
 }

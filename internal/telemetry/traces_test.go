@@ -105,14 +105,14 @@ const (
 	parentSpan  = "b7ad6b7169203331"
 )
 
-func completion() telemetry.Completion {
+func completion() telemetry.Work {
 	began := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	return telemetry.Completion{
+	return telemetry.Work{
 		Action:  schemas.Action{ID: "a1", Tenant: "acme", Kind: schemas.KindChat, AcceptedAt: began, Payload: json.RawMessage(`{"x":"` + canary + `"}`)},
 		Asked:   "openai/gpt",
 		Ended:   began.Add(3 * time.Second),
 		Settled: schemas.Settled{Outcome: schemas.OutcomeSucceeded, Attempts: 2},
-		Result: schemas.ChatResult{
+		Chat: schemas.ChatResult{
 			Completion: json.RawMessage(`{"model":"gpt-4-0613","choices":[{"finish_reason":"stop","message":{"content":"` + canary + `"}},{"finish_reason":"` + canary + `!"}]}`),
 			Model:      "openai/*", Sent: "openai/gpt-4", Upstream: "openai",
 			Usage: &schemas.ChatUsage{Prompt: 11, Completion: 7, Total: 18, Priced: true, Nanos: 1_500_000},
@@ -124,7 +124,7 @@ func TestACompletionIsOneSpan(t *testing.T) {
 	t.Parallel()
 	url, read := collect(t)
 	sent := traces(t, telemetry.NewMetrics(), url+"/base", nil)
-	sent.Chat(completion())
+	sent.Ended(completion())
 	require.NoError(t, sent.Close(t.Context()))
 
 	got := read()
@@ -151,9 +151,9 @@ func TestACompletionIsOneSpan(t *testing.T) {
 
 func TestTheSpanOfADialect(t *testing.T) {
 	t.Parallel()
-	of := func(d schemas.Dialect, doc string, u schemas.ChatUsage) func(c *telemetry.Completion) {
-		return func(c *telemetry.Completion) {
-			c.Result.Dialect, c.Result.Completion, c.Result.Usage = d, json.RawMessage(doc), &u
+	of := func(d schemas.Dialect, doc string, u schemas.ChatUsage) func(c *telemetry.Work) {
+		return func(c *telemetry.Work) {
+			c.Chat.Dialect, c.Chat.Completion, c.Chat.Usage = d, json.RawMessage(doc), &u
 		}
 	}
 	got := chats(t,
@@ -185,14 +185,14 @@ func TestTheSpanOfADialect(t *testing.T) {
 }
 
 // chats are the spans of completions, each a change of an ordinary one.
-func chats(t *testing.T, changes ...func(c *telemetry.Completion)) []*span.Span {
+func chats(t *testing.T, changes ...func(c *telemetry.Work)) []*span.Span {
 	t.Helper()
 	url, read := collect(t)
 	sent := traces(t, telemetry.NewMetrics(), url, nil)
 	for _, change := range changes {
 		c := completion()
 		change(&c)
-		sent.Chat(c)
+		sent.Ended(c)
 	}
 	require.NoError(t, sent.Close(t.Context()))
 	return read().got
@@ -213,8 +213,8 @@ func TestASpanHasTheCallersForItsParent(t *testing.T) {
 		sent := traces(t, telemetry.NewMetrics(), url, nil)
 		c := completion()
 		c.Action.TraceParent = header
-		sent.Chat(c)
-		sent.Chat(c)
+		sent.Ended(c)
+		sent.Ended(c)
 		request := sent.Request("GET", "/v1/actions", header)
 		require.True(t, schemas.ValidTraceParent(request.TraceParent()), header)
 		request.End(200, "")
@@ -242,7 +242,7 @@ func TestAFailureIsTheSpansError(t *testing.T) {
 		"other":            {Outcome: schemas.OutcomeFailed, Code: canary},
 	} {
 		settled.Message = canary
-		got := chats(t, func(c *telemetry.Completion) { c.Settled, c.Result = settled, schemas.ChatResult{} })
+		got := chats(t, func(c *telemetry.Work) { c.Settled, c.Chat = settled, schemas.ChatResult{} })
 		require.Len(t, got, 1)
 		assert.Equal(t, want, plain(got[0].GetAttributes())["error.type"])
 		assert.Equal(t, span.Status_STATUS_CODE_ERROR, got[0].GetStatus().GetCode())
@@ -261,7 +261,7 @@ func TestSpansThatNobodyTakesAreCounted(t *testing.T) {
 	m := telemetry.NewMetrics()
 	var out bytes.Buffer
 	sent := traces(t, m, server.URL, m.NewLogger(&out, "info", telemetry.FormatJSON))
-	sent.Chat(completion())
+	sent.Ended(completion())
 	require.NoError(t, sent.Close(t.Context()))
 	assert.Equal(t, "1", scrape(t, m)["weir_spans_lost_total"])
 	assert.Contains(t, out.String(), `"msg":"span_export_failed"`)
@@ -281,7 +281,7 @@ func TestACollectorThatIsAwayKeepsNobodyFromStopping(t *testing.T) {
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(hang) })
 	sent := traces(t, telemetry.NewMetrics(), server.URL, nil)
-	sent.Chat(completion())
+	sent.Ended(completion())
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	require.NoError(t, sent.Close(ctx))
@@ -341,11 +341,9 @@ func TestOneTraceOverAll(t *testing.T) {
 func TestWithoutTraces(t *testing.T) {
 	t.Parallel()
 	var none *telemetry.Traces
-	none.Chat(completion())
 	require.NoError(t, none.Close(t.Context()))
 	require.Nil(t, none.Request("GET", "/", ""))
-	none.Request("GET", "/", "").End(200, "a")
-	require.Empty(t, none.Request("GET", "/", "").TraceParent())
+	none.Ended(completion())
 	none.Ended(telemetry.Work{})
 	require.Equal(t, "caller's", none.CallParent(schemas.Action{TraceParent: "caller's"}, 0, 1, 0))
 }

@@ -17,6 +17,7 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/limits/destination"
 	"weir/internal/policy"
+	"weir/internal/telemetry"
 	"weir/internal/weirtest/bucket"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
@@ -193,7 +194,7 @@ func newEnv(t *testing.T, cfg envConfig) *env {
 	}
 	b.rules.Enforce(t, entry)
 	b.guard = guard.New(b.rules.InForce, b.book)
-	b.destinations = destination.New(bucket.New(), nil, destination.Config{Worker: "w1"})
+	b.destinations = destination.New(bucket.New(), nil, destination.Config{Worker: "w1", Metrics: telemetry.NewMetrics()})
 	b.caller = call.New(l, b.guard, b.target, call.Config{
 		Destinations: b.destinations,
 		Worker:       "w1", Barrier: cfg.barrier, Rand: func() float64 { return 0 }, Draining: cfg.draining, Hold: cfg.hold, Metrics: counter(b.counted),

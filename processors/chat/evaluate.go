@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
@@ -214,9 +213,8 @@ func (w *work) by(e completionEnd, o *outcome, status int) completionEnd {
 
 // cut is a completion whose answer was larger than what was held for it.
 func (w *work) cut() completionEnd {
-	source := cmp.Or(w.grant.Source, w.grant.Cap)
 	message := "the answer is larger than what was held for it of a budget, and was cut off"
-	return bad(schemas.OutcomeFailed, schemas.BudgetExhausted, statusPayment, message).with(limited(source, schemas.BudgetTokens))
+	return bad(schemas.OutcomeFailed, schemas.BudgetExhausted, statusPayment, message).with(limited(w.grant.Cap, schemas.BudgetTokens))
 }
 
 // finish adds to an end the usage, the upstream that answered, and the received part of a broken

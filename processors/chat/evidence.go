@@ -103,7 +103,7 @@ func (w *work) audit(ctx context.Context, at int) (schemas.ChatAudit, error) {
 		a.ResponseHash = w.mac(res.Answer.Hash)
 	}
 	if res.Code == schemas.BudgetExhausted {
-		a.LimitSource = cmp.Or(w.grant.Source, w.grant.Cap)
+		a.LimitSource = w.grant.Cap
 	}
 	a.GenAI = attributes(a, completion.Parse(answer).Get("model").Str, w.codeOf(at))
 	return a, nil

@@ -55,7 +55,7 @@ func (w *work) regrant(ctx context.Context) error {
 	}
 	r, err := w.hold(ctx, w.worst(w.candidates(w.cfg.Models())))
 	if r != nil {
-		w.grant = budget.Grant{Source: r.Source} // it began in a past window, or this is unknown
+		w.grant = budget.Grant{Cap: r.Source} // it began in a past window, or this is unknown
 	}
 	return err
 }
@@ -140,7 +140,7 @@ func (w *work) pay(ctx context.Context, used *schemas.ChatUsage) error {
 			return err
 		}
 	}
-	if err := w.budgets().Settle(ctx, o, used); err != nil && !errors.Is(err, budget.ErrUnreadable) {
+	if err := w.budgets().Settle(ctx, o, used); err != nil {
 		return &fault.RetryAfter{Cause: err}
 	}
 	return nil

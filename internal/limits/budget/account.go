@@ -23,9 +23,9 @@ const (
 	late = time.Hour
 )
 
-// ErrUnreadable is an account that another version wrote, or other tools. It is not written over,
+// errUnreadable is an account that another version wrote, or other tools. It is not written over,
 // and what would touch it is refused.
-var ErrUnreadable = errors.New("an account of a budget cannot be read")
+var errUnreadable = errors.New("an account of a budget cannot be read")
 
 // sum is a count of each thing.
 type sum struct {

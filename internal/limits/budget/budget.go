@@ -62,7 +62,7 @@ func NewLimiter(b Bucket, cfg Config) *Limiter {
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Limiter{bucket: b, cfg: cfg, accounts: map[string]*limits.Account[account]{}, kind: limits.Accounts[account]{
-		Bucket: b, Readable: func(_ string, a account) bool { return a.V == version }, Unreadable: ErrUnreadable,
+		Bucket: b, Readable: func(_ string, a account) bool { return a.V == version }, Unreadable: errUnreadable,
 		Clone: cloneAccount, Within: storeWithin, Now: cfg.Now,
 	}}
 }
@@ -142,8 +142,6 @@ func WorstCase(o *schemas.ChatOrder, list []models.Candidate) Order {
 type Grant struct {
 	// Output is how many tokens the answer may have; 0: it is not bounded.
 	Output int64
-	// Source is the budget that bounds it to less than was asked for.
-	Source string
 	// Cap is the budget that Output is held in, however much it is; of several the one that gave
 	// least. A longer answer exceeds it.
 	Cap    string
@@ -179,14 +177,8 @@ func (b *Limiter) Reserve(ctx context.Context, o Order) (Grant, error) {
 			g.Output, g.Cap = output, t.budget
 		}
 	}
-	if g.Cap == "" {
-		return g, nil
-	}
-	if g.Output < c.output {
-		g.Source = g.Cap
-	}
 	for i, t := range targets { // no account holds more of the answer than all of them bear
-		if held[i] > g.Output {
+		if g.Cap != "" && held[i] > g.Output {
 			if err := b.change(ctx, t, func(a *account, _ time.Time) bool { return a.shrink(c, g.Output) }); err != nil {
 				return g, err
 			}
@@ -198,18 +190,14 @@ func (b *Limiter) Reserve(ctx context.Context, o Order) (Grant, error) {
 // undo returns the error of Reserve after the last target has given err. If that is a refusal, what
 // Reserve has held is free again.
 func (b *Limiter) undo(ctx context.Context, targets []target, o Order, c claim, err error) error {
-	if errors.Is(err, ErrUnreadable) {
+	if errors.Is(err, errUnreadable) {
 		b.unreadable(ctx, o)
 		err = &Refusal{Source: targets[len(targets)-1].budget, Spent: true, Unreadable: true}
 	}
 	if _, refused := errors.AsType[*Refusal](err); !refused {
 		return err
 	}
-	undone := b.changeAll(ctx, targets[:len(targets)-1], func(_ target, a *account) bool { return a.undo(c) })
-	if undone != nil && !errors.Is(undone, ErrUnreadable) {
-		return undone
-	}
-	return err
+	return cmp.Or(b.changeAll(ctx, targets[:len(targets)-1], o, func(_ target, a *account) bool { return a.undo(c) }), err)
 }
 
 func (b *Limiter) unreadable(ctx context.Context, o Order) {
@@ -225,19 +213,19 @@ func (b *Limiter) change(ctx context.Context, t target, do func(a *account, now 
 	})
 }
 
-// changeAll changes all targets, the last one first. Its error is ErrUnreadable if there is no other.
-func (b *Limiter) changeAll(ctx context.Context, targets []target, do func(t target, a *account) bool) error {
+// changeAll changes all targets, the last one first. An account that cannot be read is logged, and
+// stays.
+func (b *Limiter) changeAll(ctx context.Context, targets []target, o Order, do func(t target, a *account) bool) error {
 	var errs []error
-	var unread error
 	for _, t := range slices.Backward(targets) {
 		err := b.change(ctx, t, func(a *account, _ time.Time) bool { return do(t, a) })
-		if errors.Is(err, ErrUnreadable) {
-			unread = err
+		if errors.Is(err, errUnreadable) {
+			b.unreadable(ctx, o)
 			continue
 		}
 		errs = append(errs, err)
 	}
-	return cmp.Or(errors.Join(errs...), unread)
+	return errors.Join(errs...)
 }
 
 // hold holds a claim in one account.
@@ -268,22 +256,15 @@ func (b *Limiter) hold(ctx context.Context, t target, c claim) (int64, []schemas
 // Settle exchanges what is held for a completion for what it has used, in every account what its
 // models have, and waits until that would survive; nil: it has used nothing, and is no request
 // either. A repeat changes nothing, and neither does an end after the window. After an error it
-// must be repeated, except for ErrUnreadable: then all other accounts are settled, and that one
-// cannot be.
+// must be repeated. An account that cannot be read is not settled, which is no error.
 func (b *Limiter) Settle(ctx context.Context, o Order, used *schemas.ChatUsage) error {
 	targets := b.targets(o)
 	if len(targets) == 0 {
 		return nil
 	}
-	unread := b.changeAll(ctx, targets, func(t target, a *account) bool { return a.settle(o.Action, t.share(o, used)) })
-	if unread != nil && !errors.Is(unread, ErrUnreadable) {
-		return unread
-	}
-	if err := b.bucket.Barrier(ctx); err != nil {
+	err := b.changeAll(ctx, targets, o, func(t target, a *account) bool { return a.settle(o.Action, t.share(o, used)) })
+	if err != nil {
 		return err
 	}
-	if unread != nil {
-		b.unreadable(ctx, o)
-	}
-	return unread
+	return b.bucket.Barrier(ctx)
 }

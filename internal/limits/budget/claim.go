@@ -174,7 +174,7 @@ func (r *Refusal) complete(t target, s standing) {
 func (r *Refusal) Error() string {
 	what := r.What
 	if r.Unreadable {
-		what = ErrUnreadable.Error()
+		what = errUnreadable.Error()
 	}
 	return "budget " + r.Source + " does not bear it: " + what
 }
@@ -193,11 +193,4 @@ func (r *Refusal) Why() string {
 	default:
 		return "the window of the budget " + r.Source + " is full"
 	}
-}
-
-func (r *Refusal) Unwrap() error {
-	if r.Unreadable {
-		return ErrUnreadable
-	}
-	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"weir/internal/limits"
@@ -23,8 +23,7 @@ type endpoint struct {
 	waiters *waiters
 	used    time.Time // of Limiter.mu
 
-	mu       sync.Mutex
-	failures int // in a row here, that no other worker knows of
+	failures atomic.Int64 // in a row here, that no other worker knows of
 }
 
 type endpointID struct{ entry, destination string }
@@ -76,10 +75,8 @@ func (e *endpoint) idle(now time.Time) bool {
 	if c != callable && c != due || len(h.waits(now)) > 0 || !e.waiters.none() {
 		return false
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	keep := unused
-	if c == due || h.Failures+e.failures > 0 {
+	if c == due || h.Failures > 0 || e.failures.Load() > 0 {
 		keep = longUnused
 	}
 	return now.Sub(e.used) > keep
@@ -87,23 +84,12 @@ func (e *endpoint) idle(now time.Time) bool {
 
 // failed counts a failure in a row, and returns how many there were that other workers have to
 // know of now; 0: none.
-func (e *endpoint) failed(probe bool) (n int) {
-	known, most := e.account.Value().Failures, e.limiter.cfg.Failures
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.failures++
-	if e.limiter.shared != nil && !probe && e.failures < max(1, most/8) && known+e.failures < most {
+func (e *endpoint) failed(probe bool) int {
+	n, most := int(e.failures.Add(1)), e.limiter.cfg.Failures
+	if e.limiter.shared != nil && !probe && n < max(1, most/8) && e.account.Value().Failures+n < most {
 		return 0
 	}
-	n, e.failures = e.failures, 0
-	return n
-}
-
-// succeeded ends a row of failures.
-func (e *endpoint) succeeded() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.failures = 0
+	return int(e.failures.Swap(0))
 }
 
 // changed wakes waiting calls when the destination may be called again.

@@ -44,9 +44,6 @@ func (l *Limiter) learnHolds(r schemas.Record) {
 // held wakes what waits for other operations than those in force now.
 func (l *Limiter) held(is *holds) {
 	l.paused.notify(-1)
-	if l.cfg.Metrics == nil {
-		return
-	}
 	pauses := 0
 	for _, op := range is.Operations {
 		if op.Do == schemas.OperationPause {

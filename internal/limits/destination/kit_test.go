@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"weir/internal/telemetry"
 	"weir/internal/weirtest/bucket"
 	"weir/schemas"
 )
@@ -35,7 +36,7 @@ func (n *node) ids() []string {
 func join(t *testing.T, name string, operations, shared *bucket.Bucket, cfg Config) *node {
 	t.Helper()
 	n := &node{}
-	cfg.Worker = name
+	cfg.Worker, cfg.Metrics = name, telemetry.NewMetrics()
 	cfg.Notify = func(_ context.Context, ref schemas.Ref) error {
 		n.mu.Lock()
 		defer n.mu.Unlock()

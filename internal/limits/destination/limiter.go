@@ -36,7 +36,7 @@ type Metrics interface {
 	OperationsInForce(pauses, pins int)
 }
 
-// Config of a Limiter. All have defaults.
+// Config of a Limiter. All but Metrics have defaults.
 type Config struct {
 	// Worker names this process. Processes that share a store have different names.
 	Worker string
@@ -46,7 +46,7 @@ type Config struct {
 	// worker shares its own count after an eighth of them, so a few more may happen.
 	Failures int
 	Logger   *slog.Logger // default: none
-	Metrics  Metrics      // default: none
+	Metrics  Metrics
 }
 
 const (
@@ -219,9 +219,6 @@ func (l *Limiter) renew(ctx context.Context) {
 
 // count reports how many destinations of each entry are not called.
 func (l *Limiter) count() {
-	if l.cfg.Metrics == nil {
-		return
-	}
 	asked, open := map[string]int{}, map[string]int{}
 	for _, e := range l.all() {
 		v, left := e.account.Value().view(time.Now())

@@ -64,7 +64,7 @@ const (
 // store's, nothing may be called.
 func (l *Limiter) Acquire(ctx context.Context, c Call) (*Permit, *Held, error) {
 	p, held, err := l.acquire(ctx, &c)
-	if held != nil && l.cfg.Metrics != nil {
+	if held != nil {
 		l.cfg.Metrics.CallHeld(held.For)
 	}
 	if held != nil || err != nil {
@@ -82,7 +82,7 @@ func (l *Limiter) acquire(ctx context.Context, c *Call) (p *Permit, held *Held, 
 	case paused || pin == schemas.PinOpen:
 		return nil, l.paused.hold(schemas.WaitPaused, c.Ref, time.Now().Add(spread(pausePause)), since, nil), nil
 	case c.Own:
-		return &Permit{}, nil, nil
+		return nil, nil, nil
 	}
 	e := l.endpoint(c.Entry, c.Destination)
 	if pin == "" {
@@ -118,10 +118,10 @@ func spread(d time.Duration) time.Duration {
 	return d + rand.N(d/2) //nolint:gosec // a spread, no secret
 }
 
-// Permit allows one call. It belongs to one goroutine; Release must follow. A nil Permit learns
-// nothing.
+// Permit allows one call. It belongs to one goroutine; Release must follow. A nil Permit is one of a
+// call that only operators hold back: it has taken nothing, and nothing is learned from the call.
 type Permit struct {
-	endpoint *endpoint // nil: nothing is learned from the call
+	endpoint *endpoint
 	tenant   string
 	quota    *quota // where it has a slot
 	probe    bool
@@ -129,16 +129,13 @@ type Permit struct {
 	once     sync.Once
 }
 
-// learns reports whether the outcome of the call is shared.
-func (p *Permit) learns() bool { return p != nil && p.endpoint != nil }
-
 // Succeeded says that the destination answered, and does not fail.
 func (p *Permit) Succeeded(ctx context.Context) {
-	if !p.learns() {
+	if p == nil {
 		return
 	}
 	e := p.endpoint
-	e.succeeded()
+	e.failures.Store(0)
 	p.probe = false
 	if h := e.account.Value(); h.Failures == 0 && h.Open == 0 {
 		return
@@ -151,7 +148,7 @@ func (p *Permit) Succeeded(ctx context.Context) {
 
 // Failed says that the destination could not be reached, gave no answer or failed.
 func (p *Permit) Failed(ctx context.Context) {
-	if !p.learns() || p.pinned {
+	if p == nil || p.pinned {
 		return
 	}
 	e := p.endpoint
@@ -171,7 +168,7 @@ func (p *Permit) Failed(ctx context.Context) {
 // tenants wait once two were asked. It says nothing of how the destination does otherwise. A
 // wait that is too long counts as none.
 func (p *Permit) Asked(ctx context.Context, until time.Time) {
-	if !p.learns() || p.pinned {
+	if p == nil || p.pinned {
 		return
 	}
 	wait := time.Until(until)
@@ -186,7 +183,7 @@ func (p *Permit) Asked(ctx context.Context, until time.Time) {
 
 // Release gives back what the call had taken. It may be called twice.
 func (p *Permit) Release() {
-	if !p.learns() {
+	if p == nil {
 		return
 	}
 	p.once.Do(func() {

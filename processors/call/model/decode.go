@@ -165,18 +165,15 @@ func (d *decoder) document(ctx context.Context, begin byte) (call.Reply, error) 
 	if doc, err = d.unspelled(doc); err != nil {
 		return call.Reply{}, err
 	}
-	whole := d.protocol.Answer(d.options.Options)
-	if err := d.split(doc.Raw, whole); err != nil {
+	d.response.Completion = d.protocol.Named(doc.Raw, d.options.Options)
+	chunks, err := d.protocol.Split(d.response.Completion, d.options.Usage)
+	if err != nil {
 		return call.Reply{}, d.failure(schemas.UpstreamProtocol, err)
 	}
 	d.began()
-	d.response.Completion = d.protocol.Named(doc.Raw, d.options.Options)
-	d.response.Reasons, d.response.Output, d.response.ProviderID = whole.Reasons(), whole.Output(), whole.ProviderID()
+	d.whole.Add(doc)
+	d.response.Reasons, d.response.Output, d.response.ProviderID = d.whole.Reasons(), d.whole.Output(), d.whole.ProviderID()
 	if d.options.Stream {
-		chunks, err := d.protocol.Split(d.response.Completion, d.options.Usage)
-		if err != nil {
-			return call.Reply{}, d.failure(schemas.UpstreamProtocol, err)
-		}
 		for _, raw := range chunks {
 			if err := d.give(ctx, Piece{raw, d.response.Output}); err != nil {
 				return call.Reply{}, err
@@ -200,17 +197,6 @@ func (d *decoder) unspelled(doc completion.Chunk) (completion.Chunk, error) {
 		}
 	}
 	return list[0], nil
-}
-
-// split gives an answer the events of a whole one.
-func (d *decoder) split(document json.RawMessage, to completion.Answer) error {
-	events, err := d.protocol.Split(document, true)
-	for _, raw := range events {
-		if c, flaw := d.protocol.Read("", raw); flaw == nil {
-			to.Add(c)
-		}
-	}
-	return err
 }
 
 // clean reads an event, or a whole answer, without the secrets in it.

@@ -41,7 +41,7 @@ func (d *decoder) events(ctx context.Context, begin byte) (call.Reply, error) {
 			return call.Reply{}, err
 		case over:
 			return d.ended(ctx, held, nil, false)
-		case d.chat() && d.whole.Finished():
+		case d.whole.Finished():
 			d.grace.begin()
 		}
 	}
@@ -146,7 +146,7 @@ func (d *decoder) ended(ctx context.Context, held *redactor, broke error, late b
 	case d.response.Fault != nil:
 		d.response.Usage = d.whole.Spent()
 		return d.reply()
-	case broke != nil && (!d.chat() || !d.whole.Finished() || !late && ctx.Err() != nil):
+	case broke != nil && (!d.whole.Finished() || !late && ctx.Err() != nil):
 		return call.Reply{}, broke
 	}
 	doc := d.whole.Document()
