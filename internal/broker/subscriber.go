@@ -3,7 +3,6 @@ package broker
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -82,7 +81,7 @@ type Subscriber struct {
 
 	mu     sync.Mutex
 	feeds  map[*feed]struct{}
-	slots  map[string]*slotPool // by stream
+	slots  map[string]*slotPool // by stream: the queues of a partition share them
 	closed bool
 }
 
@@ -107,36 +106,18 @@ func Topics(partition int) []string {
 // nacked. When ctx ends, the topic is drained as by Close, and contexts of running messages live
 // until DrainTimeout.
 func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
-	stream, durable, ok := strings.Cut(topic, "/")
-	if !ok || stream == "" || durable == "" {
-		return nil, fmt.Errorf("topic %q is not a stream and a consumer", topic)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errClosed
 	}
+	stream, durable, _ := strings.Cut(topic, "/")
 	f, err := s.open(ctx, stream, durable)
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	closed := s.closed
-	if !closed {
-		s.feeds[f] = struct{}{}
-	}
-	s.mu.Unlock()
-	if closed {
-		f.close()
-		<-f.gone
-		return nil, errClosed
-	}
+	s.feeds[f] = struct{}{}
 	return f.out, nil
-}
-
-// slotsOf returns the slots of a partition, which its queues share.
-func (s *Subscriber) slotsOf(stream string) *slotPool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.slots[stream] == nil {
-		s.slots[stream] = &slotPool{cfg: s.cfg, kinds: map[slotKey]*kindSlots{}}
-	}
-	return s.slots[stream]
 }
 
 func (s *Subscriber) forget(f *feed) {
@@ -158,7 +139,6 @@ func (s *Subscriber) Close() error {
 	}
 	for _, f := range feeds {
 		<-f.gone
-		f.slots.working.Wait()
 	}
 	return nil
 }
