@@ -137,10 +137,7 @@ func (s *Server) reach() (marks, map[string]uint64, error) {
 // Opened must be called after the streams exist, and before anything is accepted or delivered. It
 // refuses a log that ends before its marks although its files looked intact, and updates the marks
 // from then on. A log without marks gets them. Later calls return the result of the first.
-func (s *Server) Opened() error {
-	s.opening.Do(func() { s.openErr = s.opened() })
-	return s.openErr
-}
+func (s *Server) Opened() error { return s.open() }
 
 func (s *Server) opened() error {
 	_, now, err := s.reach()
@@ -237,8 +234,7 @@ func (s *Server) lastSync() error {
 	case s.cfg.Durability == schemas.DurabilityDisk:
 		return nil // each message was synced
 	}
-	syncAll, release, err := s.syncer()
-	defer func() { _ = release() }()
+	syncAll, err := s.syncer()
 	if err == nil && syncAll == nil {
 		err = errors.ErrUnsupported
 	}

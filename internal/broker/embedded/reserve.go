@@ -1,11 +1,7 @@
 package embedded
 
 import (
-	"errors"
-	"os"
-	"path/filepath"
 	"sync/atomic"
-	"time"
 
 	"weir/schemas"
 )
@@ -77,52 +73,4 @@ func (m marks) reserving() marks {
 		m.Streams[stream] = k
 	}
 	return m
-}
-
-// skipReserved has a stream that did not end in a clean stop go on behind all that may have been
-// shown of it. It leaves the stream alone when it has got there already, and where there is nothing
-// of it on the disk: then nothing was shown.
-func (s *Server) skipReserved(stream string, m mark, blocks []block) error {
-	if m.Reserved == 0 {
-		return nil
-	}
-	if blocks == nil { // verify did not need to read them
-		var err error
-		if blocks, err = s.dir.blocks(stream); err == nil {
-			err = readAll(stream, blocks)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if len(blocks) == 0 || reached(blocks) >= m.Reserved {
-		return nil
-	}
-	return s.dir.skip(stream, &blocks[len(blocks)-1], m.Reserved)
-}
-
-// reached is the highest sequence in blocks that were read.
-func reached(blocks []block) (last uint64) {
-	for _, b := range blocks {
-		last = max(last, b.last)
-	}
-	return last
-}
-
-// skip ends a stream's newest block with a record that marks all up to a sequence as deleted. The
-// server reads all its blocks again and cuts off what it cannot read.
-func (d *dataDir) skip(stream string, newest *block, seq uint64) error {
-	if err := newest.skipTo(stream, seq, time.Now().UnixNano()); err != nil {
-		return err
-	}
-	return d.forgetIndex(stream)
-}
-
-// forgetIndex removes what the server made of a stream's blocks.
-func (d *dataDir) forgetIndex(stream string) error {
-	dir := d.msgsDir(stream)
-	if err := os.Remove(filepath.Join(dir, indexName)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return syncDir(dir)
 }

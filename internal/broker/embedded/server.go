@@ -35,7 +35,6 @@ type Server struct {
 	ns        *server.Server
 	access    access
 	consumers *consumerHandler
-	release   func() error
 
 	// group is nil where Barrier has nothing to do: durability process, or a server that syncs each
 	// message itself.
@@ -44,10 +43,9 @@ type Server struct {
 
 	marks   marks // as they are on the disk; who keeps them has them
 	reserve reserved
-	lost    []string // the losses accepted at this start
-	told    bool     // that they cannot be written
-	opening sync.Once
-	openErr error
+	lost    []string     // the losses accepted at this start
+	told    bool         // that they cannot be written
+	open    func() error // see Opened
 	marking sync.WaitGroup
 	life    context.Context //nolint:containedctx // the server's own, ended by Stop
 	end     context.CancelFunc
@@ -67,7 +65,8 @@ func Start(cfg Config) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, dir: dir, failed: make(chan struct{}), release: noRelease, reserve: newReserved(cfg.Layout)}
+	s := &Server{cfg: cfg, dir: dir, failed: make(chan struct{}), reserve: newReserved(cfg.Layout)}
+	s.open = sync.OnceValue(s.opened)
 	s.life, s.end = context.WithCancel(context.Background())
 	for _, step := range []func() error{s.limit, s.verify, s.mend, s.prepareSync, s.run} {
 		if err := step(); err != nil {
@@ -91,8 +90,7 @@ func (s *Server) prepareSync() (err error) {
 	if s.cfg.Durability != schemas.DurabilityDisk {
 		return nil
 	}
-	syncAll, release, err := s.syncer()
-	s.release = release
+	syncAll, err := s.syncer()
 	if err != nil {
 		return fmt.Errorf("the file system of %s cannot be synced: %w", s.cfg.Dir, err)
 	}
@@ -103,15 +101,13 @@ func (s *Server) prepareSync() (err error) {
 	return nil
 }
 
-// syncer syncs the file system. It is nil if the system cannot; release is never nil.
-func (s *Server) syncer() (syncAll, release func() error, err error) {
+// syncer syncs the file system. It is nil if the system cannot.
+func (s *Server) syncer() (syncAll func() error, err error) {
 	if s.cfg.Sync != nil {
-		return s.cfg.Sync, noRelease, nil
+		return s.cfg.Sync, nil
 	}
-	return fsSyncer(s.cfg.Dir)
+	return fsSyncer(s.dir.lock)
 }
-
-func noRelease() error { return nil }
 
 // leastFree is what a start needs: the server writes down what it makes of the streams.
 const leastFree = 1 << 20
@@ -269,7 +265,7 @@ func (s *Server) Stop() error {
 		if s.group != nil {
 			s.group.settle()
 		}
-		s.stopErr = errors.Join(s.release(), s.dir.close())
+		s.stopErr = s.dir.close()
 	})
 	return s.stopErr
 }
