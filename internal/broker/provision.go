@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -210,7 +209,7 @@ func (b *Broker) resources() (all []resource) {
 		TTL: blobAge(b.cfg.History), Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas,
 	}
 	dead := b.stream(schemas.DeadStream, "messages that no retry can help", b.cfg.EvidenceHistory, evidenceWindow, schemas.DeadRoot+".>")
-	all = append(all, b.streamResource(b.evidenceStream()), b.streamResource(dead), b.bucketResource(
+	all = append(all, b.streamResource(b.evidenceStream()), b.streamResource(dead), b.storedResource("bucket "+schemas.BlobBucket,
 		jetstream.StreamConfig{Name: blobStream, MaxAge: blobs.TTL},
 		func(ctx context.Context) error {
 			_, err := b.js.CreateOrUpdateObjectStore(ctx, blobs)
@@ -218,7 +217,7 @@ func (b *Broker) resources() (all []resource) {
 		}))
 	for _, cfg := range b.buckets() {
 		if everything || access.Reads(b.cfg.Role, cfg.Bucket) {
-			all = append(all, b.bucketResource(
+			all = append(all, b.storedResource("bucket "+cfg.Bucket,
 				jetstream.StreamConfig{Name: "KV_" + cfg.Bucket, MaxAge: cfg.TTL, MaxMsgsPerSubject: int64(cfg.History), RePublish: cfg.RePublish},
 				func(ctx context.Context) error {
 					_, err := b.js.CreateOrUpdateKeyValue(ctx, cfg)
@@ -230,20 +229,26 @@ func (b *Broker) resources() (all []resource) {
 }
 
 func (b *Broker) streamResource(cfg jetstream.StreamConfig) resource {
-	return resource{
-		name: "stream " + cfg.Name, request: "$JS.API.STREAM.UPDATE." + cfg.Name, check: b.streamCheck(cfg),
-		make: func(ctx context.Context) error {
-			_, err := b.js.CreateOrUpdateStream(ctx, cfg)
-			return err
-		},
-	}
+	return b.storedResource("stream "+cfg.Name, cfg, func(ctx context.Context) error {
+		_, err := b.js.CreateOrUpdateStream(ctx, cfg)
+		return err
+	})
 }
 
-// bucketResource is one whose stream nats.go configures; want has what matters of that.
-func (b *Broker) bucketResource(want jetstream.StreamConfig, create func(context.Context) error) resource {
+// storedResource is a stream, or a bucket whose stream nats.go configures; want has what matters of
+// that.
+func (b *Broker) storedResource(name string, want jetstream.StreamConfig, create func(context.Context) error) resource {
 	want.Replicas = b.cfg.Replicas
-	_, bucket, _ := strings.Cut(want.Name, "_")
-	return resource{name: "bucket " + bucket, request: "$JS.API.STREAM.UPDATE." + want.Name, check: b.streamCheck(want), make: create}
+	return resource{
+		name: name, request: "$JS.API.STREAM.UPDATE." + want.Name, make: create,
+		check: func(ctx context.Context) (string, error) {
+			s, err := b.js.Stream(ctx, want.Name)
+			if err != nil {
+				return "", err
+			}
+			return differs(want, s.CachedInfo().Config), nil
+		},
+	}
 }
 
 func (b *Broker) consumerResource(stream string, want jetstream.ConsumerConfig) resource {
@@ -260,16 +265,6 @@ func (b *Broker) consumerResource(stream string, want jetstream.ConsumerConfig) 
 			_, err := b.js.CreateOrUpdateConsumer(ctx, stream, want)
 			return err
 		},
-	}
-}
-
-func (b *Broker) streamCheck(want jetstream.StreamConfig) func(context.Context) (string, error) {
-	return func(ctx context.Context) (string, error) {
-		s, err := b.js.Stream(ctx, want.Name)
-		if err != nil {
-			return "", err
-		}
-		return differs(want, s.CachedInfo().Config), nil
 	}
 }
 

@@ -130,18 +130,8 @@ func (u *usage) change(s *tenantBytes, n int64) {
 	u.stored += n
 }
 
-// quota is what a tenant has and may have. It may always have its share, and beyond it what leaves
-// one share free, so that the next tenant finds its own.
-func (u *usage) quota(tenant string) limits.Quota {
-	if !u.divided() {
-		return limits.Quota{}
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.quotaOf(u.tenants[tenant])
-}
-
-// quotaOf is room of a count, which may be nil. The caller holds mu.
+// quotaOf is what a tenant has, which may be nil, and may have. It may always have its share, and
+// beyond it what leaves one share free, so that the next tenant finds its own. The caller holds mu.
 func (u *usage) quotaOf(s *tenantBytes) (r limits.Quota) {
 	if s != nil {
 		r.Used = max(s.total+s.reserved, 0)
@@ -159,7 +149,15 @@ func (u *usage) quotaOf(s *tenantBytes) (r limits.Quota) {
 
 // TenantQuota is what a tenant has on the log and may have, in bytes, exact to some seconds of other
 // nodes' writes. It has no limit but the log's own where the log is not divided.
-func (b *Broker) TenantQuota(tenant string) limits.Quota { return b.usage.quota(tenant) }
+func (b *Broker) TenantQuota(tenant string) limits.Quota {
+	u := &b.usage
+	if !u.divided() {
+		return limits.Quota{}
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.quotaOf(u.tenants[tenant])
+}
 
 // ReserveAnswer counts up to n bytes of an answer, which is going to be stored, as stored: as many
 // as the tenant has room for, and at least LeastAnswer. The answer may have the granted bytes;
@@ -183,7 +181,7 @@ func (b *Broker) ReserveAnswer(tenant string, n int64) (granted int64, release f
 	}
 }
 
-// StoredByTenant is the TenantRoom of each tenant that has anything on a divided log.
+// StoredByTenant is the TenantQuota of each tenant that has anything on a divided log.
 func (b *Broker) StoredByTenant() map[string]limits.Quota {
 	u := &b.usage
 	u.mu.Lock()

@@ -76,22 +76,16 @@ func makeDir(path string) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, fs.ErrPermission) {
-		return refuse("%s cannot be created: give this user the right to write there, or name another directory", path)
-	}
 	if st, serr := os.Stat(path); serr == nil && !st.IsDir() {
 		return refuse("%s is a file: name a directory", path)
 	}
-	return refuse("%s cannot be created, name another directory: %w", path, err)
+	return refuse("%s cannot be created: give this user the right to write there, or name another directory: %w", path, err)
 }
 
 func (d *dataDir) acquire() error {
 	f, err := os.OpenFile(d.file(lockName), os.O_RDWR|os.O_CREATE, 0o600)
-	if errors.Is(err, fs.ErrPermission) {
-		return refuse("%s cannot be written: give it to the user that runs weir, or name another directory", d.path)
-	}
 	if err != nil {
-		return refuse("%s cannot be written, repair it or name another directory: %w", d.path, err)
+		return refuse("%s cannot be written: give it to the user that runs weir, or name another directory: %w", d.path, err)
 	}
 	held, err := lockFile(f)
 	if err != nil {
@@ -111,10 +105,8 @@ func (d *dataDir) check(layout schemas.Layout) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return d.mark(want)
-	case errors.Is(err, fs.ErrPermission):
-		return refuse("%s cannot be read: give it to the user that runs weir, or name another directory", d.file(markerName))
 	case err != nil:
-		return refuse("%s cannot be read, restore it from a copy or name another directory: %w", d.file(markerName), err)
+		return refuse("%s cannot be read: give it to the user that runs weir, or restore it from a copy: %w", d.file(markerName), err)
 	}
 	var have marker
 	if err := json.Unmarshal(raw, &have); err != nil || have.Format == 0 {

@@ -109,11 +109,11 @@ func TestDamagedLogIsRefused(t *testing.T) {
 		// spares is a directory that nothing is lost from.
 		spares string
 	}{
-		"flipped":     {rewrite(3, flip), "in 3.blk, " + acknowledged, ""},
-		"cut":         {rewrite(3, func(b []byte) []byte { return b[:len(b)-100] }), fmt.Sprintf("cannot be read behind record %d, in 3.blk", last-1), ""},
-		"gone":        {remove(3), "ends at record ", ""},
-		"older zeros": {rewrite(2, zeros), "in 2.blk", ""},
-		"older gone":  {remove(2), "lacks records ", ""},
+		"flipped":        {rewrite(3, flip), "in 3.blk, " + acknowledged, ""},
+		"cut":            {rewrite(3, func(b []byte) []byte { return b[:len(b)-100] }), fmt.Sprintf("cannot be read behind record %d, in 3.blk", last-1), ""},
+		"gone":           {remove(3), "ends at record ", ""},
+		"older zeros":    {rewrite(2, zeros), "in 2.blk", ""},
+		"older gone":     {remove(2), "lacks records ", ""},
 		"oldest flipped": {rewrite(1, flip), "in 1.blk", ""},
 		// It may have grown old.
 		"oldest gone": {remove(1), "lacks records 1 to ", "killed"},
