@@ -193,7 +193,7 @@ func (f *feed) overflow(d *delivery) {
 	f.waiting--
 	f.moving++
 	f.running.Go(func() {
-		_, err := f.s.b.write(f.handlers, schemas.Append{Subject: schemas.Moved(d.record.Subject, schemas.OverflowOf(d.kind)), Urgent: d.urgent})
+		_, err := f.s.b.Append(f.handlers, schemas.Append{Subject: schemas.Moved(d.record.Subject, schemas.OverflowOf(d.kind)), Urgent: d.urgent})
 		if err == nil {
 			err = f.s.b.Barrier(f.handlers)
 		}
@@ -220,9 +220,6 @@ func (f *feed) handle(d *delivery) {
 		return
 	}
 	m := d.message(ctx)
-	if m.UUID == "" {
-		m.UUID = f.stream + "/" + strconv.FormatUint(d.record.Seq, 10)
-	}
 	select {
 	case <-f.ended: // even if a reader waits too
 		d.giveBack()
@@ -349,7 +346,6 @@ func (f *feed) close() {
 // drain waits for running handlers and closes the output.
 func (f *feed) drain() {
 	defer close(f.gone)
-	defer f.s.forget(f)
 	defer f.cancel()
 	// Draining makes the server send no more, and returns messages in transit. It fails on a closed
 	// connection, which has ended the subscription.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"weir/internal/broker/embedded"
+	"weir/internal/broker/access"
 	"weir/schemas"
 )
 
@@ -129,7 +129,7 @@ func (b *Broker) acked(c *call, reply *nats.Msg) {
 	}
 	rec := schemas.Record{Stream: schemas.LogStream(partition), Subject: c.subject, Seq: c.seq, Time: time.Now().UTC(), Data: c.data}
 	for l := range b.lives {
-		if l.sub == nil && embedded.Matches(c.subject, l.filter) {
+		if l.sub == nil && access.Covers(l.filter, c.subject) {
 			l.push(rec)
 		}
 	}

@@ -31,7 +31,8 @@ func (b *Broker) Spool(ctx context.Context, body io.Reader) (s schemas.Spooled, 
 			s = schemas.Spooled{}
 		}
 	}()
-	settle := func(pending int) (err error) {
+	settle := func(pending int) error {
+		err := wrap(context.Cause(ctx))
 		for len(sent) > pending && err == nil {
 			err = b.acks.wait(ctx, sent[0], b.cfg.AttemptTimeout)
 			sent = sent[1:]

@@ -3,8 +3,6 @@ package broker
 import (
 	"cmp"
 	"context"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -80,7 +78,7 @@ type Subscriber struct {
 	cfg SubscriberConfig
 
 	mu     sync.Mutex
-	feeds  map[*feed]struct{}
+	feeds  []*feed
 	slots  map[string]*slotPool // by stream: the queues of a partition share them
 	closed bool
 }
@@ -89,7 +87,7 @@ var _ message.Subscriber = (*Subscriber)(nil)
 
 // NewSubscriber returns a subscriber that borrows b's connection.
 func NewSubscriber(b *Broker, cfg SubscriberConfig) *Subscriber {
-	return &Subscriber{b: b, cfg: cfg.withDefaults(), feeds: make(map[*feed]struct{}), slots: make(map[string]*slotPool)}
+	return &Subscriber{b: b, cfg: cfg.withDefaults(), slots: make(map[string]*slotPool)}
 }
 
 // Topics are the topics of one partition, in the order of schemas.Queues.
@@ -116,14 +114,8 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	if err != nil {
 		return nil, err
 	}
-	s.feeds[f] = struct{}{}
+	s.feeds = append(s.feeds, f)
 	return f.out, nil
-}
-
-func (s *Subscriber) forget(f *feed) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.feeds, f)
 }
 
 // Close drains every topic: messages that have not started go to other workers at once, and Close
@@ -132,7 +124,7 @@ func (s *Subscriber) forget(f *feed) {
 func (s *Subscriber) Close() error {
 	s.mu.Lock()
 	s.closed = true
-	feeds := slices.Collect(maps.Keys(s.feeds))
+	feeds := s.feeds
 	s.mu.Unlock()
 	for _, f := range feeds {
 		f.close()
@@ -161,9 +153,9 @@ func RecordOf(msg *message.Message) (rec schemas.Record, deliveries uint64) {
 	return d.record, d.count
 }
 
-// NakAfter sets when the message is delivered again if it is nacked. It has no effect afterwards.
+// NakAfter sets when the message is delivered again if it is nacked. It must be called before that.
 func NakAfter(msg *message.Message, after time.Duration) {
 	if d := deliveryOf(msg); d != nil {
-		d.nak.Store(int64(max(after, time.Millisecond)))
+		d.nak = max(after, time.Millisecond)
 	}
 }

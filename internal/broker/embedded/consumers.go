@@ -87,7 +87,7 @@ func (g *consumerHandler) create(m *nats.Msg) {
 	var req creation
 	err := json.Unmarshal(m.Data, &req)
 	if err == nil {
-		err = req.admissible(m.Subject)
+		err = req.admissible()
 	}
 	if req.Config.Durable != "" && req.Config.InactiveThreshold == 0 { // the server removes others in seconds
 		req.Config.InactiveThreshold = consumerForgotten
@@ -132,16 +132,12 @@ func (g *consumerHandler) checkCount(name string) error {
 	return nil
 }
 
-// admissible reports why an observer may not have the consumer it asks for.
-func (r creation) admissible(subject string) error {
+// admissible reports why an observer may not have the consumer it asks for. The server compares the
+// stream and the name with those in the subject.
+func (r creation) admissible() error {
 	c := r.Config
-	switch {
-	case r.Stream != schemas.EvidenceStream:
-		return fmt.Errorf("observers have consumers on %s only", schemas.EvidenceStream)
-	case c.DeliverSubject != "" || c.DeliverGroup != "":
+	if c.DeliverSubject != "" || c.DeliverGroup != "" {
 		return errors.New("observers have pull consumers only")
-	case c.Durable == "" && c.Name == "" && subject != apiEphemeralCreate:
-		return errors.New("the consumer has no name")
 	}
 	if doc, err := json.Marshal(c.Metadata); err != nil || len(doc) > mostMetadata {
 		return fmt.Errorf("the metadata has %d bytes and may have %d; leave some out", len(doc), mostMetadata)

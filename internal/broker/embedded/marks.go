@@ -171,7 +171,7 @@ func (s *Server) keepMarks(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-s.reserve.low:
+		case <-s.reserveLow:
 		}
 	}
 }
@@ -190,7 +190,7 @@ func (s *Server) setMarks(m marks) error {
 	err := s.dir.writeMarks(m)
 	if err == nil {
 		s.marks = m
-		s.reserve.set(m)
+		s.written.Store(&m)
 	}
 	return err
 }

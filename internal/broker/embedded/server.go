@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -41,14 +42,15 @@ type Server struct {
 	group  *commit
 	failed chan struct{}
 
-	marks   marks // as they are on the disk; who keeps them has them
-	reserve reserved
-	lost    []string     // the losses accepted at this start
-	told    bool         // that they cannot be written
-	open    func() error // see Opened
-	marking sync.WaitGroup
-	life    context.Context //nolint:containedctx // the server's own, ended by Stop
-	end     context.CancelFunc
+	marks      marks                 // as they are on the disk; who keeps them has them
+	written    atomic.Pointer[marks] // the same, for Reserved; it is not changed
+	reserveLow chan struct{}         // more sequences must be reserved soon
+	lost       []string              // the losses accepted at this start
+	told       bool                  // that they cannot be written
+	open       func() error          // see Opened
+	marking    sync.WaitGroup
+	life       context.Context //nolint:containedctx // the server's own, ended by Stop
+	end        context.CancelFunc
 
 	stop    sync.Once
 	stopErr error
@@ -65,7 +67,8 @@ func Start(cfg Config) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, dir: dir, failed: make(chan struct{}), reserve: newReserved(cfg.Layout)}
+	s := &Server{cfg: cfg, dir: dir, failed: make(chan struct{}), reserveLow: make(chan struct{}, 1)}
+	s.written.Store(new(marks))
 	s.open = sync.OnceValue(s.opened)
 	s.life, s.end = context.WithCancel(context.Background())
 	for _, step := range []func() error{s.limit, s.verify, s.mend, s.prepareSync, s.run} {
@@ -269,7 +272,3 @@ func (s *Server) Stop() error {
 	})
 	return s.stopErr
 }
-
-// Matches reports whether a subject matches a filter, which may have wildcards, by the server's
-// own rules.
-func Matches(subject, filter string) bool { return server.SubjectMatchesFilter(subject, filter) }
