@@ -54,28 +54,19 @@ func Provision(ctx context.Context, cfg Config, tenants []string) (did []Resourc
 		return nil, err
 	}
 	defer b.Close(ctx)
-	if did, err = b.provision(ctx); err != nil {
-		return did, err
+	if did, err = b.provision(ctx, tenants...); err == nil {
+		_, err = b.SealKey(ctx) // workers may only read it
 	}
-	for _, tenant := range tenants {
-		observer := consumer(access.ObserverQueue(tenant), schemas.EvidenceFilter(tenant, "", "", "", false), observerAckWait, observerPending)
-		became, err := b.ensure(ctx, b.consumerResource(schemas.EvidenceStream, observer))
-		if err != nil {
-			return did, err
-		}
-		did = append(did, became)
-	}
-	_, err = b.SealKey(ctx) // workers may only read it
 	return did, err
 }
 
 // provision creates or updates what this node needs. An embedded server's resources are always
 // updated. On a cluster correct ones are not changed: a node needs no permission to create any.
-func (b *Broker) provision(ctx context.Context) (all []Resource, err error) {
+func (b *Broker) provision(ctx context.Context, tenants ...string) (all []Resource, err error) {
 	if err := b.checkLayout(ctx); err != nil {
 		return nil, err
 	}
-	for _, r := range b.resources() {
+	for _, r := range b.resources(tenants) {
 		did, err := b.ensure(ctx, r)
 		if err != nil {
 			return all, err
@@ -97,7 +88,7 @@ func (b *Broker) ensure(ctx context.Context, r resource) (did Resource, err erro
 			did.Was, err = r.check(ctx)
 			return err
 		})
-		switch err = wrapDenied(err); {
+		switch err = wrap(err); {
 		case err == nil && did.Was == "":
 			did.Did = ResourceKept
 			return did, nil
@@ -115,7 +106,7 @@ func (b *Broker) ensure(ctx context.Context, r resource) (did Resource, err erro
 	if denied, ok := errors.AsType[*DeniedError](err); ok && mayNot {
 		return did, unmade(did.Was, denied.Subject)
 	}
-	return did, wrapDenied(err)
+	return did, wrap(err)
 }
 
 // unmade is the error of a node that may not create a missing resource or update a wrong one. A
@@ -126,14 +117,6 @@ func unmade(wrong, request string) error {
 		return fmt.Errorf("%w%s (it takes %s)", fault.ErrNotFound, then, request)
 	}
 	return fmt.Errorf("it %s%s (it takes %s)", wrong, then, request)
-}
-
-// wrapDenied is wrap that leaves a denial as it is.
-func wrapDenied(err error) error {
-	if denied, ok := errors.AsType[*DeniedError](err); ok {
-		return denied
-	}
-	return wrap(err)
 }
 
 const (
@@ -193,8 +176,8 @@ func (b *Broker) checkLayout(ctx context.Context) error {
 	return nil
 }
 
-// resources are what this node needs, in the order of creation.
-func (b *Broker) resources() (all []resource) {
+// resources are what this node and the observers of these tenants need, in the order of creation.
+func (b *Broker) resources(tenants []string) (all []resource) {
 	everything := b.cfg.Server != nil || b.cfg.Role == access.Provisioner
 	for p := range b.cfg.Layout.Partitions {
 		all = append(all, b.streamResource(b.logStream(p)))
@@ -224,6 +207,10 @@ func (b *Broker) resources() (all []resource) {
 					return err
 				}))
 		}
+	}
+	for _, tenant := range tenants {
+		observer := consumer(access.ObserverQueue(tenant), schemas.EvidenceFilter(tenant, "", "", "", false), observerAckWait, observerPending)
+		all = append(all, b.consumerResource(schemas.EvidenceStream, observer))
 	}
 	return all
 }

@@ -38,7 +38,7 @@ type SubscriberConfig struct {
 	// Expiry and Heartbeat are those of one pull; defaults 10 s and 1 s. A pull is sent again after
 	// two heartbeats of silence.
 	Expiry, Heartbeat time.Duration
-	// PositionEvery and PlaceBehind are described at placeEvery and placeBehind, their defaults.
+	// PositionEvery and PositionLag are described at positionEvery and positionLag, their defaults.
 	PositionEvery time.Duration
 	PositionLag   uint64
 }
