@@ -87,10 +87,9 @@ func (c *counted) frees(next int64, kept [ages]time.Duration) int64 {
 
 // tenantBytes is the size of one tenant's records in the log.
 type tenantBytes struct {
-	counts   map[string]*counted // by the instance of the process that wrote them
-	total    int64               // of all of them
-	reserved int64               // for answers that this process receives
-	dirty    bool                // the count of this process has changed since it was stored
+	counts map[string]*counted // by the instance of the process that wrote them
+	total  int64               // of all of them, and of answers that this process receives
+	dirty  bool                // the count of this process has changed since it was stored
 }
 
 // tenant is the tenant's count, made where there is none. The caller holds mu.
@@ -134,7 +133,7 @@ func (u *usage) change(s *tenantBytes, n int64) {
 // beyond it what leaves one share free, so that the next tenant finds its own. The caller holds mu.
 func (u *usage) quotaOf(s *tenantBytes) (r limits.Quota) {
 	if s != nil {
-		r.Used = max(s.total+s.reserved, 0)
+		r.Used = max(s.total, 0)
 	}
 	r.Limit = max(u.division.Share, u.limit-u.division.Share-max(u.stored-r.Used, 0))
 	if s != nil && r.Exhausted() {
@@ -171,13 +170,11 @@ func (b *Broker) ReserveAnswer(tenant string, n int64) (granted int64, release f
 	defer u.mu.Unlock()
 	s := u.tenant(tenant)
 	n = min(n, max(u.quotaOf(s).Remaining(), LeastAnswer))
-	s.reserved += n
-	u.stored += n
+	u.change(s, n)
 	return n, func() {
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		s.reserved -= n
-		u.stored -= n
+		u.change(s, -n)
 	}
 }
 
@@ -204,7 +201,7 @@ func (u *usage) expire(now time.Time) {
 				delete(s.counts, instance)
 			}
 		}
-		if len(s.counts) == 0 && s.reserved == 0 && !s.dirty {
+		if len(s.counts) == 0 && s.total == 0 && !s.dirty {
 			delete(u.tenants, name)
 		}
 	}

@@ -98,7 +98,7 @@ func (d *dataDir) losses(stream string, m mark, clean bool) (all []loss, blocks 
 				return nil, nil, err
 			}
 		}
-		if all = findLosses(stream, m, blocks); len(all) == 0 || !quick {
+		if all = findLosses(stream, m, blocks); !quick || len(all) == 0 && !blocks[0].damaged {
 			return all, blocks, nil
 		}
 	}
@@ -174,7 +174,7 @@ func (s *Server) skip(stream string, all []loss, blocks []block) error {
 	if err := os.Remove(filepath.Join(dir, indexName)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return errors.Join(syncDir(dir), s.dir.writeMarks(s.marks))
+	return errors.Join(syncDir(dir), s.dir.write(marksName, s.marks))
 }
 
 // compare holds the streams that the server has opened against the marks.
@@ -194,7 +194,7 @@ func (s *Server) compare(now map[string]uint64) error {
 		s.marks.Streams[l.stream] = mark{Last: now[l.stream]}
 	}
 	if len(all) > 0 && s.cfg.Durability == schemas.DurabilityDisk {
-		s.report(s.life, s.dir.writeMarks(s.marks))
+		s.report(s.life, s.dir.write(marksName, s.marks))
 	}
 	return nil
 }

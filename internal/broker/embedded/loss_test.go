@@ -181,3 +181,24 @@ func sizes(t *testing.T, dir string) map[string]int64 {
 	}))
 	return all
 }
+
+// TestFilesThatAreReadAfterACleanStop are the oldest and the newest: a loss there has all others
+// read too.
+func TestFilesThatAreReadAfterACleanStop(t *testing.T) {
+	t.Parallel()
+	j := openJournal(t, Config{})
+	j.write(t, 60, 2_400)
+	require.NoError(t, j.Stop())
+	dir := j.cfg.Dir
+	blocks := must((&dataDir{path: dir}).blocks(logStream))(t)
+	require.Greater(t, len(blocks), 4)
+	flip := func(b []byte) []byte { b[len(b)/2] ^= 1; return b }
+	rewrite(1, flip)(t, dir)
+	_, err := Start(Config{Dir: dir, Layout: layout})
+	require.ErrorContains(t, err, "in 1.blk")
+	rewrite(3, flip)(t, dir)
+	_, err = Start(Config{Dir: dir, Layout: layout})
+	require.ErrorContains(t, err, "in 3.blk")
+	rewrite(1, flip)(t, dir)
+	require.Empty(t, openJournal(t, Config{Dir: dir}).Lost(), "one in between is not read")
+}

@@ -80,14 +80,6 @@ func (d *dataDir) readMarks() (marks, error) {
 	return m, nil
 }
 
-func (d *dataDir) writeMarks(m marks) error {
-	raw, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	return writeFile(d.file(marksName), append(raw, '\n'))
-}
-
 // unmark withdraws what the marks say of a clean end, because from now on the log changes. With
 // durability process they go altogether: until the next clean stop a power cut may make the log
 // shorter.
@@ -103,10 +95,7 @@ func (s *Server) unmark() error {
 		return nil
 	}
 	s.marks.Clean = false
-	if err := s.dir.writeMarks(s.marks); err != nil { // they would go on to call it a clean end
-		return refuse("%s cannot be written, repair it or name another directory: %w", s.dir.file(marksName), err)
-	}
-	return nil
+	return s.dir.write(marksName, s.marks) // the old ones would go on to call it a clean end
 }
 
 // reach is where the streams end now, and the marks that say so: not to be written before a barrier
@@ -187,7 +176,7 @@ func (m marks) beyond(was marks) bool {
 }
 
 func (s *Server) setMarks(m marks) error {
-	err := s.dir.writeMarks(m)
+	err := s.dir.write(marksName, m)
 	if err == nil {
 		s.marks = m
 		s.written.Store(&m)

@@ -202,7 +202,7 @@ func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
 	return nats.Connect("", append(s.inside(s.access.owner), opts...)...)
 }
 
-func (s *Server) inside(u login) []nats.Option {
+func (s *Server) inside(u Credentials) []nats.Option {
 	opts := []nats.Option{nats.InProcessServer(s.ns), nats.CustomInboxPrefix(ownerInbox)}
 	if u.User != "" {
 		opts = append(opts, nats.UserInfo(u.User, u.Password))
