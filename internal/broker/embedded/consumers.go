@@ -69,12 +69,6 @@ func (g *consumerHandler) close() {
 	}
 }
 
-// refusal is a JetStream API answer that a client shows as an error.
-type refusal struct {
-	Type  string             `json:"type"`
-	Error jetstream.APIError `json:"error"`
-}
-
 // creation is a request for a consumer.
 type creation struct {
 	Stream string                   `json:"stream_name"`
@@ -98,9 +92,9 @@ func (g *consumerHandler) create(m *nats.Msg) {
 		err = g.checkCount(cmp.Or(req.Config.Durable, req.Config.Name))
 	}
 	if err != nil {
-		body, _ := json.Marshal(refusal{ //nolint:errchkjson // it has texts and numbers
-			Type:  "io.nats.jetstream.api.v1.consumer_create_response",
-			Error: jetstream.APIError{Code: 403, ErrorCode: jetstream.JSErrCodeBadRequest, Description: err.Error()},
+		body, _ := json.Marshal(map[string]any{ //nolint:errchkjson // it has texts and numbers
+			"type":  "io.nats.jetstream.api.v1.consumer_create_response",
+			"error": jetstream.APIError{Code: 403, ErrorCode: jetstream.JSErrCodeBadRequest, Description: err.Error()},
 		})
 		_ = m.Respond(body) // otherwise the observer's request times out, here and below
 		return
