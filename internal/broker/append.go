@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -33,16 +34,11 @@ const (
 // Barrier that began later has returned.
 func (b *Broker) Append(ctx context.Context, m schemas.Append) (uint64, error) {
 	// A claim is the first message of an action, and new actions may be refused.
-	if m.Guarded && m.Last == 0 {
+	if m.Guarded && m.Last == 0 && strings.HasPrefix(m.Subject, schemas.LogRoot+".") {
 		if err := b.Accepting(); err != nil {
 			return 0, err
 		}
 	}
-	return b.write(ctx, m)
-}
-
-// write is Append without the check for a full log.
-func (b *Broker) write(ctx context.Context, m schemas.Append) (uint64, error) {
 	header := nats.Header{}
 	if m.Guarded {
 		header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(m.Last, 10)}

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -35,14 +36,26 @@ const (
 func (b *Broker) PutBlob(ctx context.Context, tenant string, data []byte) (string, error) {
 	sum := sha256.Sum256(data)
 	name := hex.EncodeToString(sum[:])
+	return name, b.renew(ctx, tenant, name, func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(data)), nil
+	})
+}
+
+// renew stores the body with a name unless it is stored and young.
+func (b *Broker) renew(ctx context.Context, tenant, name string, open func() (io.ReadCloser, error)) error {
 	if young, err := b.young(ctx, name); young || err != nil {
-		return name, err
+		return err
 	}
-	s, err := b.Spool(ctx, bytes.NewReader(data))
-	if err == nil {
-		err = b.describe(ctx, tenant, s)
+	body, err := open()
+	if err != nil {
+		return err
 	}
-	return name, err
+	defer body.Close()
+	s, err := b.Spool(ctx, body)
+	if err != nil {
+		return err
+	}
+	return b.describe(ctx, tenant, s)
 }
 
 // young reports whether a body is stored that lives as long as a record of now.
@@ -70,19 +83,10 @@ func (b *Broker) Commit(ctx context.Context, tenant string, s schemas.Spooled) e
 // Keep makes a body live as long as a record of now; fault.ErrNotFound if it is gone. It counts for the
 // tenant if it must be stored anew.
 func (b *Broker) Keep(ctx context.Context, tenant, name string) error {
-	if young, err := b.young(ctx, name); young || err != nil {
-		return err
-	}
-	body, _, err := b.OpenBlob(ctx, name)
-	if err != nil {
-		return err
-	}
-	defer body.Close()
-	s, err := b.Spool(ctx, body)
-	if err == nil {
-		err = b.describe(ctx, tenant, s)
-	}
-	return err
+	return b.renew(ctx, tenant, name, func() (io.ReadCloser, error) {
+		body, _, err := b.OpenBlob(ctx, name)
+		return body, err
+	})
 }
 
 // describe writes the record by which a spooled body is found.
@@ -118,9 +122,9 @@ func (b *Broker) GetBlob(ctx context.Context, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer body.Close()
-	data := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
-	_, err = data.ReadFrom(body)
-	return data.Bytes(), err
+	data := make([]byte, size)
+	_, err = io.ReadFull(body, data) // the last bytes are only there if the hash is right
+	return data, err
 }
 
 // BlobSize is the length of a body.

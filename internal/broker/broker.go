@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -137,14 +138,14 @@ func (noMetrics) Overflowed(schemas.Kind)  {}
 // Broker is an open log. It is safe for concurrent use and owns its connections; publishers and
 // subscribers made from it borrow them.
 type Broker struct {
-	cfg    Config
-	nc     *nats.Conn // for all but appends
-	writes *nats.Conn // for appends
-	js     jetstream.JetStream
-	denials
-	granted granted   // on a cluster that says so
-	acks    *exchange // acknowledgements of publishes
-	reads   *exchange // stored messages, apart so that they hold no acknowledgement up
+	cfg     Config
+	nc      *nats.Conn // for all but appends
+	writes  *nats.Conn // for appends
+	js      jetstream.JetStream
+	asking  atomic.Pointer[context.CancelCauseFunc] // see asked
+	granted granted                                 // on a cluster that says so
+	acks    *exchange                               // acknowledgements of publishes
+	reads   *exchange                               // stored messages, apart so that they hold no acknowledgement up
 	usage   usage
 	leaders leadership
 
@@ -189,7 +190,8 @@ func start(ctx context.Context, cfg Config) (*Broker, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	b := &Broker{cfg: cfg, lives: make(map[*live]struct{})}
+	b := &Broker{cfg: cfg, lives: make(map[*live]struct{}), acks: newExchange(), reads: newExchange()}
+	b.acks.acked = b.acked
 	b.life, b.end = context.WithCancel(context.WithoutCancel(ctx))
 	err := b.connect()
 	if err == nil {
@@ -242,11 +244,8 @@ func (b *Broker) Close(ctx context.Context) {
 	b.close.Do(func() {
 		b.end()
 		b.work.Wait()
-		for _, x := range []*exchange{b.acks, b.reads} {
-			if x != nil {
-				x.close()
-			}
-		}
+		b.acks.close()
+		b.reads.close()
 		ctx, cancel := context.WithTimeout(ctx, readTimeout)
 		defer cancel()
 		for _, nc := range []*nats.Conn{b.writes, b.nc} {

@@ -26,16 +26,7 @@ func (b *Broker) connect() (err error) {
 	if b.js, err = jetstream.New(b.nc); err != nil {
 		return err
 	}
-	if b.acks, err = newExchange(b.writes); err != nil {
-		return err
-	}
-	b.acks.acked = b.acked
-	b.watch(b.acks.deny)
-	if b.reads, err = newExchange(b.nc); err != nil {
-		return err
-	}
-	b.watch(b.reads.deny)
-	return nil
+	return errors.Join(b.acks.open(b.writes), b.reads.open(b.nc))
 }
 
 func (b *Broker) dial(more ...nats.Option) (nc *nats.Conn, err error) {

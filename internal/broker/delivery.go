@@ -1,9 +1,10 @@
 package broker
 
 import (
+	"cmp"
 	"context"
+	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -25,7 +26,7 @@ type delivery struct {
 	bare   bool // its data was dropped while it waited
 	count  uint64
 	since  time.Time
-	nak    atomic.Int64 // nanoseconds; 0 is the subscriber's own delay
+	nak    time.Duration // 0 is the subscriber's own delay
 }
 
 // arrive reads a message that a consumer delivered. The only error is a malformed reply subject of
@@ -70,16 +71,9 @@ func (d *delivery) restore(ctx context.Context, b *Broker) error {
 	return err
 }
 
-// message is the delivery as handlers see it. A header with several values becomes one, joined by
-// commas.
+// message is the delivery as handlers see it, without headers.
 func (d *delivery) message(ctx context.Context) *message.Message {
-	m := message.NewMessage(d.record.ID, d.record.Data)
-	for k, vs := range d.raw.Header {
-		if k == jetstream.MsgIDHeader {
-			continue
-		}
-		m.Metadata[k] = strings.Join(vs, ",")
-	}
+	m := message.NewMessage(d.record.Stream+"/"+strconv.FormatUint(d.record.Seq, 10), d.record.Data)
 	m.SetContext(context.WithValue(ctx, deliveryKey{}, d))
 	return m
 }
@@ -91,11 +85,7 @@ func (d *delivery) ack() { _ = d.raw.Ack() }
 
 // refuse gives the message back, to be delivered again after a delay.
 func (d *delivery) refuse(byDefault time.Duration) {
-	after := time.Duration(d.nak.Load())
-	if after == 0 {
-		after = byDefault
-	}
-	_ = d.raw.NakWithDelay(after)
+	_ = d.raw.NakWithDelay(cmp.Or(d.nak, byDefault))
 }
 
 // giveBack returns the message, so that another worker gets it at once.

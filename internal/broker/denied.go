@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"sync"
 	"time"
 
 	"weir/internal/broker/access"
@@ -34,36 +33,13 @@ func (e *DeniedError) Error() string {
 		do, e.Subject, why, e.Role)
 }
 
-// denials notifies pending operations of what the server denies: it reports a denial to the
-// connection, and never answers the request.
-type denials struct {
-	denialMu  sync.Mutex
-	pending   map[int]func(subject string, e *DeniedError)
-	lastWatch int
-}
-
-// watch has f called for each denial, one at a time.
-func (d *denials) watch(f func(subject string, e *DeniedError)) (stop func()) {
-	d.denialMu.Lock()
-	defer d.denialMu.Unlock()
-	if d.pending == nil {
-		d.pending = make(map[int]func(string, *DeniedError))
-	}
-	d.lastWatch++
-	id := d.lastWatch
-	d.pending[id] = f
-	return func() {
-		d.denialMu.Lock()
-		defer d.denialMu.Unlock()
-		delete(d.pending, id)
-	}
-}
-
-// asked calls ask, and cancels its context when the server denies this user something.
-func (d *denials) asked(ctx context.Context, ask func(context.Context) error) error {
+// asked calls ask, and cancels its context when the server denies this user something: it reports a
+// denial to the connection, and never answers the request. Calls must not overlap.
+func (b *Broker) asked(ctx context.Context, ask func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer d.watch(func(_ string, e *DeniedError) { cancel(e) })()
+	b.asking.Store(&cancel)
+	defer b.asking.Store(nil)
 	err := ask(ctx)
 	if e, ok := errors.AsType[*DeniedError](context.Cause(ctx)); ok && err != nil {
 		return e
@@ -82,11 +58,11 @@ func (b *Broker) denied(err error) {
 		subject = m[2]
 		e.Listen, e.Subject = m[1] == "Subscription", access.Family(subject, b.cfg.Layout.Partitions)
 	}
-	b.denialMu.Lock()
-	for _, f := range b.pending {
-		f(subject, e)
+	if cancel := b.asking.Load(); cancel != nil {
+		(*cancel)(e)
 	}
-	b.denialMu.Unlock()
+	b.acks.deny(subject, e)
+	b.reads.deny(subject, e)
 	b.cfg.Logger.ErrorContext(b.life, "broker_denied", "component", "broker", "err_kind", "permission", "subject", e.Subject)
 }
 

@@ -58,7 +58,7 @@ func wrap(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case isFault(err):
+	case known(err):
 		return err
 	case errors.As(err, &api):
 		if api.Code == 404 {
@@ -73,8 +73,10 @@ func wrap(err error) error {
 	return fmt.Errorf("%w: %w", fault.ErrUnavailable, err)
 }
 
-func isFault(err error) bool {
-	return slices.ContainsFunc([]error{
+// known reports whether an error says already what happened.
+func known(err error) bool {
+	_, denied := errors.AsType[*DeniedError](err)
+	return denied || slices.ContainsFunc([]error{
 		fault.ErrFenced, fault.ErrNotFound, fault.ErrGone, fault.ErrFull, fault.ErrUnavailable, fault.ErrTooLarge, errAlone,
 	}, func(known error) bool { return errors.Is(err, known) })
 }

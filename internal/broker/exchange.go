@@ -49,13 +49,18 @@ type call struct {
 // errSilent is a request that timed out without an answer.
 var errSilent = errors.New("no answer")
 
-func newExchange(nc *nats.Conn) (*exchange, error) {
-	x := &exchange{nc: nc, prefix: nc.NewInbox() + ".", closed: make(chan struct{}), calls: make(map[string]*call)}
+func newExchange() *exchange {
+	return &exchange{closed: make(chan struct{}), calls: make(map[string]*call)}
+}
+
+// open begins to receive replies. It comes before any request.
+func (x *exchange) open(nc *nats.Conn) error {
+	x.nc, x.prefix = nc, nc.NewInbox()+"."
 	sub, err := nc.Subscribe(x.prefix+"*", x.deliver)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return x, sub.SetPendingLimits(-1, -1) // pending requests bound the replies
+	return sub.SetPendingLimits(-1, -1) // pending requests bound the replies
 }
 
 // ask sends a request and waits for the answer.

@@ -64,20 +64,22 @@ type feed struct {
 
 	running sync.WaitGroup // messages with handlers, or moving
 
-	once   sync.Once
 	ended  chan struct{} // closing has begun
 	abort  chan struct{} // running handlers are abandoned
 	halted chan struct{} // the subscription has delivered its last message
 	gone   chan struct{} // the output channel is closed
 }
 
-// open finds the consumer and sends the first pull.
+// open finds the consumer and sends the first pull. The caller holds the subscriber's mutex.
 func (s *Subscriber) open(ctx context.Context, stream, durable string) (*feed, error) {
 	find, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	c, err := s.b.js.Consumer(find, stream, durable)
 	if err != nil {
 		return nil, fmt.Errorf("consumer %s of %s: %w", durable, stream, wrap(err))
+	}
+	if s.slots[stream] == nil {
+		s.slots[stream] = &slotPool{cfg: s.cfg, kinds: map[slotKey]*kindSlots{}}
 	}
 	f := &feed{
 		s: s, stream: stream, queue: schemas.Queue(durable), config: c.CachedInfo().Config,
@@ -86,7 +88,7 @@ func (s *Subscriber) open(ctx context.Context, stream, durable string) (*feed, e
 		held:    make(map[*delivery]struct{}),
 		ended:   make(chan struct{}), abort: make(chan struct{}),
 		halted: make(chan struct{}), gone: make(chan struct{}),
-		slots: s.slotsOf(stream),
+		slots: s.slots[stream],
 	}
 	f.handlers, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if f.sub, err = s.b.nc.Subscribe(s.b.nc.NewInbox(), f.receive); err == nil {
@@ -191,7 +193,7 @@ func (f *feed) overflow(d *delivery) {
 	f.waiting--
 	f.moving++
 	f.running.Go(func() {
-		_, err := f.s.b.write(f.handlers, schemas.Append{Subject: schemas.Moved(d.record.Subject, schemas.OverflowOf(d.kind)), Urgent: d.urgent})
+		_, err := f.s.b.Append(f.handlers, schemas.Append{Subject: schemas.Moved(d.record.Subject, schemas.OverflowOf(d.kind)), Urgent: d.urgent})
 		if err == nil {
 			err = f.s.b.Barrier(f.handlers)
 		}
@@ -218,9 +220,6 @@ func (f *feed) handle(d *delivery) {
 		return
 	}
 	m := d.message(ctx)
-	if m.UUID == "" {
-		m.UUID = f.stream + "/" + strconv.FormatUint(d.record.Seq, 10)
-	}
 	select {
 	case <-f.ended: // even if a reader waits too
 		d.giveBack()
@@ -329,29 +328,32 @@ func (f *feed) restore() error {
 
 // close begins the drain: nothing new starts, and waiting messages go back.
 func (f *feed) close() {
-	f.once.Do(func() {
-		f.slots.mu.Lock()
-		f.closing = true
-		for _, d := range f.slots.remove(f) {
-			delete(f.held, d)
-			d.giveBack()
-		}
-		f.waiting = 0
-		f.slots.mu.Unlock()
-		close(f.ended)
-		go f.drain()
-	})
+	f.slots.mu.Lock()
+	defer f.slots.mu.Unlock()
+	if f.closing {
+		return
+	}
+	f.closing = true
+	for _, d := range f.slots.remove(f) {
+		delete(f.held, d)
+		d.giveBack()
+	}
+	f.waiting = 0
+	close(f.ended)
+	go f.drain()
 }
 
 // drain waits for running handlers and closes the output.
 func (f *feed) drain() {
 	defer close(f.gone)
-	defer f.s.forget(f)
 	defer f.cancel()
 	// Draining makes the server send no more, and returns messages in transit. It fails on a closed
 	// connection, which has ended the subscription.
 	if f.sub.Drain() == nil {
-		await(f.halted, readTimeout)
+		select {
+		case <-f.halted:
+		case <-time.After(readTimeout):
+		}
 	}
 	cut := time.AfterFunc(f.s.cfg.DrainTimeout, f.cancel)
 	abort := time.AfterFunc(f.s.cfg.DrainTimeout+lastCall, func() { close(f.abort) })
@@ -360,16 +362,6 @@ func (f *feed) drain() {
 	abort.Stop()
 	close(f.out)
 	_ = f.s.b.nc.FlushTimeout(readTimeout) // after a lost answer the message is delivered again
-}
-
-// await waits for a signal, but no longer than a while.
-func await(c <-chan struct{}, most time.Duration) {
-	t := time.NewTimer(most)
-	defer t.Stop()
-	select {
-	case <-c:
-	case <-t.C:
-	}
 }
 
 func (f *feed) warn(kind string) {

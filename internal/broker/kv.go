@@ -83,13 +83,13 @@ func (b *Broker) Bucket(name string) *Bucket {
 // new revision. Otherwise it returns fault.ErrFenced. Append documents the other errors.
 func (k *Bucket) Put(ctx context.Context, key string, value []byte, last uint64) (uint64, error) {
 	subject := k.keys + key
-	return k.b.write(ctx, schemas.Append{Subject: subject, Data: value, Guarded: true, Guard: subject, Last: last})
+	return k.b.Append(ctx, schemas.Append{Subject: subject, Data: value, Guarded: true, Guard: subject, Last: last})
 }
 
 // Set stores a value unconditionally, and returns the new revision. Append documents the errors.
 // After fault.ErrUnavailable it is safe to repeat.
 func (k *Bucket) Set(ctx context.Context, key string, value []byte) (uint64, error) {
-	return k.b.write(ctx, schemas.Append{Subject: k.keys + key, Data: value})
+	return k.b.Append(ctx, schemas.Append{Subject: k.keys + key, Data: value})
 }
 
 // Get is the newest record of a key, or fault.ErrNotFound. The stream's leader answers: no write

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"weir/internal/broker/embedded"
+	"weir/internal/broker/access"
 	"weir/schemas"
 )
 
@@ -54,9 +54,10 @@ func (b *Broker) Live(subject string, fn func(schemas.Record), lost func()) (sto
 	l := &live{fn: fn, lost: lost, wake: make(chan struct{}, 1)}
 	if rest, ok := strings.CutPrefix(subject, schemas.LiveLog+"."); ok && b.cfg.Server != nil {
 		l.filter = schemas.LogRoot + "." + rest
-	} else if l.sub, err = b.nc.Subscribe(subject, l.deliver); err != nil {
-		return nil, wrap(err)
-	} else if err := l.sub.SetPendingLimits(-1, -1); err != nil { // push has its own
+	} else if l.sub, err = b.nc.Subscribe(subject, l.deliver); err == nil {
+		err = l.sub.SetPendingLimits(-1, -1) // push has its own
+	}
+	if err != nil {
 		return nil, wrap(err)
 	}
 	ctx, cancel := context.WithCancel(b.life)
@@ -72,9 +73,6 @@ func (b *Broker) Live(subject string, fn func(schemas.Record), lost func()) (sto
 		if l.sub != nil {
 			_ = l.sub.Unsubscribe() // it only fails after the connection is closed
 		}
-	}
-	if l.sub == nil {
-		return stop, nil
 	}
 	if err := b.flush(); err != nil {
 		stop()
@@ -111,14 +109,8 @@ func (b *Broker) acked(c *call, reply *nats.Msg) {
 	if b.cfg.Server == nil {
 		return
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	if c == nil { // its writer has given up, and the content is unknown
-		for l := range b.lives {
-			if l.sub == nil {
-				l.miss()
-			}
-		}
+		b.gapped()
 		return
 	}
 	rest, ok := strings.CutPrefix(c.subject, schemas.LogRoot+".")
@@ -128,8 +120,10 @@ func (b *Broker) acked(c *call, reply *nats.Msg) {
 		return
 	}
 	rec := schemas.Record{Stream: schemas.LogStream(partition), Subject: c.subject, Seq: c.seq, Time: time.Now().UTC(), Data: c.data}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for l := range b.lives {
-		if l.sub == nil && embedded.Matches(c.subject, l.filter) {
+		if l.sub == nil && access.Covers(l.filter, c.subject) {
 			l.push(rec)
 		}
 	}

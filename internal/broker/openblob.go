@@ -76,10 +76,16 @@ func (r *blob) Read(p []byte) (int, error) {
 
 // fetch reads the next chunks, and returns how many the log has after them.
 func (r *blob) fetch() (rest uint64, err error) {
-	if r.left > 0 {
-		if rest, err = r.page(); err != nil {
+	req := directGet{Next: r.chunks, Seq: max(r.from, 1), Batch: int(min(r.left, blobWindow))}
+	for late := 0; r.left > 0 && len(r.ready) == 0; late++ {
+		if late > 0 && (r.b.cfg.Replicas == 1 || late > blobPatience || !retry.Pause(r.ctx, blobLag)) {
+			return 0, errDamaged
+		}
+		p, err := r.b.get(r.ctx, blobStream, req)
+		if err != nil {
 			return 0, err
 		}
+		r.ready, rest = p.records, p.left
 	}
 	for _, chunk := range r.ready {
 		r.sum.Write(chunk.Data)
@@ -93,23 +99,6 @@ func (r *blob) fetch() (rest uint64, err error) {
 		return 0, errDamaged
 	}
 	return rest, io.EOF
-}
-
-// page has the next chunks ready.
-func (r *blob) page() (rest uint64, err error) {
-	req := directGet{Next: r.chunks, Seq: max(r.from, 1), Batch: int(min(r.left, blobWindow))}
-	for late := 0; ; late++ {
-		p, err := r.b.get(r.ctx, blobStream, req)
-		switch {
-		case err != nil:
-			return 0, err
-		case len(p.records) > 0:
-			r.ready = p.records
-			return p.left, nil
-		case r.b.cfg.Replicas == 1 || late == blobPatience || !retry.Pause(r.ctx, blobLag):
-			return 0, errDamaged
-		}
-	}
 }
 
 // Close implements io.Closer.

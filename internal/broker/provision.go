@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -55,28 +54,19 @@ func Provision(ctx context.Context, cfg Config, tenants []string) (did []Resourc
 		return nil, err
 	}
 	defer b.Close(ctx)
-	if did, err = b.provision(ctx); err != nil {
-		return did, err
+	if did, err = b.provision(ctx, tenants...); err == nil {
+		_, err = b.SealKey(ctx) // workers may only read it
 	}
-	for _, tenant := range tenants {
-		observer := consumer(access.ObserverQueue(tenant), schemas.EvidenceFilter(tenant, "", "", "", false), observerAckWait, observerPending)
-		became, err := b.ensure(ctx, b.consumerResource(schemas.EvidenceStream, observer))
-		if err != nil {
-			return did, err
-		}
-		did = append(did, became)
-	}
-	_, err = b.SealKey(ctx) // workers may only read it
 	return did, err
 }
 
 // provision creates or updates what this node needs. An embedded server's resources are always
 // updated. On a cluster correct ones are not changed: a node needs no permission to create any.
-func (b *Broker) provision(ctx context.Context) (all []Resource, err error) {
+func (b *Broker) provision(ctx context.Context, tenants ...string) (all []Resource, err error) {
 	if err := b.checkLayout(ctx); err != nil {
 		return nil, err
 	}
-	for _, r := range b.resources() {
+	for _, r := range b.resources(tenants) {
 		did, err := b.ensure(ctx, r)
 		if err != nil {
 			return all, err
@@ -98,7 +88,7 @@ func (b *Broker) ensure(ctx context.Context, r resource) (did Resource, err erro
 			did.Was, err = r.check(ctx)
 			return err
 		})
-		switch err = wrapDenied(err); {
+		switch err = wrap(err); {
 		case err == nil && did.Was == "":
 			did.Did = ResourceKept
 			return did, nil
@@ -116,7 +106,7 @@ func (b *Broker) ensure(ctx context.Context, r resource) (did Resource, err erro
 	if denied, ok := errors.AsType[*DeniedError](err); ok && mayNot {
 		return did, unmade(did.Was, denied.Subject)
 	}
-	return did, wrapDenied(err)
+	return did, wrap(err)
 }
 
 // unmade is the error of a node that may not create a missing resource or update a wrong one. A
@@ -127,14 +117,6 @@ func unmade(wrong, request string) error {
 		return fmt.Errorf("%w%s (it takes %s)", fault.ErrNotFound, then, request)
 	}
 	return fmt.Errorf("it %s%s (it takes %s)", wrong, then, request)
-}
-
-// wrapDenied is wrap that leaves a denial as it is.
-func wrapDenied(err error) error {
-	if denied, ok := errors.AsType[*DeniedError](err); ok {
-		return denied
-	}
-	return wrap(err)
 }
 
 const (
@@ -194,8 +176,8 @@ func (b *Broker) checkLayout(ctx context.Context) error {
 	return nil
 }
 
-// resources are what this node needs, in the order of creation.
-func (b *Broker) resources() (all []resource) {
+// resources are what this node and the observers of these tenants need, in the order of creation.
+func (b *Broker) resources(tenants []string) (all []resource) {
 	everything := b.cfg.Server != nil || b.cfg.Role == access.Provisioner
 	for p := range b.cfg.Layout.Partitions {
 		all = append(all, b.streamResource(b.logStream(p)))
@@ -210,7 +192,7 @@ func (b *Broker) resources() (all []resource) {
 		TTL: blobAge(b.cfg.History), Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas,
 	}
 	dead := b.stream(schemas.DeadStream, "messages that no retry can help", b.cfg.EvidenceHistory, evidenceWindow, schemas.DeadRoot+".>")
-	all = append(all, b.streamResource(b.evidenceStream()), b.streamResource(dead), b.bucketResource(
+	all = append(all, b.streamResource(b.evidenceStream()), b.streamResource(dead), b.storedResource("bucket "+schemas.BlobBucket,
 		jetstream.StreamConfig{Name: blobStream, MaxAge: blobs.TTL},
 		func(ctx context.Context) error {
 			_, err := b.js.CreateOrUpdateObjectStore(ctx, blobs)
@@ -218,7 +200,7 @@ func (b *Broker) resources() (all []resource) {
 		}))
 	for _, cfg := range b.buckets() {
 		if everything || access.Reads(b.cfg.Role, cfg.Bucket) {
-			all = append(all, b.bucketResource(
+			all = append(all, b.storedResource("bucket "+cfg.Bucket,
 				jetstream.StreamConfig{Name: "KV_" + cfg.Bucket, MaxAge: cfg.TTL, MaxMsgsPerSubject: int64(cfg.History), RePublish: cfg.RePublish},
 				func(ctx context.Context) error {
 					_, err := b.js.CreateOrUpdateKeyValue(ctx, cfg)
@@ -226,24 +208,34 @@ func (b *Broker) resources() (all []resource) {
 				}))
 		}
 	}
+	for _, tenant := range tenants {
+		observer := consumer(access.ObserverQueue(tenant), schemas.EvidenceFilter(tenant, "", "", "", false), observerAckWait, observerPending)
+		all = append(all, b.consumerResource(schemas.EvidenceStream, observer))
+	}
 	return all
 }
 
 func (b *Broker) streamResource(cfg jetstream.StreamConfig) resource {
-	return resource{
-		name: "stream " + cfg.Name, request: "$JS.API.STREAM.UPDATE." + cfg.Name, check: b.streamCheck(cfg),
-		make: func(ctx context.Context) error {
-			_, err := b.js.CreateOrUpdateStream(ctx, cfg)
-			return err
-		},
-	}
+	return b.storedResource("stream "+cfg.Name, cfg, func(ctx context.Context) error {
+		_, err := b.js.CreateOrUpdateStream(ctx, cfg)
+		return err
+	})
 }
 
-// bucketResource is one whose stream nats.go configures; want has what matters of that.
-func (b *Broker) bucketResource(want jetstream.StreamConfig, create func(context.Context) error) resource {
+// storedResource is a stream, or a bucket whose stream nats.go configures; want has what matters of
+// that.
+func (b *Broker) storedResource(name string, want jetstream.StreamConfig, create func(context.Context) error) resource {
 	want.Replicas = b.cfg.Replicas
-	_, bucket, _ := strings.Cut(want.Name, "_")
-	return resource{name: "bucket " + bucket, request: "$JS.API.STREAM.UPDATE." + want.Name, check: b.streamCheck(want), make: create}
+	return resource{
+		name: name, request: "$JS.API.STREAM.UPDATE." + want.Name, make: create,
+		check: func(ctx context.Context) (string, error) {
+			s, err := b.js.Stream(ctx, want.Name)
+			if err != nil {
+				return "", err
+			}
+			return differs(want, s.CachedInfo().Config), nil
+		},
+	}
 }
 
 func (b *Broker) consumerResource(stream string, want jetstream.ConsumerConfig) resource {
@@ -260,16 +252,6 @@ func (b *Broker) consumerResource(stream string, want jetstream.ConsumerConfig) 
 			_, err := b.js.CreateOrUpdateConsumer(ctx, stream, want)
 			return err
 		},
-	}
-}
-
-func (b *Broker) streamCheck(want jetstream.StreamConfig) func(context.Context) (string, error) {
-	return func(ctx context.Context) (string, error) {
-		s, err := b.js.Stream(ctx, want.Name)
-		if err != nil {
-			return "", err
-		}
-		return differs(want, s.CachedInfo().Config), nil
 	}
 }
 

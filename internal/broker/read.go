@@ -115,11 +115,6 @@ type page struct {
 	err     error
 }
 
-const (
-	statusEnd      = "204" // of a batch
-	statusNotFound = "404"
-)
-
 // get asks the stream's direct-get service.
 func (b *Broker) get(ctx context.Context, stream string, req directGet) (page, error) {
 	body, err := json.Marshal(req)
@@ -136,11 +131,11 @@ func (b *Broker) get(ctx context.Context, stream string, req directGet) (page, e
 			}
 			p.err = err
 			return err != nil || req.Batch == 0
-		case statusEnd:
+		case "204": // the end of a batch
 			if p.left, err = strconv.ParseUint(last(m.Header, headerPending), 10, 64); err != nil {
 				p.err = fmt.Errorf("%w: an answer without a count", fault.ErrUnavailable)
 			}
-		case statusNotFound:
+		case "404": // there is none
 		default:
 			p.err = fmt.Errorf("%w: status %s", fault.ErrUnavailable, s)
 		}

@@ -36,17 +36,12 @@ func (b *Broker) Serve(subject, queue string, fn func(ctx context.Context, subje
 	life, end := context.WithCancel(b.life)
 	var running errgroup.Group
 	running.SetLimit(serveSlots)
-	var mu sync.Mutex
-	closing, halted := false, make(chan struct{}) // the subscription has delivered its last message
+	halted := make(chan struct{}) // the subscription has delivered its last message
 	sub, err := b.nc.QueueSubscribe(subject, queue, func(m *nats.Msg) {
 		if m.Reply == "" {
 			return
 		}
-		mu.Lock()
-		taken := closing || // the drain took too long
-			running.TryGo(func() error { b.answer(life, m, fn); return nil })
-		mu.Unlock()
-		if !taken {
+		if !running.TryGo(func() error { b.answer(life, m, fn); return nil }) {
 			busy, refuse := context.WithCancelCause(life)
 			refuse(ErrBusy)
 			b.answer(busy, m, fn)
@@ -59,11 +54,8 @@ func (b *Broker) Serve(subject, queue string, fn func(ctx context.Context, subje
 	sub.SetClosedHandler(func(string) { close(halted) })
 	stop = sync.OnceFunc(func() {
 		if sub.Drain() == nil { // else the connection is closed
-			await(halted, readTimeout)
+			<-halted
 		}
-		mu.Lock()
-		closing = true
-		mu.Unlock()
 		grace := time.AfterFunc(serveGrace, end)
 		_ = running.Wait() // they return no errors
 		grace.Stop()

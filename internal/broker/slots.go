@@ -10,10 +10,9 @@ import (
 // slotPool has the worker slots of one partition. Each kind has slots of its own, and as many again
 // for actions that were woken, so that neither waits for the other.
 type slotPool struct {
-	mu      sync.Mutex
-	cfg     SubscriberConfig
-	kinds   map[slotKey]*kindSlots
-	working sync.WaitGroup // slots in use
+	mu    sync.Mutex
+	cfg   SubscriberConfig
+	kinds map[slotKey]*kindSlots
 }
 
 type slotKey struct {
@@ -85,34 +84,21 @@ func (p *slotPool) remove(f *feed) (removed []*delivery) {
 	return removed
 }
 
-// fill starts work in free slots. The caller holds mu.
+// fill passes messages to handlers in free slots. The caller holds mu.
 func (p *slotPool) fill(s *kindSlots) {
 	for m := s.next(); m != nil; m = s.next() {
-		m.starts()
-		p.working.Go(func() { p.work(s, m) })
-	}
-}
-
-// starts notes that a message goes to a handler. The caller holds mu.
-func (m *delivery) starts() {
-	m.feed.waiting--
-	m.feed.running.Add(1)
-	m.feed.pull()
-}
-
-// work is one slot: it passes a message to a handler, and then the next.
-func (p *slotPool) work(s *kindSlots, m *delivery) {
-	for m != nil {
-		m.feed.handle(m)
-		p.mu.Lock()
-		delete(m.feed.held, m)
-		s.release(m)
-		m.feed.running.Done()
-		m.feed.pull()
-		if m = s.next(); m != nil {
-			m.starts()
-		}
-		p.mu.Unlock()
+		f := m.feed
+		f.waiting--
+		f.pull()
+		f.running.Go(func() {
+			f.handle(m)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			delete(f.held, m)
+			s.release(m)
+			f.pull()
+			p.fill(s)
+		})
 	}
 }
 

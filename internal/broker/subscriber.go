@@ -3,9 +3,6 @@ package broker
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -41,7 +38,7 @@ type SubscriberConfig struct {
 	// Expiry and Heartbeat are those of one pull; defaults 10 s and 1 s. A pull is sent again after
 	// two heartbeats of silence.
 	Expiry, Heartbeat time.Duration
-	// PositionEvery and PlaceBehind are described at placeEvery and placeBehind, their defaults.
+	// PositionEvery and PositionLag are described at positionEvery and positionLag, their defaults.
 	PositionEvery time.Duration
 	PositionLag   uint64
 }
@@ -81,8 +78,8 @@ type Subscriber struct {
 	cfg SubscriberConfig
 
 	mu     sync.Mutex
-	feeds  map[*feed]struct{}
-	slots  map[string]*slotPool // by stream
+	feeds  []*feed
+	slots  map[string]*slotPool // by stream: the queues of a partition share them
 	closed bool
 }
 
@@ -90,7 +87,7 @@ var _ message.Subscriber = (*Subscriber)(nil)
 
 // NewSubscriber returns a subscriber that borrows b's connection.
 func NewSubscriber(b *Broker, cfg SubscriberConfig) *Subscriber {
-	return &Subscriber{b: b, cfg: cfg.withDefaults(), feeds: make(map[*feed]struct{}), slots: make(map[string]*slotPool)}
+	return &Subscriber{b: b, cfg: cfg.withDefaults(), slots: make(map[string]*slotPool)}
 }
 
 // Topics are the topics of one partition, in the order of schemas.Queues.
@@ -107,42 +104,18 @@ func Topics(partition int) []string {
 // nacked. When ctx ends, the topic is drained as by Close, and contexts of running messages live
 // until DrainTimeout.
 func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
-	stream, durable, ok := strings.Cut(topic, "/")
-	if !ok || stream == "" || durable == "" {
-		return nil, fmt.Errorf("topic %q is not a stream and a consumer", topic)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errClosed
 	}
+	stream, durable, _ := strings.Cut(topic, "/")
 	f, err := s.open(ctx, stream, durable)
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	closed := s.closed
-	if !closed {
-		s.feeds[f] = struct{}{}
-	}
-	s.mu.Unlock()
-	if closed {
-		f.close()
-		<-f.gone
-		return nil, errClosed
-	}
+	s.feeds = append(s.feeds, f)
 	return f.out, nil
-}
-
-// slotsOf returns the slots of a partition, which its queues share.
-func (s *Subscriber) slotsOf(stream string) *slotPool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.slots[stream] == nil {
-		s.slots[stream] = &slotPool{cfg: s.cfg, kinds: map[slotKey]*kindSlots{}}
-	}
-	return s.slots[stream]
-}
-
-func (s *Subscriber) forget(f *feed) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.feeds, f)
 }
 
 // Close drains every topic: messages that have not started go to other workers at once, and Close
@@ -151,14 +124,13 @@ func (s *Subscriber) forget(f *feed) {
 func (s *Subscriber) Close() error {
 	s.mu.Lock()
 	s.closed = true
-	feeds := slices.Collect(maps.Keys(s.feeds))
+	feeds := s.feeds
 	s.mu.Unlock()
 	for _, f := range feeds {
 		f.close()
 	}
 	for _, f := range feeds {
 		<-f.gone
-		f.slots.working.Wait()
 	}
 	return nil
 }
@@ -181,9 +153,9 @@ func RecordOf(msg *message.Message) (rec schemas.Record, deliveries uint64) {
 	return d.record, d.count
 }
 
-// NakAfter sets when the message is delivered again if it is nacked. It has no effect afterwards.
+// NakAfter sets when the message is delivered again if it is nacked. It must be called before that.
 func NakAfter(msg *message.Message, after time.Duration) {
 	if d := deliveryOf(msg); d != nil {
-		d.nak.Store(int64(max(after, time.Millisecond)))
+		d.nak = max(after, time.Millisecond)
 	}
 }

@@ -109,7 +109,7 @@ func (n *node) settled(t *testing.T) {
 func (s *Subscriber) only() *feed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for f := range s.feeds {
+	for _, f := range s.feeds {
 		if f.queue == schemas.QueueNew {
 			return f
 		}
@@ -254,9 +254,9 @@ func TestUrgentGoesFirst(t *testing.T) {
 	require.Equal(t, "first", string(m.Payload))
 	m.Ack()
 	overflow := must(s.Subscribe(t.Context(), Topics(0)[2]))(t)
-	for _, want := range []string{"", "1"} {
+	for _, urgent := range []bool{false, true} {
 		m := next(t, overflow)
-		require.Equal(t, want, m.Metadata[headerUrgent])
+		require.Equal(t, urgent, deliveryOf(m).urgent)
 		m.Ack()
 	}
 }
@@ -402,9 +402,8 @@ func TestOddMessagesHarmNobody(t *testing.T) {
 		m.Ack()
 	}
 	require.Equal(t, []byte{0xff, 0x00, '{'}, []byte(got[subject("a")].Payload))
-	require.Equal(t, message.Metadata{"Twice": "one,two", "Empty": ""}, got[subject("b")].Metadata)
-	require.Equal(t, "id-b", got[subject("b")].UUID)
-	require.Equal(t, "409", got[subject("c")].Metadata["Status"])
+	rec, _ := RecordOf(got[subject("b")])
+	require.Equal(t, "id-b", rec.ID)
 	n.settled(t)
 }
 

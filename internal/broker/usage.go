@@ -49,14 +49,6 @@ type usage struct {
 	stored  int64 // of all tenants
 }
 
-// bound sets the limit. It comes before any other method.
-func (u *usage) bound(limit int64, cfg Config) {
-	u.limit, u.instance = limit, uuid.NewString()
-	u.kept = [ages]time.Duration{cfg.History, blobAge(cfg.History), cfg.EvidenceHistory}
-	u.division, u.copies = limits.Percent(limit, cfg.TenantShare), int64(cfg.Replicas)
-	u.tenants = make(map[string]*tenantBytes)
-}
-
 func (u *usage) full() bool { return u.limit > 0 && u.bytes.Load() >= u.limit }
 
 // divided reports whether tenants have shares of the log.
@@ -130,7 +122,11 @@ func (b *Broker) boundUsage(ctx context.Context) error {
 	if limit <= 0 {
 		return nil
 	}
-	b.usage.bound(limit, b.cfg)
+	u := &b.usage
+	u.limit, u.instance = limit, uuid.NewString()
+	u.kept = [ages]time.Duration{b.cfg.History, blobAge(b.cfg.History), b.cfg.EvidenceHistory}
+	u.division, u.copies = limits.Percent(limit, b.cfg.TenantShare), int64(b.cfg.Replicas)
+	u.tenants = make(map[string]*tenantBytes)
 	if err := errors.Join(b.countUsage(ctx), b.shareUsage(ctx)); err != nil {
 		return err
 	}

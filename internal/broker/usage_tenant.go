@@ -87,10 +87,9 @@ func (c *counted) frees(next int64, kept [ages]time.Duration) int64 {
 
 // tenantBytes is the size of one tenant's records in the log.
 type tenantBytes struct {
-	counts   map[string]*counted // by the instance of the process that wrote them
-	total    int64               // of all of them
-	reserved int64               // for answers that this process receives
-	dirty    bool                // the count of this process has changed since it was stored
+	counts map[string]*counted // by the instance of the process that wrote them
+	total  int64               // of all of them, and of answers that this process receives
+	dirty  bool                // the count of this process has changed since it was stored
 }
 
 // tenant is the tenant's count, made where there is none. The caller holds mu.
@@ -130,21 +129,11 @@ func (u *usage) change(s *tenantBytes, n int64) {
 	u.stored += n
 }
 
-// quota is what a tenant has and may have. It may always have its share, and beyond it what leaves
-// one share free, so that the next tenant finds its own.
-func (u *usage) quota(tenant string) limits.Quota {
-	if !u.divided() {
-		return limits.Quota{}
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.quotaOf(u.tenants[tenant])
-}
-
-// quotaOf is room of a count, which may be nil. The caller holds mu.
+// quotaOf is what a tenant has, which may be nil, and may have. It may always have its share, and
+// beyond it what leaves one share free, so that the next tenant finds its own. The caller holds mu.
 func (u *usage) quotaOf(s *tenantBytes) (r limits.Quota) {
 	if s != nil {
-		r.Used = max(s.total+s.reserved, 0)
+		r.Used = max(s.total, 0)
 	}
 	r.Limit = max(u.division.Share, u.limit-u.division.Share-max(u.stored-r.Used, 0))
 	if s != nil && r.Exhausted() {
@@ -159,7 +148,15 @@ func (u *usage) quotaOf(s *tenantBytes) (r limits.Quota) {
 
 // TenantQuota is what a tenant has on the log and may have, in bytes, exact to some seconds of other
 // nodes' writes. It has no limit but the log's own where the log is not divided.
-func (b *Broker) TenantQuota(tenant string) limits.Quota { return b.usage.quota(tenant) }
+func (b *Broker) TenantQuota(tenant string) limits.Quota {
+	u := &b.usage
+	if !u.divided() {
+		return limits.Quota{}
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.quotaOf(u.tenants[tenant])
+}
 
 // ReserveAnswer counts up to n bytes of an answer, which is going to be stored, as stored: as many
 // as the tenant has room for, and at least LeastAnswer. The answer may have the granted bytes;
@@ -173,17 +170,15 @@ func (b *Broker) ReserveAnswer(tenant string, n int64) (granted int64, release f
 	defer u.mu.Unlock()
 	s := u.tenant(tenant)
 	n = min(n, max(u.quotaOf(s).Remaining(), LeastAnswer))
-	s.reserved += n
-	u.stored += n
+	u.change(s, n)
 	return n, func() {
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		s.reserved -= n
-		u.stored -= n
+		u.change(s, -n)
 	}
 }
 
-// StoredByTenant is the TenantRoom of each tenant that has anything on a divided log.
+// StoredByTenant is the TenantQuota of each tenant that has anything on a divided log.
 func (b *Broker) StoredByTenant() map[string]limits.Quota {
 	u := &b.usage
 	u.mu.Lock()
@@ -206,7 +201,7 @@ func (u *usage) expire(now time.Time) {
 				delete(s.counts, instance)
 			}
 		}
-		if len(s.counts) == 0 && s.reserved == 0 && !s.dirty {
+		if len(s.counts) == 0 && s.total == 0 && !s.dirty {
 			delete(u.tenants, name)
 		}
 	}

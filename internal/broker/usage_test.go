@@ -41,11 +41,11 @@ func TestWhatATenantHasStored(t *testing.T) {
 		must(n.PutBlob(t.Context(), "acme.inc", []byte(time.Now().String())))(t)
 	}
 
-	for _, u := range []*usage{&n.usage, &other.usage} {
-		u.expire(time.Now().Add(n.cfg.History * 10 / 8))
-		require.InDelta(t, 5300, u.quota("acme.inc").Used, 300, "the body is kept for longer")
-		u.expire(time.Now().Add(blobAge(n.cfg.History) * 10 / 8))
-		require.Zero(t, u.quota("acme.inc").Used)
+	for _, b := range []*Broker{n.Broker, other} {
+		b.usage.expire(time.Now().Add(n.cfg.History * 10 / 8))
+		require.InDelta(t, 5300, b.TenantQuota("acme.inc").Used, 300, "the body is kept for longer")
+		b.usage.expire(time.Now().Add(blobAge(n.cfg.History) * 10 / 8))
+		require.Zero(t, b.TenantQuota("acme.inc").Used)
 	}
 	require.NoError(t, n.shareUsage(t.Context()))
 	require.Empty(t, other.StoredByTenant())

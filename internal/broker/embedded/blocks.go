@@ -65,6 +65,7 @@ func (d *dataDir) blocks(stream string) (all []block, err error) {
 
 // read looks at every record of the file.
 func (b *block) read(stream string) error {
+	*b = block{path: b.path, index: b.index}
 	data, err := os.ReadFile(b.path)
 	if err != nil {
 		return err

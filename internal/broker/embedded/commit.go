@@ -18,11 +18,12 @@ type commit struct {
 	sync   func() error
 	failed chan struct{}
 
-	mu    sync.Mutex
-	next  *round        // callers of the next sync, which has not started
-	runs  bool          // run is active
-	ended chan struct{} // closed when the last run has ended; nil: there was none
-	err   error
+	running sync.WaitGroup
+
+	mu   sync.Mutex
+	next *round // callers of the next sync, which has not started
+	runs bool   // run is active
+	err  error
 }
 
 // round is one sync and its callers.
@@ -44,8 +45,8 @@ func (c *commit) begin() *round {
 	}
 	r := c.next
 	if !c.runs {
-		c.runs, c.ended = true, make(chan struct{})
-		go c.run()
+		c.runs = true
+		c.running.Go(c.run)
 	}
 	return r
 }
@@ -82,15 +83,7 @@ func (c *commit) run() {
 		close(r.done)
 	}
 	c.runs = false
-	close(c.ended)
 }
 
 // settle waits until no sync runs.
-func (c *commit) settle() {
-	c.mu.Lock()
-	ended := c.ended
-	c.mu.Unlock()
-	if ended != nil {
-		<-ended
-	}
-}
+func (c *commit) settle() { c.running.Wait() }

@@ -69,12 +69,6 @@ func (g *consumerHandler) close() {
 	}
 }
 
-// refusal is a JetStream API answer that a client shows as an error.
-type refusal struct {
-	Type  string             `json:"type"`
-	Error jetstream.APIError `json:"error"`
-}
-
 // creation is a request for a consumer.
 type creation struct {
 	Stream string                   `json:"stream_name"`
@@ -87,7 +81,7 @@ func (g *consumerHandler) create(m *nats.Msg) {
 	var req creation
 	err := json.Unmarshal(m.Data, &req)
 	if err == nil {
-		err = req.admissible(m.Subject)
+		err = req.admissible()
 	}
 	if req.Config.Durable != "" && req.Config.InactiveThreshold == 0 { // the server removes others in seconds
 		req.Config.InactiveThreshold = consumerForgotten
@@ -98,9 +92,9 @@ func (g *consumerHandler) create(m *nats.Msg) {
 		err = g.checkCount(cmp.Or(req.Config.Durable, req.Config.Name))
 	}
 	if err != nil {
-		body, _ := json.Marshal(refusal{ //nolint:errchkjson // it has texts and numbers
-			Type:  "io.nats.jetstream.api.v1.consumer_create_response",
-			Error: jetstream.APIError{Code: 403, ErrorCode: jetstream.JSErrCodeBadRequest, Description: err.Error()},
+		body, _ := json.Marshal(map[string]any{ //nolint:errchkjson // it has texts and numbers
+			"type":  "io.nats.jetstream.api.v1.consumer_create_response",
+			"error": jetstream.APIError{Code: 403, ErrorCode: jetstream.JSErrCodeBadRequest, Description: err.Error()},
 		})
 		_ = m.Respond(body) // otherwise the observer's request times out, here and below
 		return
@@ -132,16 +126,12 @@ func (g *consumerHandler) checkCount(name string) error {
 	return nil
 }
 
-// admissible reports why an observer may not have the consumer it asks for.
-func (r creation) admissible(subject string) error {
+// admissible reports why an observer may not have the consumer it asks for. The server compares the
+// stream and the name with those in the subject.
+func (r creation) admissible() error {
 	c := r.Config
-	switch {
-	case r.Stream != schemas.EvidenceStream:
-		return fmt.Errorf("observers have consumers on %s only", schemas.EvidenceStream)
-	case c.DeliverSubject != "" || c.DeliverGroup != "":
+	if c.DeliverSubject != "" || c.DeliverGroup != "" {
 		return errors.New("observers have pull consumers only")
-	case c.Durable == "" && c.Name == "" && subject != apiEphemeralCreate:
-		return errors.New("the consumer has no name")
 	}
 	if doc, err := json.Marshal(c.Metadata); err != nil || len(doc) > mostMetadata {
 		return fmt.Errorf("the metadata has %d bytes and may have %d; leave some out", len(doc), mostMetadata)

@@ -34,20 +34,18 @@ type Credentials struct {
 	Password string `json:"password"`
 }
 
-type login struct{ User, Password string }
-
 // access has the users of a server with a port. Only the passwords of the observer and of the agent are
 // written to files; the others are new at each start and stay in memory.
 type access struct {
-	owner    login // Weir itself, in its own account
-	gate     login // Weir in the observers' account
-	observer login
-	agent    login
+	owner    Credentials // Weir itself, in its own account
+	gate     Credentials // Weir in the observers' account
+	observer Credentials
+	agent    Credentials
 }
 
 // openAccess creates the users. The passwords in files survive restarts.
 func openAccess(d *dataDir) (a access, err error) {
-	a = access{owner: login{"weir", rand.Text()}, gate: login{"gate", rand.Text()}}
+	a = access{owner: Credentials{User: "weir", Password: rand.Text()}, gate: Credentials{User: "gate", Password: rand.Text()}}
 	if a.observer, err = readLogin(d.file(credentialsName), "observer"); err != nil {
 		return a, err
 	}
@@ -56,35 +54,24 @@ func openAccess(d *dataDir) (a access, err error) {
 }
 
 // readLogin reads a user's password from its file, or creates one.
-func readLogin(file, user string) (login, error) {
+func readLogin(file, user string) (c Credentials, err error) {
 	raw, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return login{user, rand.Text()}, nil
+		return Credentials{User: user, Password: rand.Text()}, nil
 	}
 	if err != nil {
-		return login{}, refuse("%s cannot be read, repair it or delete it for a new password: %w", file, err)
+		return c, refuse("%s cannot be read, repair it or delete it for a new password: %w", file, err)
 	}
-	var c Credentials
 	if err := json.Unmarshal(raw, &c); err != nil || c.User != user || c.Password == "" {
-		return login{}, refuse("%s is damaged: delete it for a new password", file)
+		return c, refuse("%s is damaged: delete it for a new password", file)
 	}
-	return login{user, c.Password}, nil
+	return c, nil
 }
 
 // write writes the credentials to files that only this user can read.
 func (a access) write(d *dataDir, addr string) error {
-	return errors.Join(a.observer.write(d.file(credentialsName), addr), a.agent.write(d.file(agentFile), addr))
-}
-
-func (l login) write(file, addr string) error {
-	raw, err := json.Marshal(Credentials{URL: "nats://" + addr, User: l.User, Password: l.Password}) //nolint:gosec // writing it down is the file's purpose
-	if err != nil {
-		return err
-	}
-	if err := writeFile(file, append(raw, '\n')); err != nil {
-		return refuse("%s cannot be written, repair it or name another directory: %w", file, err)
-	}
-	return nil
+	a.observer.URL, a.agent.URL = "nats://"+addr, "nats://"+addr
+	return errors.Join(d.write(credentialsName, a.observer), d.write(agentFile, a.agent))
 }
 
 // apply adds the users to their accounts. Observers have an account of their own. In Weir's, permissions
@@ -94,7 +81,7 @@ func (l login) write(file, addr string) error {
 func (a access) apply(o *server.Options) {
 	observers, agents := server.NewAccount(observerAccount), server.NewAccount(agentAccount)
 	o.Accounts = []*server.Account{observers, agents}
-	user := func(l login, account *server.Account, publish, subscribe []string) {
+	user := func(l Credentials, account *server.Account, publish, subscribe []string) {
 		u := &server.User{Username: l.User, Password: l.Password, Account: account}
 		if publish != nil {
 			u.Permissions = &server.Permissions{

@@ -76,22 +76,16 @@ func makeDir(path string) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, fs.ErrPermission) {
-		return refuse("%s cannot be created: give this user the right to write there, or name another directory", path)
-	}
 	if st, serr := os.Stat(path); serr == nil && !st.IsDir() {
 		return refuse("%s is a file: name a directory", path)
 	}
-	return refuse("%s cannot be created, name another directory: %w", path, err)
+	return refuse("%s cannot be created: give this user the right to write there, or name another directory: %w", path, err)
 }
 
 func (d *dataDir) acquire() error {
 	f, err := os.OpenFile(d.file(lockName), os.O_RDWR|os.O_CREATE, 0o600)
-	if errors.Is(err, fs.ErrPermission) {
-		return refuse("%s cannot be written: give it to the user that runs weir, or name another directory", d.path)
-	}
 	if err != nil {
-		return refuse("%s cannot be written, repair it or name another directory: %w", d.path, err)
+		return refuse("%s cannot be written: give it to the user that runs weir, or name another directory: %w", d.path, err)
 	}
 	held, err := lockFile(f)
 	if err != nil {
@@ -111,10 +105,8 @@ func (d *dataDir) check(layout schemas.Layout) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return d.mark(want)
-	case errors.Is(err, fs.ErrPermission):
-		return refuse("%s cannot be read: give it to the user that runs weir, or name another directory", d.file(markerName))
 	case err != nil:
-		return refuse("%s cannot be read, restore it from a copy or name another directory: %w", d.file(markerName), err)
+		return refuse("%s cannot be read: give it to the user that runs weir, or restore it from a copy: %w", d.file(markerName), err)
 	}
 	var have marker
 	if err := json.Unmarshal(raw, &have); err != nil || have.Format == 0 {
@@ -137,14 +129,7 @@ func (d *dataDir) mark(m marker) error {
 		return refuse("%s holds a message store and no %s, so this weir did not make it: restore that file, or name another directory",
 			d.path, markerName)
 	}
-	raw, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	if err := writeFile(d.file(markerName), append(raw, '\n')); err != nil {
-		return refuse("%s cannot be written, repair it or name another directory: %w", d.file(markerName), err)
-	}
-	return nil
+	return d.write(markerName, m)
 }
 
 func (d *dataDir) file(name string) string { return filepath.Join(d.path, name) }
@@ -169,22 +154,32 @@ func (d *dataDir) stored() int64 {
 // is just being started has a copy of the descriptor, which would keep it.
 func (d *dataDir) close() error { return errors.Join(unlockFile(d.lock), d.lock.Close()) }
 
-// writeFile replaces a file so that a crash leaves the old content or the new, and the new is on
-// the disk when it returns. Only this user may read it.
-func writeFile(path string, data []byte) error {
-	dir, name := filepath.Split(path)
-	tmp, err := os.CreateTemp(dir, "."+strings.TrimSuffix(name, filepath.Ext(name))+"-*")
+// write replaces a file by a document, so that a crash leaves the old content or the new, and the
+// new is on the disk when it returns. Only this user may read it.
+func (d *dataDir) write(name string, doc any) error {
+	if err := d.replace(name, doc); err != nil {
+		return refuse("%s cannot be written, repair it or name another directory: %w", d.file(name), err)
+	}
+	return nil
+}
+
+func (d *dataDir) replace(name string, doc any) error {
+	raw, err := json.Marshal(doc)
 	if err != nil {
 		return err
 	}
-	_, err = tmp.Write(data)
+	tmp, err := os.CreateTemp(d.path, "."+strings.TrimSuffix(name, filepath.Ext(name))+"-*")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(append(raw, '\n'))
 	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), path)
+		err = os.Rename(tmp.Name(), d.file(name))
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(tmp.Name()))
 	}
-	return syncDir(dir)
+	return syncDir(d.path)
 }
 
 func syncDir(dir string) error {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"weir/schemas"
 )
@@ -68,77 +69,39 @@ func (s *Server) verify() error {
 		switch {
 		case err != nil:
 			return refuse("the log in %s cannot be read, repair it or restore it from a copy: %w", s.cfg.Dir, err)
-		case len(all) == 0 && m.Clean:
-		case len(all) == 0:
-			if err := s.skipReserved(stream, m.Streams[stream], blocks); err != nil {
-				return refuse("the log in %s cannot be written, repair the disk first: %w", s.cfg.Dir, err)
-			}
-		case !s.cfg.AcceptLoss:
+		case len(all) > 0 && !s.cfg.AcceptLoss:
 			return refuseLoss(s.cfg.Dir, all)
-		default:
-			if err := s.accept(stream, all, blocks); err != nil {
-				return refuse("the log in %s cannot be mended, repair the disk first: %w", s.cfg.Dir, err)
-			}
+		}
+		if err := s.skip(stream, all, blocks); err != nil {
+			return refuse("the log in %s cannot be mended, repair the disk first: %w", s.cfg.Dir, err)
 		}
 	}
 	return s.unmark()
 }
 
-// losses finds what is gone of a stream up to its mark.
-func (d *dataDir) losses(stream string, m mark, clean bool) ([]loss, []block, error) {
-	if m.Last == 0 {
-		return nil, nil, nil
-	}
-	blocks, err := d.blocks(stream)
-	if err != nil {
+// losses finds what is gone of a stream up to its mark. After a clean stop, and while that finds
+// nothing, it leaves out the files between the oldest and the newest two.
+func (d *dataDir) losses(stream string, m mark, clean bool) (all []loss, blocks []block, err error) {
+	if blocks, err = d.blocks(stream); err != nil {
 		return nil, nil, err
 	}
-	if clean && len(blocks) > 0 {
-		if l, err := aheadOf(&blocks[0], stream, m); err != nil || len(l) > 0 {
-			return l, blocks, errors.Join(err, readAll(stream, blocks))
+	if !clean {
+		m.First = 0 // the oldest files may have gone with age
+	}
+	last := len(blocks) - 1
+	for quick := clean && last > 0 && int(blocks[last].index-blocks[0].index) == last && d.indexed(stream); ; quick = false {
+		for i := range blocks {
+			if quick && i > 0 && i < last-1 {
+				continue
+			}
+			if err := blocks[i].read(stream); err != nil {
+				return nil, nil, err
+			}
+		}
+		if all = findLosses(stream, m, blocks); !quick || len(all) == 0 && !blocks[0].damaged {
+			return all, blocks, nil
 		}
 	}
-	if newest := blocks[max(0, len(blocks)-2):]; clean && consecutive(blocks) && d.indexed(stream) {
-		if err := readAll(stream, newest); err != nil {
-			return nil, nil, err
-		}
-		if all := findLosses(stream, m, newest); len(all) == 0 {
-			return nil, nil, nil
-		}
-	}
-	if err := readAll(stream, blocks); err != nil {
-		return nil, nil, err
-	}
-	return findLosses(stream, m, blocks), blocks, nil
-}
-
-// aheadOf finds that the oldest files are gone. While Weir runs they go with age; between a clean
-// stop and the next start nothing does.
-func aheadOf(oldest *block, stream string, m mark) ([]loss, error) {
-	if err := oldest.read(stream); err != nil {
-		return nil, err
-	}
-	gone := loss{stream: stream, span: span{From: m.First, To: oldest.first - 1}, inside: true}
-	if m.First == 0 || oldest.first <= m.First || slices.Contains(m.Holes, gone.span) {
-		return nil, nil
-	}
-	return []loss{gone}, nil
-}
-
-func readAll(stream string, blocks []block) error {
-	for i := range blocks {
-		b := &blocks[i]
-		*b = block{path: b.path, index: b.index}
-		if err := b.read(stream); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// consecutive reports whether no file is missing in between.
-func consecutive(blocks []block) bool {
-	return len(blocks) == 0 || int(blocks[len(blocks)-1].index-blocks[0].index) == len(blocks)-1
 }
 
 // findLosses compares blocks that were read with the mark. A file that is missing in between counts
@@ -153,7 +116,11 @@ func findLosses(stream string, m mark, blocks []block) (all []loss) {
 		good = max(good, l.To)
 	}
 	for i, b := range blocks {
-		if i > 0 && good > 0 && b.index != blocks[i-1].index+1 && b.first > good+1 && stream != schemas.DeadStream {
+		switch {
+		case i == 0 && m.First > 0 && b.first > m.First:
+			good = m.First - 1
+			add(loss{span: span{To: b.first - 1}, inside: true})
+		case i > 0 && good > 0 && b.index != blocks[i-1].index+1 && b.first > good+1 && stream != schemas.DeadStream:
 			add(loss{span: span{To: b.first - 1}, inside: true})
 		}
 		good = max(good, b.last)
@@ -169,9 +136,19 @@ func findLosses(stream string, m mark, blocks []block) (all []loss) {
 	return all
 }
 
-// accept makes the stream continue after the lost records, and logs the loss.
-func (s *Server) accept(stream string, all []loss, blocks []block) error {
+// skip makes a stream continue after the lost records, which it lists, and after all that may have
+// been shown before it was on the disk. If nothing is lost and nothing of the stream is on the disk,
+// nothing was shown.
+func (s *Server) skip(stream string, all []loss, blocks []block) error {
 	m := s.marks.Streams[stream]
+	var reached uint64
+	for _, b := range blocks {
+		reached = max(reached, b.last)
+	}
+	to := m.Reserved
+	if len(all) == 0 && (len(blocks) == 0 || reached >= to) {
+		return nil
+	}
 	for _, l := range all {
 		s.lost = append(s.lost, fmt.Sprintf("records %d to %d of %s are lost", l.From, l.To, stream))
 		m.Holes = append(m.Holes, l.span)
@@ -184,16 +161,20 @@ func (s *Server) accept(stream string, all []loss, blocks []block) error {
 		}
 		blocks = []block{{path: filepath.Join(dir, "1"+blockEnd), index: 1}}
 	}
-	to := m.Reserved
 	newest := &blocks[len(blocks)-1]
-	if newest.damaged || newest.last < m.Last {
+	if len(all) > 0 && (newest.damaged || newest.last < m.Last) {
 		to = max(to, m.Last+skipped)
 	}
-	skip := s.dir.forgetIndex
-	if to > reached(blocks) {
-		skip = func(stream string) error { return s.dir.skip(stream, newest, to) }
+	if to > reached {
+		if err := newest.skipTo(stream, to, time.Now().UnixNano()); err != nil {
+			return err
+		}
 	}
-	return errors.Join(skip(stream), s.dir.writeMarks(s.marks))
+	// Without its index, the server reads all blocks again and cuts off what it cannot read.
+	if err := os.Remove(filepath.Join(dir, indexName)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return errors.Join(syncDir(dir), s.dir.write(marksName, s.marks))
 }
 
 // compare holds the streams that the server has opened against the marks.
@@ -213,7 +194,7 @@ func (s *Server) compare(now map[string]uint64) error {
 		s.marks.Streams[l.stream] = mark{Last: now[l.stream]}
 	}
 	if len(all) > 0 && s.cfg.Durability == schemas.DurabilityDisk {
-		s.report(s.life, s.dir.writeMarks(s.marks))
+		s.report(s.life, s.dir.write(marksName, s.marks))
 	}
 	return nil
 }

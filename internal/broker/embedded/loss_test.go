@@ -106,16 +106,15 @@ func TestDamagedLogIsRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		befall func(t *testing.T, dir string)
 		says   string
-		// spares is a directory that nothing is lost from, or in which that cannot be known.
+		// spares is a directory that nothing is lost from.
 		spares string
 	}{
-		"flipped":     {rewrite(3, flip), "in 3.blk, " + acknowledged, ""},
-		"cut":         {rewrite(3, func(b []byte) []byte { return b[:len(b)-100] }), fmt.Sprintf("cannot be read behind record %d, in 3.blk", last-1), ""},
-		"gone":        {remove(3), "ends at record ", ""},
-		"older zeros": {rewrite(2, zeros), "in 2.blk", ""},
-		"older gone":  {remove(2), "lacks records ", ""},
-		// Its records are claimed all the same, by the server's index.
-		"oldest flipped": {rewrite(1, flip), "in 1.blk", "stopped"},
+		"flipped":        {rewrite(3, flip), "in 3.blk, " + acknowledged, ""},
+		"cut":            {rewrite(3, func(b []byte) []byte { return b[:len(b)-100] }), fmt.Sprintf("cannot be read behind record %d, in 3.blk", last-1), ""},
+		"gone":           {remove(3), "ends at record ", ""},
+		"older zeros":    {rewrite(2, zeros), "in 2.blk", ""},
+		"older gone":     {remove(2), "lacks records ", ""},
+		"oldest flipped": {rewrite(1, flip), "in 1.blk", ""},
 		// It may have grown old.
 		"oldest gone": {remove(1), "lacks records 1 to ", "killed"},
 		"no stream": {func(t *testing.T, dir string) {
@@ -181,4 +180,25 @@ func sizes(t *testing.T, dir string) map[string]int64 {
 		return err
 	}))
 	return all
+}
+
+// TestFilesThatAreReadAfterACleanStop are the oldest and the newest: a loss there has all others
+// read too.
+func TestFilesThatAreReadAfterACleanStop(t *testing.T) {
+	t.Parallel()
+	j := openJournal(t, Config{})
+	j.write(t, 60, 2_400)
+	require.NoError(t, j.Stop())
+	dir := j.cfg.Dir
+	blocks := must((&dataDir{path: dir}).blocks(logStream))(t)
+	require.Greater(t, len(blocks), 4)
+	flip := func(b []byte) []byte { b[len(b)/2] ^= 1; return b }
+	rewrite(1, flip)(t, dir)
+	_, err := Start(Config{Dir: dir, Layout: layout})
+	require.ErrorContains(t, err, "in 1.blk")
+	rewrite(3, flip)(t, dir)
+	_, err = Start(Config{Dir: dir, Layout: layout})
+	require.ErrorContains(t, err, "in 3.blk")
+	rewrite(1, flip)(t, dir)
+	require.Empty(t, openJournal(t, Config{Dir: dir}).Lost(), "one in between is not read")
 }

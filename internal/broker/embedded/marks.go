@@ -80,14 +80,6 @@ func (d *dataDir) readMarks() (marks, error) {
 	return m, nil
 }
 
-func (d *dataDir) writeMarks(m marks) error {
-	raw, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	return writeFile(d.file(marksName), append(raw, '\n'))
-}
-
 // unmark withdraws what the marks say of a clean end, because from now on the log changes. With
 // durability process they go altogether: until the next clean stop a power cut may make the log
 // shorter.
@@ -103,10 +95,7 @@ func (s *Server) unmark() error {
 		return nil
 	}
 	s.marks.Clean = false
-	if err := s.dir.writeMarks(s.marks); err != nil { // they would go on to call it a clean end
-		return refuse("%s cannot be written, repair it or name another directory: %w", s.dir.file(marksName), err)
-	}
-	return nil
+	return s.dir.write(marksName, s.marks) // the old ones would go on to call it a clean end
 }
 
 // reach is where the streams end now, and the marks that say so: not to be written before a barrier
@@ -137,10 +126,7 @@ func (s *Server) reach() (marks, map[string]uint64, error) {
 // Opened must be called after the streams exist, and before anything is accepted or delivered. It
 // refuses a log that ends before its marks although its files looked intact, and updates the marks
 // from then on. A log without marks gets them. Later calls return the result of the first.
-func (s *Server) Opened() error {
-	s.opening.Do(func() { s.openErr = s.opened() })
-	return s.openErr
-}
+func (s *Server) Opened() error { return s.open() }
 
 func (s *Server) opened() error {
 	_, now, err := s.reach()
@@ -174,7 +160,7 @@ func (s *Server) keepMarks(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-s.reserve.low:
+		case <-s.reserveLow:
 		}
 	}
 }
@@ -190,10 +176,10 @@ func (m marks) beyond(was marks) bool {
 }
 
 func (s *Server) setMarks(m marks) error {
-	err := s.dir.writeMarks(m)
+	err := s.dir.write(marksName, m)
 	if err == nil {
 		s.marks = m
-		s.reserve.set(m)
+		s.written.Store(&m)
 	}
 	return err
 }
@@ -237,8 +223,7 @@ func (s *Server) lastSync() error {
 	case s.cfg.Durability == schemas.DurabilityDisk:
 		return nil // each message was synced
 	}
-	syncAll, release, err := s.syncer()
-	defer func() { _ = release() }()
+	syncAll, err := s.syncer()
 	if err == nil && syncAll == nil {
 		err = errors.ErrUnsupported
 	}

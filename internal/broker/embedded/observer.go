@@ -53,17 +53,16 @@ func Observe(ctx context.Context, file string) (*Observer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.URL, err)
 	}
+	o := &Observer{conn: conn}
 	js, err := jetstream.New(conn)
-	if err != nil {
-		conn.Close()
-		return nil, err
+	if err == nil {
+		o.stream, err = js.Stream(ctx, schemas.EvidenceStream)
 	}
-	stream, err := js.Stream(ctx, schemas.EvidenceStream)
 	if err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("%s: %w", c.URL, err)
 	}
-	return &Observer{conn, stream}, nil
+	return o, nil
 }
 
 // Follow calls each for every record that filter covers, in order, through a durable consumer. It

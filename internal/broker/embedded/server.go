@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -35,22 +36,21 @@ type Server struct {
 	ns        *server.Server
 	access    access
 	consumers *consumerHandler
-	release   func() error
 
 	// group is nil where Barrier has nothing to do: durability process, or a server that syncs each
 	// message itself.
 	group  *commit
 	failed chan struct{}
 
-	marks   marks // as they are on the disk; who keeps them has them
-	reserve reserved
-	lost    []string // the losses accepted at this start
-	told    bool     // that they cannot be written
-	opening sync.Once
-	openErr error
-	marking sync.WaitGroup
-	life    context.Context //nolint:containedctx // the server's own, ended by Stop
-	end     context.CancelFunc
+	marks      marks                 // as they are on the disk; who keeps them has them
+	written    atomic.Pointer[marks] // the same, for Reserved; it is not changed
+	reserveLow chan struct{}         // more sequences must be reserved soon
+	lost       []string              // the losses accepted at this start
+	told       bool                  // that they cannot be written
+	open       func() error          // see Opened
+	marking    sync.WaitGroup
+	life       context.Context //nolint:containedctx // the server's own, ended by Stop
+	end        context.CancelFunc
 
 	stop    sync.Once
 	stopErr error
@@ -67,7 +67,9 @@ func Start(cfg Config) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, dir: dir, failed: make(chan struct{}), release: noRelease, reserve: newReserved(cfg.Layout)}
+	s := &Server{cfg: cfg, dir: dir, failed: make(chan struct{}), reserveLow: make(chan struct{}, 1)}
+	s.written.Store(new(marks))
+	s.open = sync.OnceValue(s.opened)
 	s.life, s.end = context.WithCancel(context.Background())
 	for _, step := range []func() error{s.limit, s.verify, s.mend, s.prepareSync, s.run} {
 		if err := step(); err != nil {
@@ -91,8 +93,7 @@ func (s *Server) prepareSync() (err error) {
 	if s.cfg.Durability != schemas.DurabilityDisk {
 		return nil
 	}
-	syncAll, release, err := s.syncer()
-	s.release = release
+	syncAll, err := s.syncer()
 	if err != nil {
 		return fmt.Errorf("the file system of %s cannot be synced: %w", s.cfg.Dir, err)
 	}
@@ -103,15 +104,13 @@ func (s *Server) prepareSync() (err error) {
 	return nil
 }
 
-// syncer syncs the file system. It is nil if the system cannot; release is never nil.
-func (s *Server) syncer() (syncAll, release func() error, err error) {
+// syncer syncs the file system. It is nil if the system cannot.
+func (s *Server) syncer() (syncAll func() error, err error) {
 	if s.cfg.Sync != nil {
-		return s.cfg.Sync, noRelease, nil
+		return s.cfg.Sync, nil
 	}
-	return fsSyncer(s.cfg.Dir)
+	return fsSyncer(s.dir.lock)
 }
-
-func noRelease() error { return nil }
 
 // leastFree is what a start needs: the server writes down what it makes of the streams.
 const leastFree = 1 << 20
@@ -203,7 +202,7 @@ func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
 	return nats.Connect("", append(s.inside(s.access.owner), opts...)...)
 }
 
-func (s *Server) inside(u login) []nats.Option {
+func (s *Server) inside(u Credentials) []nats.Option {
 	opts := []nats.Option{nats.InProcessServer(s.ns), nats.CustomInboxPrefix(ownerInbox)}
 	if u.User != "" {
 		opts = append(opts, nats.UserInfo(u.User, u.Password))
@@ -269,11 +268,7 @@ func (s *Server) Stop() error {
 		if s.group != nil {
 			s.group.settle()
 		}
-		s.stopErr = errors.Join(s.release(), s.dir.close())
+		s.stopErr = s.dir.close()
 	})
 	return s.stopErr
 }
-
-// Matches reports whether a subject matches a filter, which may have wildcards, by the server's
-// own rules.
-func Matches(subject, filter string) bool { return server.SubjectMatchesFilter(subject, filter) }

@@ -7,29 +7,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fsSyncer returns a function that writes all cached data of dir's file system to the disk, and one
-// that releases it. The descriptor stays open, because the kernel reports a lost write to every
-// descriptor that was open at that time. Linux 5.8 and later do so; in older kernels syncfs
-// succeeds anyway. A nil sync means that this kernel or file system has no such call.
-func fsSyncer(dir string) (syncAll, release func() error, err error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, noRelease, err
-	}
+// fsSyncer returns a function that writes all cached data of a file's file system to the disk. The
+// file stays open, because the kernel reports a lost write to every descriptor that was open at that
+// time. Linux 5.8 and later do so; in older kernels syncfs succeeds anyway. A nil sync means that
+// this kernel or file system has no such call.
+func fsSyncer(f *os.File) (syncAll func() error, err error) {
 	syncAll = func() error {
 		for {
-			if err := unix.Syncfs(int(d.Fd())); !errors.Is(err, unix.EINTR) {
+			if err := unix.Syncfs(int(f.Fd())); !errors.Is(err, unix.EINTR) {
 				return err
 			}
 		}
 	}
-	switch err := syncAll(); {
-	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EINVAL), errors.Is(err, unix.EPERM):
-		return nil, d.Close, nil
-	case err != nil:
-		return nil, noRelease, errors.Join(err, d.Close())
+	err = syncAll()
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) {
+		return nil, nil //nolint:nilnil // see above
 	}
-	return syncAll, d.Close, nil
+	return syncAll, err
 }
 
 // freeBytes is what an ordinary user may still write on dir's file system.

@@ -45,9 +45,6 @@ func write(file string, data []byte, mode fs.FileMode) error {
 // vacant refuses a directory without cluster.json that already contains a file to be written. Such
 // keys belong to another cluster, or to one whose plan is lost, and must not be reused.
 func vacant(dir string) error {
-	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
-		return fmt.Errorf("%s is a file: name a folder", dir)
-	}
 	for _, name := range []string{"servers", "credentials", "ca.pem", "ca.key"} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%s has %s in it and no %s: it is no folder of `weir nats init`, or one that was not finished; nothing was changed, so name another, or bring %s back, or move %s away",
@@ -73,8 +70,5 @@ func intact(dir string, s state) error {
 		}
 	}
 	_, err := readAuthority(dir)
-	if errors.Is(err, errNoAuthority) {
-		return nil
-	}
 	return err
 }
