@@ -26,7 +26,8 @@ type stream interface {
 	io.Reader
 	// ReadAllBy reads what is left by a reader over this one, where that is no more than limit.
 	ReadAllBy(r io.Reader, limit int64) ([]byte, error)
-	Close()
+	// Patience bounds the wait of each Read from now on; zero: the call's own time does.
+	Patience(d time.Duration)
 }
 
 // decoder is one answer while it is read.
@@ -38,8 +39,8 @@ type decoder struct {
 	scrub      *redact.Scrubber
 	sum        hash.Hash // of what came
 	asked      time.Time
-	first      *timeout     // until something of the body comes
-	grace      *gracePeriod // from the end of the last choice
+	arrived    bool      // something of the body
+	until      time.Time // when a stream is given up whose choices have all ended; zero: they have not
 	protocol   completion.Protocol
 	whole      completion.Answer
 	weighed    int // bytes of chunks since whole was measured
@@ -92,17 +93,22 @@ func (d *decoder) decode(ctx context.Context) (reply call.Reply, err error) {
 	}
 }
 
+// graces is how many times as long as for one byte a stream is waited for that has no end.
+const graces = 12
+
 // Read reads on, and takes the sum of what comes.
 func (d *decoder) Read(p []byte) (int, error) {
+	patience := d.options.Idle
+	switch {
+	case !d.until.IsZero():
+		patience = max(min(cmp.Or(patience, d.cfg.Grace), d.cfg.Grace, time.Until(d.until)), 1)
+	case !d.arrived && d.options.FirstByte > 0:
+		patience = max(d.options.FirstByte-time.Since(d.asked), 1)
+	}
+	d.stream.Patience(patience)
 	n, err := d.stream.Read(p)
-	if n > 0 {
-		d.first.stop()
-		d.grace.more()
-		d.sum.Write(p[:n])
-	}
-	if err != nil && !errors.Is(err, io.EOF) && d.first.ringing() {
-		err = d.failure(schemas.UpstreamTimeout, err)
-	}
+	d.arrived = d.arrived || n > 0
+	d.sum.Write(p[:n])
 	return n, err
 }
 

@@ -17,7 +17,6 @@ import (
 	"weir/internal/completion"
 	"weir/internal/fault"
 	"weir/internal/redact"
-	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -27,9 +26,9 @@ type slow struct {
 	page
 	parts  []string
 	every  time.Duration
-	ends   bool          // it does not stay open
-	lag    time.Duration // from its closing until a read hears of that
+	ends   bool // it does not stay open
 	closed chan struct{}
+	wait   time.Duration // of a read
 	once   sync.Once
 	now    string // of a part
 	grace  time.Duration
@@ -37,7 +36,10 @@ type slow struct {
 
 func (s *slow) Read(p []byte) (int, error) {
 	if s.now == "" {
-		var next <-chan time.Time // nothing more
+		var next, late <-chan time.Time // nothing more; no time limit
+		if s.wait > 0 {
+			late = time.After(s.wait)
+		}
 		switch {
 		case len(s.parts) > 0:
 			next = time.After(s.every)
@@ -47,8 +49,9 @@ func (s *slow) Read(p []byte) (int, error) {
 		select {
 		case <-next:
 			s.now, s.parts = s.parts[0], s.parts[1:]
+		case <-late:
+			return 0, &fault.Call{Code: schemas.UpstreamTimeout, Sent: true}
 		case <-s.closed:
-			_ = poll.Rest(context.Background(), s.lag)
 			return 0, &fault.Call{Code: schemas.Canceled, Sent: true}
 		}
 	}
@@ -56,6 +59,8 @@ func (s *slow) Read(p []byte) (int, error) {
 	s.now = s.now[n:]
 	return n, nil
 }
+
+func (s *slow) Patience(d time.Duration) { s.wait = d }
 
 func (s *slow) Close() { s.once.Do(func() { close(s.closed) }) }
 
@@ -121,14 +126,13 @@ func TestEndOfChoices(t *testing.T) {
 // stopped, though every choice has ended; with the end of the wait it is a success.
 func TestACancelInTheGrace(t *testing.T) {
 	t.Parallel()
-	const lag = 2 * time.Second
-	for after, want := range map[time.Duration]schemas.Code{2 * time.Second: schemas.Canceled, 5*time.Second + lag/2: ""} {
+	for after, want := range map[time.Duration]schemas.Code{2 * time.Second: schemas.Canceled, 6 * time.Second: ""} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), after)
 			defer cancel()
-			_, took, err := hear(ctx, 1, &slow{parts: []string{firstEnds}, lag: lag})
+			_, took, err := hear(ctx, 1, &slow{parts: []string{firstEnds}})
 			require.Equal(t, want, codeOf(err), "%v", err)
-			require.Equal(t, min(after, 5*time.Second)+lag, took)
+			require.Equal(t, min(after, 5*time.Second), took)
 		})
 	}
 }
@@ -175,8 +179,6 @@ func (e *endless) Read(p []byte) (int, error) {
 	}
 	return n, nil
 }
-
-func (*endless) Close() {}
 
 // TestBroke: what a provider said of its usage outlives a call that brings no reply.
 func TestBroke(t *testing.T) {

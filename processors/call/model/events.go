@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"time"
 
 	"weir/internal/completion"
 	"weir/internal/fault"
@@ -23,26 +24,21 @@ const done = "[DONE]"
 
 // events reads a stream, of which the first byte was read.
 func (d *decoder) events(ctx context.Context, begin byte) (call.Reply, error) {
-	d.grace = newGracePeriod(d.cfg.Grace, d.stream.Close)
-	defer d.grace.stop()
 	in := sse.New(io.MultiReader(bytes.NewReader([]byte{begin}), d), int(d.cfg.Event))
 	held := newRedactor(d.scrub, d.protocol)
-	seen := false
-	for {
+	for seen := false; ; seen = true {
 		ev, err := in.Next()
-		d.grace.stop()
 		if err != nil {
-			return d.ended(ctx, held, broken(err, seen, d), d.grace.ringing())
+			return d.ended(ctx, held, broken(err, seen, d))
 		}
-		seen = true
 		over, err := d.event(ctx, held, ev)
 		switch {
 		case err != nil:
 			return call.Reply{}, err
 		case over:
-			return d.ended(ctx, held, nil, false)
-		case d.chat() && d.whole.Finished():
-			d.grace.begin()
+			return d.ended(ctx, held, nil)
+		case d.until.IsZero() && d.chat() && d.whole.Finished():
+			d.until = time.Now().Add(graces * d.cfg.Grace)
 		}
 	}
 }
@@ -130,9 +126,8 @@ func (d *decoder) release(ctx context.Context, list []completion.Chunk) error {
 	return nil
 }
 
-// ended returns the reply of a stream that ended or broke: late says that it was given up
-// after every choice had ended.
-func (d *decoder) ended(ctx context.Context, held *redactor, broke error, late bool) (call.Reply, error) {
+// ended returns the reply of a stream that ended or broke.
+func (d *decoder) ended(ctx context.Context, held *redactor, broke error) (call.Reply, error) {
 	list, err := held.end()
 	if err == nil {
 		err = d.release(ctx, list)
@@ -146,7 +141,7 @@ func (d *decoder) ended(ctx context.Context, held *redactor, broke error, late b
 	case d.response.Fault != nil:
 		d.response.Usage = d.whole.Spent()
 		return d.reply()
-	case broke != nil && (!d.chat() || !d.whole.Finished() || !late && ctx.Err() != nil):
+	case broke != nil && (!d.chat() || !d.whole.Finished() || ctx.Err() != nil):
 		return call.Reply{}, broke
 	}
 	doc := d.whole.Document()

@@ -143,8 +143,7 @@ type exchange struct {
 func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	if e.Pass.Mocked() {
 		r := e.Mock()
-		d := &decoder{exchange: e, stream: page{bytes.NewReader(r.Body)}, asked: time.Now()}
-		d.status, d.retryAfter = r.Status, r.RetryAfter
+		d := &decoder{exchange: e, status: r.Status, retryAfter: r.RetryAfter, stream: page{bytes.NewReader(r.Body)}, asked: time.Now()}
 		return d.decode(ctx)
 	}
 	req, scrub, err := e.Request(ctx, e.secrets, e.Pass.Call().Body)
@@ -153,22 +152,12 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	}
 	req.ContentType = "application/json"
 	asked := time.Now()
-	limits := outbound.StreamLimits{Header: -1, Idle: e.options.Idle, Bytes: e.cfg.Stream}
-	if e.options.FirstByte > 0 {
-		limits.Header = e.options.FirstByte
-	}
-	s, err := e.Conn.Stream(ctx, req, limits)
+	s, err := e.Conn.Stream(ctx, req, outbound.StreamLimits{Header: cmp.Or(e.options.FirstByte, -1), Bytes: e.cfg.Stream})
 	if err != nil {
 		return call.Reply{}, err
 	}
 	defer s.Close()
-	d := &decoder{exchange: e, stream: s, asked: asked, scrub: scrub}
-	d.status, d.retryAfter = s.Status, s.RetryAfter
-	if e.options.FirstByte > 0 {
-		d.first = newTimeout(s.Close)
-		d.first.set(e.options.FirstByte - time.Since(asked))
-		defer d.first.stop()
-	}
+	d := &decoder{exchange: e, status: s.Status, retryAfter: s.RetryAfter, stream: s, asked: asked, scrub: scrub}
 	return d.decode(ctx)
 }
 
@@ -184,5 +173,5 @@ func (page) ReadAllBy(r io.Reader, limit int64) ([]byte, error) {
 	return raw, err
 }
 
-// Close does nothing.
-func (page) Close() {}
+// Patience does nothing.
+func (page) Patience(time.Duration) {}
