@@ -25,7 +25,7 @@ const done = "[DONE]"
 // events reads a stream, of which the first byte was read.
 func (d *decoder) events(ctx context.Context, begin byte) (call.Reply, error) {
 	in := sse.New(io.MultiReader(bytes.NewReader([]byte{begin}), d), int(d.cfg.Event))
-	held := newRedactor(d.scrub, d.protocol)
+	held := newRedactor(d.Scrub, d.protocol)
 	for seen := false; ; seen = true {
 		ev, err := in.Next()
 		if err != nil {
@@ -50,18 +50,18 @@ func broken(err error, seen bool, d *decoder) error {
 		if _, ok := errors.AsType[*fault.Call](err); ok {
 			return err
 		}
-		return d.failure(schemas.UpstreamProtocol, err)
+		return d.Failure(schemas.UpstreamProtocol, err)
 	case !seen:
-		return d.failure(schemas.UpstreamProtocol, errNoAnswer)
+		return d.Failure(schemas.UpstreamProtocol, errNoAnswer)
 	default:
-		return d.failure(schemas.UpstreamTruncated, errNoEnd)
+		return d.Failure(schemas.UpstreamTruncated, errNoEnd)
 	}
 }
 
 // event takes one event; over: the events after it do not matter.
 func (d *decoder) event(ctx context.Context, held *redactor, ev sse.Event) (over bool, err error) {
 	if ev.Over() {
-		return false, d.failure(schemas.UpstreamTooLarge, errMuch)
+		return false, d.Failure(schemas.UpstreamTooLarge, errMuch)
 	}
 	data := bytes.TrimSpace(ev.Data)
 	switch {
@@ -75,7 +75,7 @@ func (d *decoder) event(ctx context.Context, held *redactor, ev sse.Event) (over
 	case err != nil && (ev.Cut || d.chat() && named(ev.Name)):
 		return false, nil // half an event is none, and neither is one of another protocol
 	case strings.EqualFold(ev.Name, "error") && (err != nil || c.Fault == nil):
-		c.Fault = completion.ReadFault(d.scrub.Bytes(data))
+		c.Fault = completion.ReadFault(d.Scrub.Bytes(data))
 	}
 	if c.Fault != nil {
 		d.whole.Add(c)
@@ -87,7 +87,7 @@ func (d *decoder) event(ctx context.Context, held *redactor, ev sse.Event) (over
 	}
 	list, ok := held.add(c)
 	if !ok {
-		return false, d.failure(schemas.UpstreamTooLarge, errMuch)
+		return false, d.Failure(schemas.UpstreamTooLarge, errMuch)
 	}
 	if !c.Blank {
 		d.began()
@@ -110,7 +110,7 @@ func (d *decoder) release(ctx context.Context, list []completion.Chunk) error {
 		d.whole.Add(c)
 		if d.weighed += len(c.Raw); d.weighed > weighing {
 			if d.weighed = 0; d.whole.Size() > d.cfg.Answer {
-				return d.failure(schemas.UpstreamTooLarge, errMuch)
+				return d.Failure(schemas.UpstreamTooLarge, errMuch)
 			}
 		}
 		p := Piece{Output: d.whole.Output()}
@@ -146,7 +146,7 @@ func (d *decoder) ended(ctx context.Context, held *redactor, broke error) (call.
 	}
 	doc := d.whole.Document()
 	if doc == nil {
-		return call.Reply{}, d.failure(schemas.UpstreamProtocol, errNoAnswer)
+		return call.Reply{}, d.Failure(schemas.UpstreamProtocol, errNoAnswer)
 	}
 	d.whole = d.protocol.Answer(d.options.Options) // a large answer is in memory often enough
 	d.response.Completion = d.last(doc)

@@ -51,7 +51,9 @@ const fieldRoom = 128
 const keepBuffer = 64 << 10
 
 // New returns a reader that keeps of a line, and of an event, no more than limit.
-func New(r io.Reader, limit int) *Reader { return &Reader{r: bufio.NewReaderSize(r, chunkSize), limit: limit} }
+func New(r io.Reader, limit int) *Reader {
+	return &Reader{r: bufio.NewReaderSize(r, chunkSize), limit: limit}
+}
 
 // Next returns the next event. Its error is the connection's error, io.EOF at the end.
 func (s *Reader) Next() (Event, error) {
