@@ -40,14 +40,26 @@ func (t *Task) deferral(held *destination.Held) *Deferral {
 	return r
 }
 
-// learn reports the result of an attempt to its destination.
+// learn reports the result of an attempt to its destination, and until when it wants no calls: 429
+// always means that, 503 only with Retry-After. All calls wait as long as a retry would. A wait beyond
+// the action's deadline is ignored.
 func (c *Caller) learn(ctx context.Context, t *Task, permit *destination.Permit, try *ledger.Attempt) {
 	if permit == nil || try.Mocked() {
 		return
 	}
-	res := try.Result
-	switch until, asks := c.requestedPause(t, try.LastWord().Entry, res); {
-	case asks:
+	res, wish := try.Result, time.Duration(0)
+	if res.Answer != nil {
+		wish = res.Answer.RetryAfter
+	}
+	switch {
+	case res.Code == "" && (res.Status == statusTooMany || res.Status == statusUnavailable && wish > 0):
+		until := c.cfg.Now().Add(wish)
+		switch d := t.State.Action.Deadline; {
+		case !res.RetryAt.IsZero():
+			until = res.RetryAt
+		case wish <= 0 || !d.IsZero() && until.After(d):
+			until = c.cfg.Now().Add(c.schedule(c.guard.Contract(try.LastWord().Entry)).Base)
+		}
 		permit.Asked(ctx, until)
 	case res.NoMemory:
 		// The answer was not read to the end: that proves nothing about the target.
@@ -58,28 +70,6 @@ func (c *Caller) learn(ctx context.Context, t *Task, permit *destination.Permit,
 	case res.Status != 0:
 		permit.Succeeded(ctx)
 	}
-}
-
-// requestedPause reads from an answer until when its target wants no calls: 429 always means that, 503 only
-// with Retry-After. All calls wait as long as a retry would. A wait beyond the action's deadline is
-// ignored.
-func (c *Caller) requestedPause(t *Task, entry string, res *schemas.Attempted) (until time.Time, asks bool) {
-	var wish time.Duration
-	if res.Answer != nil {
-		wish = res.Answer.RetryAfter
-	}
-	if res.Code != "" || res.Status != statusTooMany && (res.Status != statusUnavailable || wish <= 0) {
-		return until, false
-	}
-	now := c.cfg.Now()
-	until = now.Add(wish)
-	switch d := t.State.Action.Deadline; {
-	case !res.RetryAt.IsZero():
-		until = res.RetryAt
-	case wish <= 0 || !d.IsZero() && until.After(d):
-		until = now.Add(c.schedule(c.guard.Contract(entry)).Base)
-	}
-	return until, true
 }
 
 const (

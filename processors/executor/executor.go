@@ -30,25 +30,16 @@ func New(c *call.Caller, r settle.Storer, a call.Answers) *Executor {
 
 // Execute makes the action's call and evaluates its result.
 func (e *Executor) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error) {
-	return e.Through(ctx, st, stop, nil, 0)
-}
-
-// Through is Execute with attempts by an adapter of its own. Timeout is as in call.Task.
-func (e *Executor) Through(ctx context.Context, st *ledger.State, stop call.Stop, via call.Adapter, timeout time.Duration) (settle.Outcome, error) {
 	c, err := call.Payload[schemas.HTTPCall](st, "a call")
 	if err != nil {
 		return settle.Outcome{}, err
 	}
-	return e.make(ctx, st, c, stop, via, timeout)
+	return e.Make(ctx, st, c, stop, nil, 0)
 }
 
-// Make is Execute for a call that an action of another kind holds. A large answer is not in the result, but where
-// the verdict's AnswerBlob says: it is stored once.
-func (e *Executor) Make(ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop) (v settle.Outcome, err error) {
-	return e.make(ctx, st, c, stop, nil, 0)
-}
-
-func (e *Executor) make(
+// Make is Execute for a call that need not be the action's payload; via and timeout are as in call.Task. A
+// large answer is not in the result, but where the outcome's AnswerBlob says: it is stored once.
+func (e *Executor) Make(
 	ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop, via call.Adapter, timeout time.Duration,
 ) (v settle.Outcome, err error) {
 	if c.Denied != nil {

@@ -8,8 +8,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/processors/call"
@@ -47,22 +45,22 @@ func New(calls *executor.Executor, adapter *direct.Adapter, events call.Events, 
 
 // Execute makes the action's call. The deadline of the action bounds each attempt.
 func (p *Passthrough) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error) {
-	if err := p.stored(ctx, st); err != nil {
+	c, err := call.Payload[schemas.HTTPCall](st, "a call")
+	if err == nil && c.BodyBlob != "" {
+		err = p.stored(ctx, c.BodyBlob)
+	}
+	if err != nil {
 		return settle.Outcome{}, err
 	}
 	via := p.adapter.Passing(direct.PassOptions{
 		Part: func(ctx context.Context, part schemas.AnswerPart) error { return p.write(ctx, st, part) },
 		Body: p.cfg.Body, Hold: p.cfg.Hold, Idle: p.cfg.Idle, Whole: p.cfg.Whole, Stream: p.cfg.Stream,
 	})
-	return p.Through(ctx, st, stop, via, schemas.MaxRunTimeout)
+	return p.Make(ctx, st, c, stop, via, schemas.MaxRunTimeout)
 }
 
-// stored returns an error if a body of the action that is stored apart cannot be read.
-func (p *Passthrough) stored(ctx context.Context, st *ledger.State) error {
-	name := gjson.GetBytes(st.Action.Payload, "body_blob").Str
-	if name == "" {
-		return nil
-	}
+// stored returns an error if a body that is stored apart cannot be read.
+func (p *Passthrough) stored(ctx context.Context, name string) error {
 	body, _, err := p.cfg.Body(ctx, name)
 	if errors.Is(err, fault.ErrNotFound) {
 		return &fault.Terminal{Code: schemas.Poison, Reason: "the object of the request's body is missing", Cause: err}

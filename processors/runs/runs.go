@@ -48,7 +48,7 @@ func (r *Runs) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (s
 	case schemas.TaskEcho:
 		return r.echo(ctx, st, run, stop)
 	case schemas.TaskHTTPExecute:
-		v, err := r.cfg.HTTP.Make(ctx, st, *run.Call, stop)
+		v, err := r.cfg.HTTP.Make(ctx, st, *run.Call, stop, nil, 0)
 		if err != nil {
 			return v, err
 		}

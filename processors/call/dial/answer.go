@@ -31,7 +31,7 @@ func (a Adapter) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) 
 		ctx, cancel = context.WithTimeout(ctx, a.Connect)
 		defer cancel()
 	}
-	l, err := Acquire(ctx, a.Client, p)
+	l, err := Open(ctx, a.Client, p, true)
 	if err != nil {
 		return nil, err
 	}
