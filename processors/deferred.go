@@ -23,8 +23,8 @@ type deferredActions struct {
 	waking sync.WaitGroup
 }
 
-// A notification that the log does not accept within wakeTimeout is repeated, between firstPause and
-// lastPause later.
+// A notification that the log does not accept within wakeTimeout is repeated, between firstPause
+// and lastPause later.
 const (
 	wakeTimeout = 10 * time.Second
 	firstPause  = time.Second

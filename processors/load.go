@@ -14,13 +14,14 @@ import (
 // errDone reports that the action has ended: the message needs no more work.
 var errDone = errors.New("the action has settled")
 
-// load returns the state of an action that this worker may work on now, with its payload. rec is the
-// delivered message, the zero record if this process executes the action without one. first: it is
-// the first delivery of an accepted event, and is folded alone if it is recent, because the first
-// delivery of a new action rarely finds more; the fence detects the other cases. A recreated queue
-// delivers old actions as if for the first time. fenced: a write has found another's before it. That
-// writer is alive: it may have taken the action over by this same message, which then proves nothing
-// about it. A state that is returned with an error says which action the error is about.
+// load returns the state of an action that this worker may work on now, with its payload. rec is
+// the delivered message, the zero record if this process executes the action without one. first: it
+// is the first delivery of an accepted event, and is folded alone if it is recent, because the
+// first delivery of a new action rarely finds more; the fence detects the other cases. A recreated
+// queue delivers old actions as if for the first time. fenced: a write has found another's before
+// it. That writer is alive: it may have taken the action over by this same message, which then
+// proves nothing about it. A state that is returned with an error says which action the error is
+// about.
 func (p *Pipeline) load(ctx context.Context, ref schemas.Ref, rec schemas.Record, first, fenced bool) (st *ledger.State, err error) {
 	if first {
 		if st, err = ledger.Fold(ref, []schemas.Record{rec}); err != nil {

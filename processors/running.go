@@ -23,8 +23,8 @@ type running struct {
 	executing sync.WaitGroup
 	limit     context.Context    //nolint:containedctx // the life of all executions
 	end       context.CancelFunc // cancels the remaining executions
-	// settled has the refs of the actions that executions have settled lately: none of the end's side
-	// effects is missing, so the action's message is only acknowledged.
+	// settled has the refs of the actions that executions have settled lately: none of the end's
+	// side effects is missing, so the action's message is only acknowledged.
 	settled sync.Map
 }
 

@@ -100,7 +100,7 @@ func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 		if err == nil && !waited {
 			err = c.attempt(ctx, t, p, number, from, &next)
 		}
-		if err != nil && !errors.Is(err, errStale) { // errStale: nothing was sent, and no attempt was made
+		if err != nil && !errors.Is(err, errStale) { // errStale: it is evaluated again
 			return Result{}, err
 		}
 	}
@@ -178,8 +178,8 @@ func (c *Caller) most(t *Task, k policy.Contract) int {
 }
 
 // next records in the result of an attempt, which began at a time, whether such an end permits
-// another attempt by its entry's contract, and when that one follows, if it does. Readers of an answer
-// that was shown while it arrived get no other, unless its worker is gone.
+// another attempt by its entry's contract, and when that one follows, if it does. Readers of an
+// answer that was shown while it arrived get no other, unless its worker is gone.
 func (c *Caller) next(t *Task, a *schemas.Attempt, res *schemas.Attempted, failed *fault.Call, began time.Time, k policy.Contract) {
 	var answer schemas.Answer
 	if res.Answer != nil {

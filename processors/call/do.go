@@ -21,11 +21,11 @@ var errStale = errors.New("the policy or the traffic rules have changed")
 // errNoRepeat is the cause if the policy now in force does not permit to send the call again.
 var errNoRepeat = errors.New("the call may not be repeated any more")
 
-// attempt makes one attempt at a call or, after from, at its redirect: dial, record the attempt, send,
-// record the result, and report it to the destination. It checks rules and policy again after
+// attempt makes one attempt at a call or, after from, at its redirect: dial, record the attempt,
+// send, record the result, and report it to the destination. It checks rules and policy again after
 // dialling, and policy for the last time right before the first byte is sent. A redirect without a
-// target is recorded as refused. The error is the log's, ctx's or errStale; the upstream's result is
-// in the attempt.
+// target is recorded as refused. The error is the log's, ctx's or errStale; the upstream's result
+// is in the attempt.
 func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int, from *ledger.Attempt, next *pending) error {
 	if !p.Valid() {
 		return ErrNoPass
@@ -51,8 +51,8 @@ func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int,
 		}
 		failpoint.At(failpoint.Dialled, t.State.ID)
 		if p.Mocked() {
-			// Nothing is sent, so nothing is recorded before: a worker that dies here leaves no doubt,
-			// and the next one starts over.
+			// Nothing is sent, so nothing is recorded before: a worker that dies here leaves no
+			// doubt, and the next one starts over.
 			reply, err = ex.Do(sendCtx)
 		} else {
 			e.undeclared = false

@@ -17,10 +17,10 @@ type pending struct {
 	permit  *destination.Permit // nil: not granted yet
 }
 
-// hold waits for as long as traffic rules delay a step's next call, and then for its permit. It waits
-// in the worker's slot; if a wait is longer than Config.Hold, the error is *Deferral. waited reports
-// that it has waited: then everything must be evaluated again, because a change of the rules, a stop
-// and the action's deadline also end a wait. It begins nothing on a draining worker.
+// hold waits for as long as traffic rules delay a step's next call, and then for its permit. It
+// waits in the worker's slot; if a wait is longer than Config.Hold, the error is *Deferral. waited
+// reports that it has waited: then everything must be evaluated again, because a change of the
+// rules, a stop and the action's deadline also end a wait. It begins nothing on a draining worker.
 func (c *Caller) hold(ctx context.Context, t *Task, p guard.Pass, n *pending) (waited bool, err error) {
 	select {
 	case <-c.cfg.Draining:
@@ -68,8 +68,8 @@ func (c *Caller) hold(ctx context.Context, t *Task, p guard.Pass, n *pending) (w
 	return false, t.deferral(held)
 }
 
-// delayedSince is when rules began to delay the step's next call, according to the log; now: it does
-// not say.
+// delayedSince is when rules began to delay the step's next call, according to the log; now: it
+// does not say.
 func (t *Task) delayedSince(now time.Time) (since time.Time) {
 	since = now
 	for _, ev := range slices.Backward(t.State.Events) {

@@ -41,8 +41,8 @@ func (t *Task) deferral(held *destination.Held) *Deferral {
 }
 
 // learn reports the result of an attempt to its destination, and until when it wants no calls: 429
-// always means that, 503 only with Retry-After. All calls wait as long as a retry would. A wait beyond
-// the action's deadline is ignored.
+// always means that, 503 only with Retry-After. All calls wait as long as a retry would. A wait
+// beyond the action's deadline is ignored.
 func (c *Caller) learn(ctx context.Context, t *Task, permit *destination.Permit, try *ledger.Attempt) {
 	if permit == nil || try.Mocked() {
 		return

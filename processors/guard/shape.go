@@ -57,8 +57,8 @@ func (g *Guard) Bypassed(p Pass) string {
 	return ""
 }
 
-// Stale reports whether p must be evaluated again: another policy is in force, or the rules change its
-// call differently than before, or are unreadable.
+// Stale reports whether p must be evaluated again: another policy is in force, or the rules change
+// its call differently than before, or are unreadable.
 func (g *Guard) Stale(p Pass) bool {
 	if g.policy() != p.under {
 		return true

@@ -49,8 +49,8 @@ type CallOptions struct {
 	// Progress takes the events before the end, in order, on the goroutine of Do,
 	// which reads no further until it returns. Its error ends the call.
 	Progress func(ctx context.Context, p schemas.RunProgress) error
-	// Answering is called on the same goroutine when the agent, and not a traffic rule, begins to answer;
-	// nil: no callback.
+	// Answering is called on the same goroutine when the agent, and not a traffic rule, begins to
+	// answer; nil: no callback.
 	Answering func(status int)
 }
 
@@ -59,8 +59,8 @@ type CallOptions struct {
 // agent's error, if any.
 func (a *Adapter) For(t CallOptions) call.Adapter {
 	return dial.Adapter{Client: a.client, Do: func(ctx context.Context, l *dial.Base) (call.Reply, error) {
-		// Only ctx bounds the time before the first event, and between two events: an agent may think
-		// for as long as its run may take.
+		// Only ctx bounds the time before the first event, and between two events: an agent may
+		// think for as long as its run may take.
 		answer, err := l.Ask(ctx, a.secrets, outbound.StreamLimits{Header: -1, Bytes: a.cfg.Stream})
 		if err != nil {
 			return call.Reply{}, err

@@ -66,8 +66,8 @@ type Answer struct {
 }
 
 // Ask sends the JSON of the call, and returns when the answer begins; close it. The secrets of the
-// entry are read as late as possible. If a traffic rule answers, nothing is sent, and its answer is read
-// like the target's.
+// entry are read as late as possible. If a traffic rule answers, nothing is sent, and its answer is
+// read like the target's.
 func (l *Base) Ask(ctx context.Context, secrets Secrets, limits outbound.StreamLimits) (*Answer, error) {
 	if l.Pass.Mocked() {
 		r := l.Mock()

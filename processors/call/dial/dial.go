@@ -28,9 +28,9 @@ type Base struct {
 	begun <-chan struct{}
 }
 
-// Open connects to the target of a pass. For a mocked target nothing is ever resolved, dialled or sent.
-// idle: the call's attempts follow its class, so it may use an idle connection. A redirect dials anyway,
-// because its name must be resolved again.
+// Open connects to the target of a pass. For a mocked target nothing is ever resolved, dialled or
+// sent. idle: the call's attempts follow its class, so it may use an idle connection. A redirect
+// dials anyway, because its name must be resolved again.
 func Open(ctx context.Context, c *outbound.Client, p guard.Pass, idle bool) (*Base, error) {
 	switch {
 	case !p.Valid():

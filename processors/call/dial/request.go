@@ -118,8 +118,8 @@ func cookies(header string) []string {
 	return list[:min(len(list), maxCookies)]
 }
 
-// fill resolves templates, in the order of their names. fits holds for a value that can be sent there;
-// nil: all can.
+// fill resolves templates, in the order of their names. fits holds for a value that can be sent
+// there; nil: all can.
 func (a *additions) fill(templates map[string]string, fits func(string) bool) ([]schemas.Header, error) {
 	var list []schemas.Header
 	for _, name := range slices.Sorted(maps.Keys(templates)) {

@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// readSize is the most that is read at once, and backlog how much of an answer waits for the log
-	// before its target is not read any further.
+	// readSize is the most that is read at once, and backlog how much of an answer waits for the
+	// log before its target is not read any further.
 	readSize = 32 << 10
 	backlog  = 1 << 20
 	// partSize is the most that one part adds to the body.
 	partSize = 64 << 10
 )
 
-// receive reads a stream ahead, up to backlog. The channel is closed after its end, whose cause is then in
-// err.
+// receive reads a stream ahead, up to backlog. The channel is closed after its end, whose cause is
+// then in err.
 func receive(s *outbound.Stream) (chunks <-chan []byte, err *error) {
 	size := int64(readSize)
 	if n := s.Declared(); n >= 0 {
@@ -47,9 +47,9 @@ func receive(s *outbound.Stream) (chunks <-chan []byte, err *error) {
 	return into, err
 }
 
-// read reads an answer to its end. If all of it is there soon, and it is not large, it is the reply's
-// body. If not, or if inParts is set, what has come is given to Part while more is read, so that an answer
-// which the log keeps up with is one part for each read, and another one has fewer.
+// read reads an answer to its end. If all of it is there soon, and it is not large, it is the
+// reply's body. If not, or if inParts is set, what has come is given to Part while more is read, so
+// that an answer which the log keeps up with is one part for each read, and another one has fewer.
 func (e *exchange) read(ctx context.Context, head *outbound.Response, scrub *redact.Scrubber, s *outbound.Stream, inParts bool) (call.Reply, error) {
 	chunks, end := receive(s)
 	defer func() {
@@ -79,8 +79,8 @@ func (e *exchange) read(ctx context.Context, head *outbound.Response, scrub *red
 	}
 }
 
-// give gives an answer in parts until its end: the beginning of the body in head, and then what chunks
-// brings. A part that cannot be given ends the call.
+// give gives an answer in parts until its end: the beginning of the body in head, and then what
+// chunks brings. A part that cannot be given ends the call.
 func (e *exchange) give(ctx context.Context, head *outbound.Response, scrub *redact.Scrubber, chunks <-chan []byte, end *error) (call.Reply, error) {
 	reply := e.head(head, scrub)
 	part := schemas.AnswerPart{Status: reply.Answer.Status, Headers: reply.Answer.Headers, Hidden: reply.Answer.Hidden}

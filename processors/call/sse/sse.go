@@ -131,9 +131,9 @@ func field(line []byte) (name, value []byte) {
 	return name, bytes.TrimPrefix(value, []byte(" "))
 }
 
-// readLine returns one line without its end and, at the beginning, without the byte order mark, and how
-// long it is: of one over the limit only the beginning is kept. ended is false where the stream ended
-// first.
+// readLine returns one line without its end and, at the beginning, without the byte order mark, and
+// how long it is: of one over the limit only the beginning is kept. ended is false where the stream
+// ended first.
 func (s *Reader) readLine() (line []byte, size int, ended bool) {
 	s.line = reuse(s.line)
 	for !ended {
