@@ -80,7 +80,7 @@ func (p *Pipeline) DeadLetter(ctx context.Context, rec schemas.Record, why *faul
 	if err != nil {
 		return p.deadLetter(ctx, rec, nil, why)
 	}
-	st, err := p.load(ctx, ref, rec, false)
+	st, err := p.load(ctx, ref, rec, false, false)
 	switch {
 	case errors.Is(err, errDone):
 		return nil

@@ -2,7 +2,6 @@ package processors
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -12,38 +11,31 @@ import (
 	"weir/schemas"
 )
 
-// deferredActions has the actions that this process has deferred because of a traffic rule, with
-// their wake-up times, so that a change of the rules wakes them at once. A forgotten action is
-// woken when it is due.
+// deferredActions has the actions that this process has deferred because of a traffic rule, by
+// tenant, with their wake-up times, so that a change of the rules wakes them at once.
 type deferredActions struct {
 	notify func(context.Context, schemas.Ref) error
 
 	mu     sync.Mutex
-	of     map[string]*tenantDeferred
+	of     map[string]map[schemas.Ref]time.Time
 	life   context.Context //nolint:containedctx // ends with close: no more notifications
 	end    context.CancelFunc
 	waking sync.WaitGroup
 }
 
-// tenantDeferred are the deferred actions of a tenant.
-type tenantDeferred struct {
-	until map[schemas.Ref]time.Time
-	sweep int // size at which actions woken by others are removed
-}
-
-// wakeTimeout bounds one round of wake-ups. The rest is woken in the next round, which starts
-// between firstPause and lastPause later.
+// A notification that the log does not accept within wakeTimeout is repeated, between firstPause
+// and lastPause later.
 const (
 	wakeTimeout = 10 * time.Second
 	firstPause  = time.Second
 	lastPause   = 10 * time.Second
 )
 
-// fewest is the size below which a sweep is not worth its cost.
-const fewest = 64
+// sweep is how many entries put examines. It is more than put adds, so due actions do not pile up.
+const sweep = 4
 
 func newDeferredActions(notify func(context.Context, schemas.Ref) error) *deferredActions {
-	r := &deferredActions{notify: notify, of: map[string]*tenantDeferred{}}
+	r := &deferredActions{notify: notify, of: map[string]map[schemas.Ref]time.Time{}}
 	r.life, r.end = context.WithCancel(context.Background())
 	return r
 }
@@ -59,68 +51,55 @@ func (r *deferredActions) put(ref schemas.Ref, until time.Time, replaced <-chan 
 		return
 	default:
 	}
-	d := r.of[ref.Tenant]
-	if d == nil {
-		d = &tenantDeferred{until: map[schemas.Ref]time.Time{}, sweep: fewest}
-		r.of[ref.Tenant] = d
+	of := r.of[ref.Tenant]
+	if of == nil {
+		of = map[schemas.Ref]time.Time{}
+		r.of[ref.Tenant] = of
 	}
-	d.until[ref] = until
-	if len(d.until) >= d.sweep { // drop the actions that must be awake by now
-		now := time.Now()
-		maps.DeleteFunc(d.until, func(_ schemas.Ref, at time.Time) bool { return at.Before(now) })
-		d.sweep = max(fewest, 2*len(d.until))
-	}
-}
-
-// forget drops an action that is running.
-func (r *deferredActions) forget(ref schemas.Ref) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if d := r.of[ref.Tenant]; d != nil {
-		if delete(d.until, ref); len(d.until) == 0 {
-			delete(r.of, ref.Tenant)
+	examined, now := 0, time.Now()
+	for other, at := range of { // drop actions that must be awake by now; the order is random
+		if at.Before(now) {
+			delete(of, other)
+		}
+		if examined++; examined == sweep {
+			break
 		}
 	}
+	of[ref] = until
 }
 
 // wakeTenant wakes a tenant's actions, without waiting for them.
 func (r *deferredActions) wakeTenant(tenant string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if d := r.of[tenant]; d != nil {
-		delete(r.of, tenant)
-		r.wake(d.until)
-	}
+	r.wake(r.of[tenant])
+	delete(r.of, tenant)
 }
 
-// wake notifies actions until each of them is awake, or due. The caller holds the lock.
+// wake notifies the actions that are not due yet. One that has been woken by others loses nothing:
+// its message finds it running or ended. The caller holds the lock.
 func (r *deferredActions) wake(until map[schemas.Ref]time.Time) {
-	if r.life.Err() != nil {
+	if len(until) == 0 || r.life.Err() != nil {
 		return
 	}
 	r.waking.Go(func() {
-		for pause := firstPause; r.round(until); pause = min(2*pause, lastPause) {
-			select {
-			case <-r.life.Done(): // they wake when they are due
-				return
-			case <-time.After(pause):
+		for ref, at := range until {
+			for pause := firstPause; time.Now().Before(at) && !r.notified(ref); pause = min(2*pause, lastPause) {
+				select {
+				case <-r.life.Done(): // they wake when they are due
+					return
+				case <-time.After(pause):
+				}
 			}
 		}
 	})
 }
 
-// round notifies actions and drops those that need no more of it. It reports whether
-// there are others: the log does not answer, or there are many.
-func (r *deferredActions) round(until map[schemas.Ref]time.Time) bool {
+// notified notifies one action, and reports whether the log has accepted it.
+func (r *deferredActions) notified(ref schemas.Ref) bool {
 	ctx, cancel := context.WithTimeout(r.life, wakeTimeout)
 	defer cancel()
-	for ref, at := range until {
-		if time.Now().Before(at) && r.notify(ctx, ref) != nil {
-			return true
-		}
-		delete(until, ref)
-	}
-	return false
+	return r.notify(ctx, ref) == nil
 }
 
 // close stops all wake-ups, and waits for the running ones. It may be called twice.

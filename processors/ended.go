@@ -11,7 +11,7 @@ import (
 
 // ended reports a durable end.
 func (p *Pipeline) ended(ctx context.Context, st *ledger.State) error {
-	if !st.Started { // ingress has canceled it
+	if !st.Started && st.Action.Supersedes != "" { // ingress has canceled it
 		if err := p.link(ctx, st); err != nil {
 			return err
 		}
@@ -52,13 +52,10 @@ func (p *Pipeline) attest(ctx context.Context, st *ledger.State) error {
 // links is how many times the name of a successor is written while others write to its predecessor.
 const links = 4
 
-// link writes the name of a successor to its predecessor, unless it has it. The worker does this
-// rather than the ingress that accepted the successor: the worker's message is redelivered until it
-// is done, so no crash loses the name. A predecessor that the log has dropped is skipped.
+// link writes the name of a successor to its predecessor, unless it has it. The worker does this,
+// not the ingress that accepted the successor: the worker's message is redelivered until it is
+// done, so no crash loses the name. A predecessor that the log has dropped is skipped.
 func (p *Pipeline) link(ctx context.Context, st *ledger.State) error {
-	if st.Action.Supersedes == "" {
-		return nil
-	}
 	ref := schemas.Ref{Tenant: st.Tenant, Kind: st.Kind, ID: st.Action.Supersedes}
 	for n := 1; ; n++ {
 		before, err := p.Ledger.Load(ctx, ref)

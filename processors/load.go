@@ -14,59 +14,40 @@ import (
 // errDone reports that the action has ended: the message needs no more work.
 var errDone = errors.New("the action has settled")
 
-// loadFirst is load for the first delivery of an accepted event. It folds that event alone, because
-// the first delivery of a new action rarely finds more; the fence detects the other cases.
-// A recreated queue delivers old actions as if for the first time; those that have ended are not
-// called again.
-func (p *Pipeline) loadFirst(ctx context.Context, ref schemas.Ref, rec schemas.Record) (*ledger.State, error) {
-	st, err := ledger.Fold(ref, []schemas.Record{rec})
-	if err != nil {
-		return nil, err
+// load returns the state of an action that this worker may work on now, with its payload. rec is
+// the delivered message, the zero record if this process executes the action without one. first: it
+// is the first delivery of an accepted event, and is folded alone if it is recent, because the
+// first delivery of a new action rarely finds more; the fence detects the other cases. A recreated
+// queue delivers old actions as if for the first time. fenced: a write has found another's before
+// it. That writer is alive: it may have taken the action over by this same message, which then
+// proves nothing about it. A state that is returned with an error says which action the error is
+// about.
+func (p *Pipeline) load(ctx context.Context, ref schemas.Ref, rec schemas.Record, first, fenced bool) (st *ledger.State, err error) {
+	if first {
+		if st, err = ledger.Fold(ref, []schemas.Record{rec}); err != nil {
+			return nil, err
+		}
+		st.Again = false
 	}
-	if p.Now().Sub(st.Action.AcceptedAt) >= p.AckWait {
-		return p.load(ctx, ref, rec, false) // it may have started or ended
+	if !first || p.Now().Sub(st.Action.AcceptedAt) >= p.AckWait { // it may have started or ended
+		st, err = p.Ledger.Load(ctx, ref)
 	}
-	st.Again = false
-	return p.ready(ctx, st, rec, false)
-}
-
-// load returns the state of an action that is ready for work, from all its events. rec is the
-// delivered message, the zero record if this process executes the action without one. fenced: a
-// write has found another's before it. That writer is alive: it may have taken the action over by
-// this same message, which then proves nothing about it. A state that is returned with an error
-// says which action the error is about.
-func (p *Pipeline) load(ctx context.Context, ref schemas.Ref, rec schemas.Record, fenced bool) (*ledger.State, error) {
-	st, err := p.Ledger.Load(ctx, ref)
+	dropped := errors.Is(err, fault.ErrGone) // history has dropped its beginning
+	if errors.Is(err, fault.ErrNotFound) {
+		// The log may not show it yet: an acknowledgement would then lose it.
+		if err = nil; rec.Seq > 0 {
+			dropped, err = p.Ledger.Dropped(ctx, ref, rec.Seq)
+		}
+		if err == nil && !dropped {
+			err = fmt.Errorf("%w: it does not show an action that it has accepted", fault.ErrUnavailable)
+		}
+	}
 	switch {
-	case errors.Is(err, fault.ErrGone):
-		return nil, errDone // history has dropped its beginning
-	case errors.Is(err, fault.ErrNotFound):
-		return nil, p.missing(ctx, ref, rec)
+	case dropped:
+		return nil, errDone
 	case err != nil:
 		return nil, err
 	}
-	return p.ready(ctx, st, rec, fenced)
-}
-
-// missing distinguishes an action that history has dropped from one that the log does not show yet,
-// although it has accepted it or delivered its message: an acknowledgement would lose that one.
-func (p *Pipeline) missing(ctx context.Context, ref schemas.Ref, rec schemas.Record) error {
-	dropped, err := false, error(nil)
-	if rec.Seq > 0 {
-		dropped, err = p.Ledger.Dropped(ctx, ref, rec.Seq)
-	}
-	switch {
-	case err != nil:
-		return err
-	case !dropped:
-		return fmt.Errorf("%w: it does not show an action that it has accepted", fault.ErrUnavailable)
-	default:
-		return errDone
-	}
-}
-
-// ready checks that this worker may work on an action now, and reads the payload.
-func (p *Pipeline) ready(ctx context.Context, st *ledger.State, rec schemas.Record, fenced bool) (*ledger.State, error) {
 	st.Message = rec.Seq
 	switch {
 	case st.Settled != nil:
@@ -77,11 +58,10 @@ func (p *Pipeline) ready(ctx context.Context, st *ledger.State, rec schemas.Reco
 	if err := p.inFlight(st, rec, fenced); err != nil {
 		return st, err
 	}
-	payload, err := p.Ledger.Blob(ctx, st.Action.Payload, st.Action.PayloadBlob)
+	st.Action.Payload, err = p.Ledger.Blob(ctx, st.Action.Payload, st.Action.PayloadBlob)
 	if errors.Is(err, fault.ErrNotFound) {
-		return st, &fault.Terminal{Code: schemas.Poison, Reason: "the payload's object is missing", Cause: err}
+		err = &fault.Terminal{Code: schemas.Poison, Reason: "the payload's object is missing", Cause: err}
 	}
-	st.Action.Payload = payload
 	return st, err
 }
 

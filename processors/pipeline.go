@@ -122,28 +122,25 @@ func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) e
 		return &fault.RetryAfter{After: p.AckWait}
 	}
 	failpoint.At(failpoint.Fetched, ref.ID)
-	p.deferred.forget(ref)
 	defer p.finish(w) //nolint:contextcheck // it wakes others whatever the result of this message
 
-	var st *ledger.State
-	if first && section == schemas.SectionAccepted {
-		st, err = p.loadFirst(ctx, ref, rec)
-	} else {
-		st, err = p.load(ctx, ref, rec, false)
-	}
+	st, err := p.load(ctx, ref, rec, first && section == schemas.SectionAccepted, false)
 	if err == nil {
-		err = p.work(ctx, st, w)
+		err = p.work(ctx, st, w.stop)
 	}
 	if errors.Is(err, fault.ErrFenced) {
 		// Another writer was first: its events decide what to do now.
-		if st, err = p.load(ctx, ref, rec, true); err == nil {
-			err = p.work(ctx, st, w)
+		if st, err = p.load(ctx, ref, rec, false, true); err == nil {
+			err = p.work(ctx, st, w.stop)
 		}
 	}
-	return p.conclude(ctx, rec, st, w, err)
+	if err != nil {
+		err = p.conclude(ctx, rec, st, w, err)
+	}
+	return err
 }
 
-// work executes a loaded action and settles it.
+// work executes a loaded action, settles it and reports its end.
 func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) error {
 	kind, ok := p.Kinds[st.Kind]
 	if !ok {
@@ -162,8 +159,13 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 			return err
 		}
 	}
-	if !st.Started {
-		if err := p.start(ctx, st, kind); err != nil {
+	if !st.Started && st.Action.Supersedes != "" {
+		if err := p.link(ctx, st); err != nil {
+			return err
+		}
+	}
+	if !st.Started && kind.WritesStarted != nil && kind.WritesStarted(st) {
+		if err := p.Ledger.Append(ctx, st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: p.Worker}}); err != nil {
 			return err
 		}
 	}
@@ -196,18 +198,7 @@ func (p *Pipeline) recover(ctx context.Context, st *ledger.State, kind Kind) err
 	return p.Evidence.Store(ctx, st, records...)
 }
 
-// start writes the events before the work of an action that no worker has started.
-func (p *Pipeline) start(ctx context.Context, st *ledger.State, kind Kind) error {
-	if err := p.link(ctx, st); err != nil {
-		return err
-	}
-	if kind.WritesStarted == nil || !kind.WritesStarted(st) {
-		return nil
-	}
-	return p.Ledger.Append(ctx, st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: p.Worker}})
-}
-
-// settle ends an action and notifies its kind.
+// settle ends an action and reports the end.
 func (p *Pipeline) settle(ctx context.Context, st *ledger.State, o settle.Outcome) error {
 	failpoint.At(failpoint.Settling, st.ID)
 	if err := p.settler.Settle(ctx, st, o); err != nil {
@@ -216,27 +207,26 @@ func (p *Pipeline) settle(ctx context.Context, st *ledger.State, o settle.Outcom
 	return p.ended(ctx, st)
 }
 
-// conclude turns the result of the work into the message's disposition.
+// conclude turns the error of the work into the message's disposition.
 func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.State, w *work, err error) error {
 	var deferral *call.Deferral
 	var terminal *fault.Terminal
 	switch {
-	case err == nil:
-		return nil
 	case errors.Is(err, errDone):
-		if st != nil && rec.Seq < st.SettledSeq && !p.running.settledBy(st.Ref) { // another worker settled it with such a message
-			if err := p.attest(ctx, st); err != nil {
-				return err
-			}
-			return p.ended(ctx, st) // its worker may have died before it reported the end
+		if st == nil || rec.Seq >= st.SettledSeq { // only a message before the end reports whether its worker died
+			return nil
 		}
-		return nil
+		if _, here := p.running.settled.LoadAndDelete(st.Ref); here {
+			return nil
+		}
+		if err := p.attest(ctx, st); err != nil {
+			return err
+		}
+		return p.ended(ctx, st) // its worker may have died before it reported the end
 	case errors.As(err, &deferral):
 		return p.deferAction(ctx, st, w, deferral)
 	case errors.As(err, &terminal):
 		return p.deadLetter(ctx, rec, st, terminal)
-	case errors.Is(err, fault.ErrFenced):
-		return &fault.RetryAfter{Cause: err}
 	case errors.Is(err, fault.ErrTooLarge):
 		return p.deadLetter(ctx, rec, st, &fault.Terminal{Code: schemas.Poison, Reason: "a record of it is larger than the log takes", Cause: err})
 	default:
@@ -246,7 +236,13 @@ func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.
 
 // Stop requests that the action stops, if it is running in this process. The durable request is the
 // cancel event on the log; this notifies the worker at once.
-func (p *Pipeline) Stop(ref schemas.Ref) { p.running.stop(ref) }
+func (p *Pipeline) Stop(ref schemas.Ref) {
+	p.running.mu.Lock()
+	defer p.running.mu.Unlock()
+	if w := p.running.works[ref]; w != nil {
+		w.cancel()
+	}
+}
 
 // RulesChanged wakes the actions that a tenant's former traffic rules delay, after other rules took
 // effect. It does not wait for them.

@@ -23,16 +23,18 @@ type running struct {
 	executing sync.WaitGroup
 	limit     context.Context    //nolint:containedctx // the life of all executions
 	end       context.CancelFunc // cancels the remaining executions
-	settled   sync.Map           // by ref: the actions that executions have settled lately
+	// settled has the refs of the actions that executions have settled lately: none of the end's
+	// side effects is missing, so the action's message is only acknowledged.
+	settled sync.Map
 }
 
-// work is one running action. Its context ends when a stop is requested.
+// work is one running action.
 type work struct {
 	ref      schemas.Ref
-	message  uint64          // the sequence of the message that it is worked on for
-	deferral *call.Deferral  // set if a traffic rule delays the action, which is now deferred
-	ctx      context.Context //nolint:containedctx // it is the stop signal, not a scope
-	cancel   context.CancelFunc
+	message  uint64         // the sequence of the message that it is worked on for
+	deferral *call.Deferral // set if an event earlier than its time can wake the action, which is now deferred
+	stop     call.Stop
+	cancel   context.CancelFunc // requests the stop
 }
 
 func newRunning() *running {
@@ -50,25 +52,10 @@ func (r *running) begin(ref schemas.Ref, message uint64) (w *work, ok bool) {
 		return w, false
 	}
 	w = &work{ref: ref, message: message}
-	w.ctx, w.cancel = context.WithCancel(context.Background())
+	w.stop.Context, w.cancel = context.WithCancel(context.Background())
 	r.works[ref] = w
 	return w, true
 }
-
-// stop requests that an action stops, if it is running here.
-func (r *running) stop(ref schemas.Ref) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if w := r.works[ref]; w != nil {
-		w.cancel()
-	}
-}
-
-var _ call.Stop = (*work)(nil)
-
-func (w *work) Requested() bool                         { return w.ctx.Err() != nil }
-func (w *work) Done() <-chan struct{}                   { return w.ctx.Done() }
-func (w *work) AfterFunc(f func()) (forget func() bool) { return context.AfterFunc(w.ctx, f) }
 
 // finish ends the work on an action. A deferred action can be woken only after this: before, its
 // message would have found it running.
@@ -104,15 +91,8 @@ func (r *running) drain() {
 	r.executing.Wait()
 }
 
-// remember is how long the messages of an action are only acknowledged after its execution.
+// remember is how long settled has an action.
 const remember = time.Minute
-
-// settledBy reports, once, whether an execution of this process has settled an action lately, so
-// that none of the end's side effects is missing.
-func (r *running) settledBy(ref schemas.Ref) bool {
-	_, ok := r.settled.LoadAndDelete(ref)
-	return ok
-}
 
 // Reserve makes this process execute an action that is about to be accepted, because only this
 // process has what the action needs. A message of the action that this process receives meanwhile
@@ -135,7 +115,27 @@ func (p *Pipeline) Reserve(ref schemas.Ref) (execute func(context.Context), rele
 		defer cancel()
 		defer context.AfterFunc(p.running.limit, cancel)() //nolint:contextcheck // the life of all executions bounds this one
 		failpoint.At(failpoint.Fetched, ref.ID)
-		p.execute(ctx, ref, w)
+		for range loads {
+			st, err := p.load(ctx, ref, schemas.Record{}, false, false)
+			if err == nil {
+				err = p.work(ctx, st, w.stop)
+			}
+			switch {
+			case err == nil:
+				p.running.settled.Store(ref, true)
+				time.AfterFunc(remember, func() { p.running.settled.Delete(ref) })
+				return
+			case errors.Is(err, fault.ErrFenced): // the event of another writer decides the next step
+			case errors.Is(err, fault.ErrUnavailable) && st == nil:
+				select {
+				case <-time.After(loadPause):
+				case <-ctx.Done():
+					return
+				}
+			default: // the handler of the next message continues
+				return
+			}
+		}
 	}, release
 }
 
@@ -144,28 +144,3 @@ const (
 	loads     = 5
 	loadPause = 200 * time.Millisecond
 )
-
-// execute works on a reserved action. After an error, the next message's handler continues.
-func (p *Pipeline) execute(ctx context.Context, ref schemas.Ref, w *work) {
-	for range loads {
-		st, err := p.load(ctx, ref, schemas.Record{}, false)
-		if err == nil {
-			err = p.work(ctx, st, w)
-		}
-		switch {
-		case err == nil:
-			p.running.settled.Store(ref, true)
-			time.AfterFunc(remember, func() { p.running.settled.Delete(ref) })
-			return
-		case errors.Is(err, fault.ErrFenced): // the event of another writer decides the next step
-		case errors.Is(err, fault.ErrUnavailable) && st == nil:
-			select {
-			case <-time.After(loadPause):
-			case <-ctx.Done():
-				return
-			}
-		default:
-			return
-		}
-	}
-}

@@ -48,23 +48,22 @@ type Result struct {
 
 // run is Run without probes.
 func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
-	var held time.Time // since when traffic rules hold the next attempt back
-	var had permits
-	defer had.release() //nolint:contextcheck // released whatever the call's result
-	booked := t.booked()
+	var next pending
+	defer func() { next.permit.Release() }() //nolint:contextcheck // released whatever the call's result
+	if w := t.State.Waiting; w != nil && w.For == schemas.WaitLimit && w.Step == t.Step {
+		next.booked = w.Until
+	}
 	for {
+		next.permit.Release() //nolint:contextcheck // as above; a redirect takes its own
 		tries := t.tries()
 		number, from := 1, pendingRedirect(tries)
-		if from == nil {
-			had.release() //nolint:contextcheck // as above
-		}
-		switch {
+		switch n := len(tries); {
 		case from != nil:
 			number = from.Number
-		case len(tries) > 0:
-			last := tries[len(tries)-1]
+		case n > 0:
+			last := tries[n-1]
 			number = last.Number + 1
-			if last.Result.RetryAt.IsZero() && (!last.NotApplied || last.Number >= c.most(t, last.Decision.Entry)) {
+			if last.Result.RetryAt.IsZero() && (!last.NotApplied || last.Number >= c.most(t, c.guard.Contract(last.Decision.Entry))) {
 				return conclude(t, tries), nil
 			}
 			wait := last.Result.RetryAt.Sub(c.cfg.Now())
@@ -91,45 +90,20 @@ func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 				return Result{}, err
 			}
 			continue
-		default:
-			return refused(decision, tries), nil
+		default: // a call whose result is unknown stays so: a denial would mean that nothing was sent
+			return doubted(Result{Denied: true, Decision: decision}, tries), nil
 		}
 		if !c.canRetry(p, tries) {
 			return conclude(t, tries), nil
 		}
-		if c.draining() {
-			return Result{}, ErrDraining
+		waited, err := c.hold(ctx, t, p, &next)
+		if err == nil && !waited {
+			err = c.attempt(ctx, t, p, number, from, &next)
 		}
-		if waited, err := c.waitForDelay(ctx, t, p, &held, c.cfg.Hold); err != nil {
-			return Result{}, err
-		} else if waited {
-			continue
-		}
-		if waited, err := c.acquirePermit(ctx, t, p, &booked, &had); err != nil {
-			return Result{}, err
-		} else if waited {
-			continue
-		}
-		err := c.attempt(ctx, t, p, number, from, had.last)
-		var denial *revoked
-		switch {
-		case err == nil:
-			held = time.Time{}
-		case errors.Is(err, errReshaped): // nothing was sent, and no attempt was made
-		case errors.As(err, &denial):
-			return refused(denial.decision, t.tries()), nil
-		case errors.Is(err, errNoRepeat):
-			return conclude(t, t.tries()), nil
-		default:
+		if err != nil && !errors.Is(err, errStale) { // errStale: it is evaluated again
 			return Result{}, err
 		}
 	}
-}
-
-// refused is the result of a task whose next attempt policy denies. A call whose result is unknown
-// stays so: a denial would mean that nothing was sent.
-func refused(d schemas.Decision, tries []ledger.Attempt) Result {
-	return doubted(Result{Denied: true, Decision: d}, tries)
 }
 
 // inDoubt is the newest try that may have had an unknown effect that is not harmless to repeat; nil:
@@ -162,15 +136,6 @@ func unanswered(tries []ledger.Attempt) *ledger.Attempt {
 	return nil
 }
 
-func (c *Caller) draining() bool {
-	select {
-	case <-c.cfg.Draining:
-		return true
-	default:
-		return false
-	}
-}
-
 // canRetry checks, right before sending, whether a call may be sent in addition to the tries that
 // were sent before: the entry may have changed since the retry was planned, and the key may have
 // expired meanwhile. A key is valid with its original request. After a change by traffic rules the
@@ -198,15 +163,6 @@ func (c *Caller) canRetry(p guard.Pass, tries []ledger.Attempt) bool {
 	return true
 }
 
-// ends is what next needs to know of how an attempt ended, besides its result.
-type ends struct {
-	began, at time.Time
-	wish      time.Duration    // the Retry-After of the upstream
-	headers   []schemas.Header // of its answer
-	redirects int              // how many hops the entry allows
-	contract  policy.Contract  // the entry's
-}
-
 // schedule is the one of an entry's calls.
 func (c *Caller) schedule(k policy.Contract) retry.Schedule {
 	s := c.cfg.Schedule
@@ -216,48 +172,45 @@ func (c *Caller) schedule(k policy.Contract) retry.Schedule {
 	return s
 }
 
-// next records in the result of an attempt whether such an end permits another attempt, and when that
-// one follows, if it does.
-func (c *Caller) next(t *Task, a *schemas.Attempt, res *schemas.Attempted, failed *fault.Call, e ends) {
-	if failed == nil && policy.IsRedirect(res.Status) && a.Class == schemas.ClassSafe && !t.Internal && a.Hop < e.redirects {
-		res.RetryAt = e.at.UTC() // the next hop
-		return
+// most is the number of attempts that a task has at most by an entry's contract.
+func (c *Caller) most(t *Task, k policy.Contract) int {
+	return cmp.Or(t.Attempts, c.schedule(k).Attempts)
+}
+
+// next records in the result of an attempt, which began at a time, whether such an end permits
+// another attempt by its entry's contract, and when that one follows, if it does. Readers of an
+// answer that was shown while it arrived get no other, unless its worker is gone.
+func (c *Caller) next(t *Task, a *schemas.Attempt, res *schemas.Attempted, failed *fault.Call, began time.Time, k policy.Contract) {
+	var answer schemas.Answer
+	if res.Answer != nil {
+		answer = *res.Answer
 	}
-	s := c.schedule(e.contract)
 	if t.probe != nil {
-		res.RetryAt = t.nextProbe(s, c.cfg.Rand(), a, res, failed, e)
+		res.RetryAt = c.nextProbe(t, a, res, failed, began, k, answer.RetryAfter)
 		return
 	}
-	if res.Repeatable = e.repeatable(t, a.Class, res.Status, failed); !res.Repeatable || a.Number >= cmp.Or(t.Attempts, s.Attempts) {
+	open := t.State.Open()
+	switch {
+	case failed == nil && (!t.RetryStatus || k.NeverRetry.Matches(res.Status, answer.Headers)),
+		open != nil && open.Shown > 0 && (failed == nil || failed.Code != schemas.Interrupted),
+		!retry.Retryable(a.Class, res.Status, k.RetryOn(), failed):
 		return
 	}
-	deadline := t.State.Action.Deadline
-	at := e.at.Add(s.Delay(a.Number, c.cfg.Rand(), e.wish))
-	if e.wish > 0 && !deadline.IsZero() && at.After(deadline) {
-		// A wish that cannot be granted is not granted in part: the schedule holds.
-		at = e.at.Add(s.Delay(a.Number, c.cfg.Rand(), 0))
+	if res.Repeatable = true; a.Number >= c.most(t, k) {
+		return
+	}
+	deadline, wish := t.State.Action.Deadline, answer.RetryAfter
+	delay := func(wish time.Duration) time.Time {
+		return c.cfg.Now().Add(c.schedule(k).Delay(a.Number, c.cfg.Rand(), wish))
+	}
+	at := delay(wish)
+	if wish > 0 && !deadline.IsZero() && at.After(deadline) {
+		at = delay(0) // a wish that cannot be granted is not granted in part: the schedule holds
 	}
 	if !deadline.IsZero() && !at.Before(deadline) || !a.KeyExpiresAt.IsZero() && at.After(a.KeyExpiresAt) {
 		return
 	}
 	res.RetryAt = at.UTC()
-}
-
-// most is the number of attempts that a task has at most by the schedule of an entry.
-func (c *Caller) most(t *Task, entry string) int {
-	return cmp.Or(t.Attempts, c.schedule(c.guard.Contract(entry)).Attempts)
-}
-
-// repeatable reports whether such an end of the open attempt may be followed by another. Readers of an
-// answer that was shown while it arrived get no other, unless its worker is gone.
-func (e ends) repeatable(t *Task, class schemas.Class, status int, failed *fault.Call) bool {
-	open := t.State.Open()
-	switch {
-	case failed == nil && (!t.RetryStatus || e.contract.NeverRetry.Matches(status, e.headers)),
-		open != nil && open.Shown > 0 && (failed == nil || failed.Code != schemas.Interrupted):
-		return false
-	}
-	return retry.Retryable(class, status, e.contract.RetryOn(), failed)
 }
 
 // conclude reads the result off a task's last attempt.
@@ -313,9 +266,8 @@ func (c *Caller) Abandon(ctx context.Context, st *ledger.State) error {
 	if open.Probe > 0 {
 		res.RetryAt = c.cfg.Now().UTC()
 	} else {
-		t := &Task{State: st, Step: open.Step}
 		failed := &fault.Call{Code: schemas.Interrupted, Sent: true}
-		c.next(t, &open.Attempt, &res, failed, ends{at: c.cfg.Now(), contract: c.guard.Contract(open.Decision.Entry)})
+		c.next(&Task{State: st, Step: open.Step}, &open.Attempt, &res, failed, time.Time{}, c.guard.Contract(open.Decision.Entry))
 	}
 	return c.ledger.Append(ctx, st, schemas.Event{Type: schemas.EventAttempted, Attempted: &res})
 }

@@ -156,16 +156,18 @@ func (c *Caller) limit(t *Task, p guard.Pass, start time.Time) time.Time {
 	return limit
 }
 
-// describe makes a the record of an attempt.
-func (c *Caller) describe(a *schemas.Attempt, t *Task, p guard.Pass, number, hop int, limit time.Time) {
-	probed := 0
-	if t.probe != nil {
-		probed = t.probe.attempt
-	}
-	*a = schemas.Attempt{
-		Step: t.Step, Number: number, Hop: hop, Probe: probed, Class: p.Class(), Worker: c.cfg.Worker, Message: t.State.Message,
+// describe is the record of an attempt at a call or, after from, at its redirect.
+func (c *Caller) describe(t *Task, p guard.Pass, number int, from *ledger.Attempt, limit time.Time) schemas.Attempt {
+	a := schemas.Attempt{
+		Step: t.Step, Number: number, Class: p.Class(), Worker: c.cfg.Worker, Message: t.State.Message,
 		Decision: p.Decision(), Digest: digest(p), DerivedKey: p.DerivedKey(), Method: t.Call.Method, URL: t.Call.URL,
 		ExpiresAt: limit.Add(c.cfg.Margin).UTC(),
+	}
+	if from != nil {
+		a.Hop = from.Hop + 1
+	}
+	if t.probe != nil {
+		a.Probe = t.probe.attempt
 	}
 	if t.Agent {
 		a.URL = route(a.URL) // where the agent is, is not its owner's to know
@@ -173,6 +175,7 @@ func (c *Caller) describe(a *schemas.Attempt, t *Task, p guard.Pass, number, hop
 	if a.Class == schemas.ClassKeyed && !p.Mocked() { // the target has not seen the key
 		a.KeyExpiresAt = t.keyExpiry(p, c.cfg.Now())
 	}
+	return a
 }
 
 // route is the loggable part of an agent's or model's URL.
@@ -207,8 +210,9 @@ func (c *Caller) finish(ctx context.Context, t *Task, e *started, reply Reply, c
 	var failed *fault.Call
 	switch {
 	case callErr == nil:
-		res.Status = reply.Answer.Status
-		t.show(&res, e, reply.Answer)
+		if res.Status = reply.Answer.Status; t.probe != nil {
+			t.show(&res, e, reply.Answer)
+		}
 		c.inspect(t, e.pass, &res, &reply.Answer)
 		if err := c.storeAnswer(ctx, t.State.Tenant, &res, reply.Answer); err != nil {
 			return nil, err
@@ -226,11 +230,10 @@ func (c *Caller) finish(ctx context.Context, t *Task, e *started, reply Reply, c
 	if e.pass.Mocked() {
 		res.Sent = false // and yet failed says what it would have been of the target's, for next
 	}
-	c.next(t, a, &res, failed, ends{
-		began: e.start, at: now, wish: reply.Answer.RetryAfter, headers: reply.Answer.Headers, redirects: e.pass.Redirects(), contract: e.pass.Contract(),
-	})
-	if redirects(&res) {
-		res.Location = e.pass.Leads(reply.Location)
+	if failed == nil && policy.IsRedirect(res.Status) && a.Class == schemas.ClassSafe && !t.Internal && a.Hop < e.pass.Redirects() {
+		res.RetryAt, res.Location = now.UTC(), e.pass.Leads(reply.Location) // the next hop
+	} else {
+		c.next(t, a, &res, failed, e.start, e.pass.Contract())
 	}
 	ev := schemas.Event{Type: schemas.EventAttempted, Attempted: &res}
 	if e.undeclared {

@@ -14,27 +14,21 @@ import (
 	"weir/schemas"
 )
 
-// revoked ends an attempt before it was written down: another policy came into
-// force while the target was dialled, and it does not let the call pass.
-type revoked struct{ decision schemas.Decision }
+// errStale ends an attempt before it was recorded: while the target was dialled, another policy or
+// other traffic rules came into force. The call must be evaluated again.
+var errStale = errors.New("the policy or the traffic rules have changed")
 
-func (*revoked) Error() string { return "policy does not let the call pass any more" }
-
-// errNoRepeat ends an attempt before it was written down: by the policy now in
-// force the call may not be sent a second time.
+// errNoRepeat is the cause if the policy now in force does not permit to send the call again.
 var errNoRepeat = errors.New("the call may not be repeated any more")
 
-// errReshaped ends an attempt before it was written down: the traffic rules now
-// make something else of the call.
-var errReshaped = errors.New("the traffic rules have changed")
-
-// do makes one attempt at one hop: dial, record the attempt, send, record the result. It evaluates
-// rules and policy again after each slow step, and policy for the last time right before the first
-// byte is sent. The error is the log's, ctx's, *revoked, errNoRepeat or errReshaped; the upstream's
-// result is in the try.
-func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int) (*ledger.Attempt, error) {
+// attempt makes one attempt at a call or, after from, at its redirect: dial, record the attempt,
+// send, record the result, and report it to the destination. It checks rules and policy again after
+// dialling, and policy for the last time right before the first byte is sent. A redirect without a
+// target is recorded as refused. The error is the log's, ctx's or errStale; the upstream's result
+// is in the attempt.
+func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int, from *ledger.Attempt, next *pending) error {
 	if !p.Valid() {
-		return nil, ErrNoPass
+		return ErrNoPass
 	}
 	e := &started{pass: p, start: c.cfg.Now(), undeclared: true}
 	limit := c.limit(t, p, e.start)
@@ -42,52 +36,50 @@ func (c *Caller) do(ctx context.Context, t *Task, p guard.Pass, number, hop int)
 	defer cancel()
 	if t.Abort || p.Class() == schemas.ClassSafe {
 		// Cutting any other call off would turn a known outcome into an unknown one.
-		defer t.Stop.AfterFunc(cancel)()
+		defer context.AfterFunc(t.Stop, cancel)()
 	}
-	c.describe(&e.attempt, t, p, number, hop, limit)
-
+	e.attempt = c.describe(t, p, number, from, limit)
 	if p.Traced() {
 		sendCtx = traceparent.With(sendCtx, c.cfg.Span(t.State.Action, e.attempt.Place()...))
 	}
-
+	var reply Reply
 	ex, err := cmp.Or(t.Via, c.adapter).Open(sendCtx, p)
+	if err == nil {
+		defer ex.Close()
+		if c.guard.Stale(p) {
+			return errStale
+		}
+		failpoint.At(failpoint.Dialled, t.State.ID)
+		if p.Mocked() {
+			// Nothing is sent, so nothing is recorded before: a worker that dies here leaves no
+			// doubt, and the next one starts over.
+			reply, err = ex.Do(sendCtx)
+		} else {
+			e.undeclared = false
+			err = c.ledger.Append(ctx, t.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &e.attempt})
+			if err == nil && e.attempt.Class != schemas.ClassSafe { // the loss of a safe call's record loses nothing
+				err = c.cfg.Barrier(ctx)
+			}
+			if err != nil {
+				return err
+			}
+			failpoint.At(failpoint.Declared, t.State.ID)
+			if reply, err = c.dispatch(sendCtx, t, ex, e); ctx.Err() != nil {
+				return c.recordInterrupted(ctx, t, e, reply, err)
+			}
+		}
+	}
+	done, err := c.finish(ctx, t, e, reply, err)
 	if err != nil {
-		return c.finish(ctx, t, e, Reply{}, err)
+		return err
 	}
-	defer ex.Close()
-	if c.guard.Reshaped(p) {
-		return nil, errReshaped
+	next.delayed = time.Time{}
+	c.learn(ctx, t, next.permit, done)
+	if res := done.Result; redirects(res) && res.Location == "" {
+		_, d := c.guard.Redirect(p, "", res.Status, done.Hop+1)
+		return c.refuseRedirect(ctx, t, *done, d)
 	}
-	if fresh, decision := c.guard.Renew(p); !fresh.SamePolicy(p) {
-		switch {
-		case !fresh.Valid():
-			return nil, &revoked{decision}
-		case !c.canRetry(fresh, t.tries()):
-			return nil, errNoRepeat
-		}
-		e.pass = fresh
-		c.describe(&e.attempt, t, fresh, number, hop, limit)
-		if err := ex.Renew(fresh); err != nil {
-			return c.finish(ctx, t, e, Reply{}, err)
-		}
-	}
-	failpoint.At(failpoint.Dialled, t.State.ID)
-	if e.pass.Mocked() {
-		// Nothing is sent, so nothing is recorded before: a worker that dies here leaves no doubt,
-		// and the next one starts over.
-		reply, err := ex.Do(sendCtx)
-		return c.finish(ctx, t, e, reply, err)
-	}
-	if err := c.declare(ctx, t, e); err != nil {
-		return nil, err
-	}
-	failpoint.At(failpoint.Declared, t.State.ID)
-	reply, err := c.dispatch(sendCtx, t, ex, e)
-	if ctx.Err() != nil {
-		ex.Close()
-		return nil, c.recordInterrupted(ctx, t, e, reply, err)
-	}
-	return c.finish(ctx, t, e, reply, err)
+	return nil
 }
 
 // parting is how long a stopped worker may take to record the state of an attempt. The shutdown
@@ -108,20 +100,6 @@ func (c *Caller) recordInterrupted(ctx context.Context, t *Task, e *started, rep
 	defer cancel()
 	_, _ = c.finish(steady, t, e, reply, err)
 	return ctx.Err()
-}
-
-// declare writes an attempt down, as durably as its class needs.
-func (c *Caller) declare(ctx context.Context, t *Task, e *started) error {
-	e.undeclared = false
-	if err := c.ledger.Append(ctx, t.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &e.attempt}); err != nil {
-		return err
-	}
-	// A call that may be repeated freely need not wait for the device: if the
-	// record of it is lost, nothing is lost with it.
-	if e.attempt.Class == schemas.ClassSafe {
-		return nil
-	}
-	return c.cfg.Barrier(ctx)
 }
 
 // dispatch evaluates policy for the last time and sends. From here until the first byte is sent, a

@@ -8,8 +8,7 @@ import (
 
 // Do makes one attempt.
 func (c *Caller) Do(ctx context.Context, t *Task, p guard.Pass) error {
-	_, err := c.do(ctx, t, p, 1, 0)
-	return err
+	return c.attempt(ctx, t, p, 1, nil, &pending{})
 }
 
 // Route is what an attempt tells of where an agent or a model is asked.

@@ -5,47 +5,73 @@ import (
 	"slices"
 	"time"
 
+	"weir/internal/limits/destination"
 	"weir/processors/guard"
 	"weir/schemas"
 )
 
-// waitForDelay waits for as long as traffic rules delay a step's next call, counted from since, which it
-// sets when the delay begins. It waits in the worker's slot; if the wait is longer than inline, the
-// error is *Rest. waited reports that it has waited. Then everything must be evaluated again,
-// because a change of the rules, a stop and the action's deadline also end the wait.
-func (c *Caller) waitForDelay(ctx context.Context, t *Task, p guard.Pass, since *time.Time, inline time.Duration) (waited bool, err error) {
-	effect := p.Effect()
-	if effect.Delay <= 0 {
-		return false, nil
-	}
-	now := c.cfg.Now()
-	if since.IsZero() {
-		*since = t.heldSince()
-	}
-	if since.IsZero() {
-		*since = now
-	}
-	due := since.Add(effect.Delay)
-	// Never past the action's deadline, nor past the end of a rule that delays the call.
-	for _, end := range []time.Time{t.State.Action.Deadline, effect.Until} {
-		if !end.IsZero() && end.Before(due) {
-			due = end
-		}
-	}
-	switch wait := due.Sub(now); {
-	case wait <= 0:
-		return false, nil
-	case wait > inline:
-		return false, &Deferral{
-			Until: now.Add(wait), Reason: schemas.WaitRule, Step: t.Step, Rules: effect.Delays, Replaced: p.Replaced(), Decision: p.Decision(),
-		}
-	default:
-		return true, await(ctx, wait, t.Stop.Done(), c.cfg.Draining, p.Replaced())
-	}
+// pending is the state of a step's next attempt until it may begin.
+type pending struct {
+	delayed time.Time           // since when traffic rules delay it; zero: unknown
+	booked  time.Time           // the reserved start; zero: none
+	permit  *destination.Permit // nil: not granted yet
 }
 
-// heldSince is when rules began to delay the step's next call, according to the log; zero: unknown.
-func (t *Task) heldSince() (since time.Time) {
+// hold waits for as long as traffic rules delay a step's next call, and then for its permit. It
+// waits in the worker's slot; if a wait is longer than Config.Hold, the error is *Deferral. waited
+// reports that it has waited: then everything must be evaluated again, because a change of the
+// rules, a stop and the action's deadline also end a wait. It begins nothing on a draining worker.
+func (c *Caller) hold(ctx context.Context, t *Task, p guard.Pass, n *pending) (waited bool, err error) {
+	select {
+	case <-c.cfg.Draining:
+		return false, ErrDraining
+	default:
+	}
+	now := c.cfg.Now()
+	if effect := p.Effect(); effect.Delay > 0 {
+		if n.delayed.IsZero() {
+			n.delayed = t.delayedSince(now)
+		}
+		due := n.delayed.Add(effect.Delay)
+		// Never past the action's deadline, nor past the end of a rule that delays the call.
+		for _, end := range []time.Time{t.State.Action.Deadline, effect.Until} {
+			if !end.IsZero() && end.Before(due) {
+				due = end
+			}
+		}
+		switch wait := due.Sub(now); {
+		case wait > c.cfg.Hold:
+			return false, &Deferral{
+				Until: now.Add(wait), Reason: schemas.WaitRule, Step: t.Step, Rules: effect.Delays, Replaced: p.Replaced(), Decision: p.Decision(),
+			}
+		case wait > 0:
+			return true, await(ctx, wait, t.Stop.Done(), c.cfg.Draining, p.Replaced())
+		}
+	}
+	if c.cfg.Destinations == nil || p.Mocked() {
+		return false, nil
+	}
+	permit, held, err := c.cfg.Destinations.Acquire(ctx, c.destined(t, p, n.booked))
+	if err != nil {
+		return false, err
+	}
+	if held == nil {
+		n.booked, n.permit = time.Time{}, permit
+		return false, nil
+	}
+	if held.Booked {
+		n.booked = held.Until
+	}
+	if wait := held.Until.Sub(c.cfg.Now()); wait <= c.cfg.Hold {
+		return true, await(ctx, wait, t.Stop.Done(), c.cfg.Draining, held.Changed)
+	}
+	return false, t.deferral(held)
+}
+
+// delayedSince is when rules began to delay the step's next call, according to the log; now: it
+// does not say.
+func (t *Task) delayedSince(now time.Time) (since time.Time) {
+	since = now
 	for _, ev := range slices.Backward(t.State.Events) {
 		switch {
 		case ev.Attempt != nil && ev.Attempt.Step == t.Step:

@@ -204,7 +204,7 @@ func newEnv(t *testing.T, cfg envConfig) *env {
 	}
 	b.deadline = cfg.deadline
 	b.task = &call.Task{
-		RetryStatus: !cfg.plan, Stop: b.stop, Attempts: cfg.attempts,
+		RetryStatus: !cfg.plan, Stop: b.stop.Stop, Attempts: cfg.attempts,
 		Call: schemas.HTTPCall{Method: cfg.method, URL: "http://up.example/x", AllowlistKey: "up", IdempotencyKey: cfg.key},
 		Record: func(_ context.Context, t ledger.Attempt) error {
 			b.left = append(b.left, t)

@@ -10,41 +10,12 @@ import (
 	"weir/schemas"
 )
 
-// acquirePermit requests the permit for a step's next call, or for the next redirect, and waits a little if
-// it is not granted at once; if that takes longer, the error is *Rest. waited reports that it has
-// waited: then everything must be evaluated again. booked is the start time that was reserved
-// before. Granted permits are added to had: a deferred call gives its slot back, and a hop then
-// takes its own.
-func (c *Caller) acquirePermit(ctx context.Context, t *Task, p guard.Pass, booked *time.Time, had *permits) (waited bool, err error) {
-	if c.cfg.Destinations == nil || p.Mocked() {
-		return false, nil
-	}
-	asked := c.destined(t, p)
-	asked.Booked, asked.HasSlot = *booked, had.hasSlot(asked.Entry)
-	permit, held, err := c.cfg.Destinations.Acquire(ctx, asked)
-	if err != nil {
-		return false, err
-	}
-	if held == nil {
-		*booked = time.Time{}
-		had.keep(asked.Entry, permit) //nolint:contextcheck // the former one is released whatever the result
-		return false, nil
-	}
-	if held.Booked {
-		*booked = held.Until
-	}
-	if wait := held.Until.Sub(c.cfg.Now()); wait <= c.cfg.Hold {
-		return true, await(ctx, wait, t.Stop.Done(), c.cfg.Draining, held.Changed)
-	}
-	return false, t.deferral(held)
-}
-
 // destined is a call as its destination's limits see it.
-func (c *Caller) destined(t *Task, p guard.Pass) destination.Call {
+func (c *Caller) destined(t *Task, p guard.Pass, booked time.Time) destination.Call {
 	permit := p.Permit()
 	asked := destination.Call{
 		Ref: t.State.Ref, Entry: permit.Entry(), Destination: schemas.Destination(permit.Scheme(), permit.Host(), permit.Port()),
-		Deadline: t.State.Action.Deadline, Own: t.Agent,
+		Deadline: t.State.Action.Deadline, Booked: booked, Own: t.Agent,
 	}
 	if l := permit.Limits(); !t.Agent {
 		asked.Limits.Concurrency = l.Concurrency
@@ -69,22 +40,26 @@ func (t *Task) deferral(held *destination.Held) *Deferral {
 	return r
 }
 
-// booked is the reserved start of the step's next call, according to the log; zero: none.
-func (t *Task) booked() time.Time {
-	if w := t.State.Waiting; w != nil && w.For == schemas.WaitLimit && w.Step == t.Step {
-		return w.Until
-	}
-	return time.Time{}
-}
-
-// learn reports the result of an attempt to its destination.
+// learn reports the result of an attempt to its destination, and until when it wants no calls: 429
+// always means that, 503 only with Retry-After. All calls wait as long as a retry would. A wait
+// beyond the action's deadline is ignored.
 func (c *Caller) learn(ctx context.Context, t *Task, permit *destination.Permit, try *ledger.Attempt) {
 	if permit == nil || try.Mocked() {
 		return
 	}
-	res := try.Result
-	switch until, asks := c.requestedPause(t, try.LastWord().Entry, res); {
-	case asks:
+	res, wish := try.Result, time.Duration(0)
+	if res.Answer != nil {
+		wish = res.Answer.RetryAfter
+	}
+	switch {
+	case res.Code == "" && (res.Status == statusTooMany || res.Status == statusUnavailable && wish > 0):
+		until := c.cfg.Now().Add(wish)
+		switch d := t.State.Action.Deadline; {
+		case !res.RetryAt.IsZero():
+			until = res.RetryAt
+		case wish <= 0 || !d.IsZero() && until.After(d):
+			until = c.cfg.Now().Add(c.schedule(c.guard.Contract(try.LastWord().Entry)).Base)
+		}
 		permit.Asked(ctx, until)
 	case res.NoMemory:
 		// The answer was not read to the end: that proves nothing about the target.
@@ -95,28 +70,6 @@ func (c *Caller) learn(ctx context.Context, t *Task, permit *destination.Permit,
 	case res.Status != 0:
 		permit.Succeeded(ctx)
 	}
-}
-
-// requestedPause reads from an answer until when its target wants no calls: 429 always means that, 503 only
-// with Retry-After. All calls wait as long as a retry would. A wait beyond the action's deadline is
-// ignored.
-func (c *Caller) requestedPause(t *Task, entry string, res *schemas.Attempted) (until time.Time, asks bool) {
-	var wish time.Duration
-	if res.Answer != nil {
-		wish = res.Answer.RetryAfter
-	}
-	if res.Code != "" || res.Status != statusTooMany && (res.Status != statusUnavailable || wish <= 0) {
-		return until, false
-	}
-	now := c.cfg.Now()
-	until = now.Add(wish)
-	switch d := t.State.Action.Deadline; {
-	case !res.RetryAt.IsZero():
-		until = res.RetryAt
-	case wish <= 0 || !d.IsZero() && until.After(d):
-		until = now.Add(c.schedule(c.guard.Contract(entry)).Base)
-	}
-	return until, true
 }
 
 const (

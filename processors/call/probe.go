@@ -158,7 +158,7 @@ func (c *Caller) refuseProbe(ctx context.Context, t *Task, d schemas.Decision) e
 // show evaluates the answer to a probe, before anything is removed from it. A redirect that is
 // followed shows nothing by itself.
 func (t *Task) show(res *schemas.Attempted, e *started, a schemas.Answer) {
-	if t.probe == nil || !genuine(e.pass) || policy.IsRedirect(a.Status) && e.attempt.Hop < e.pass.Redirects() {
+	if !genuine(e.pass) || policy.IsRedirect(a.Status) && e.attempt.Hop < e.pass.Redirects() {
 		return
 	}
 	res.Effect = t.probe.probe.Effect(t.probe.request, a)
@@ -173,15 +173,18 @@ const shares = 8
 // nextProbe is when another probe follows; zero if none does. Probes are repeated with growing
 // waits until one shows the effect, or until one that began after the time has answered. If that
 // one gets no answer, it is repeated as often as a call is.
-func (t *Task) nextProbe(s retry.Schedule, rnd float64, a *schemas.Attempt, res *schemas.Attempted, failed *fault.Call, e ends) time.Time {
+func (c *Caller) nextProbe(
+	t *Task, a *schemas.Attempt, res *schemas.Attempted, failed *fault.Call, began time.Time, k policy.Contract, wish time.Duration,
+) time.Time {
+	s, rnd, now := c.schedule(k), c.cfg.Rand(), c.cfg.Now()
 	until := t.probe.until
 	var at time.Time
 	switch {
 	case res.Effect != "":
 		return at
-	case e.began.Before(until):
+	case began.Before(until):
 		s.Cap = max(s.Cap, t.probe.within/shares)
-		if at = e.at.Add(s.Delay(a.Number, rnd, e.wish)); at.After(until) {
+		if at = now.Add(s.Delay(a.Number, rnd, wish)); at.After(until) {
 			at = until
 		}
 	default:
@@ -194,7 +197,7 @@ func (t *Task) nextProbe(s retry.Schedule, rnd float64, a *schemas.Attempt, res 
 		if late >= s.Attempts || !retry.Retryable(a.Class, res.Status, nil, failed) {
 			return at
 		}
-		at = e.at.Add(s.Delay(max(late, 1), rnd, e.wish))
+		at = now.Add(s.Delay(max(late, 1), rnd, wish))
 	}
 	if d := t.State.Action.Deadline; !d.IsZero() && !at.Before(d) {
 		return time.Time{}

@@ -105,9 +105,11 @@ func TestTheLastWordIsRecorded(t *testing.T) {
 func TestAttemptUnderTheFreshPolicy(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, envConfig{method: "POST", key: "k", declared: true})
-	b.target.script = []end{{status: 200, opening: func() { b.enforce(t, unkeyed()) }}}
+	b.target.script = []end{{opening: func() { b.enforce(t, unkeyed()) }}, {status: 200}}
 	r := b.run()
 	require.True(t, r.Answered)
+	assert.Equal(t, 2, b.target.opened, "nothing is sent by the connection that was made under the former policy")
+	assert.Len(t, r.Tries, 1, "and it is no attempt")
 	assert.Equal(t, schemas.ClassOnce, r.Last.Class)
 	assert.Equal(t, b.rules.InForce().Version(), r.Last.Decision.Version)
 	assert.Nil(t, r.Last.Result.Decision)

@@ -16,15 +16,11 @@ import (
 	"weir/schemas"
 )
 
-// Stop notifies a call that its action must stop.
-type Stop interface {
-	// Requested reports whether the stop was requested.
-	Requested() bool
-	// Done is closed when the stop is requested.
-	Done() <-chan struct{}
-	// AfterFunc runs f when the stop is requested, until the returned func is called.
-	AfterFunc(f func()) (forget func() bool)
-}
+// Stop is the request that an action stops: the context ends with it.
+type Stop struct{ context.Context } //nolint:containedctx // it is a signal, not a scope
+
+// Requested reports whether the stop was requested.
+func (s Stop) Requested() bool { return s.Err() != nil }
 
 // Task is one call of an action: the whole of a single call, or one decision of
 // a plan. It belongs to one goroutine.

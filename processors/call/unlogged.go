@@ -28,12 +28,3 @@ func (u Unlogged) Hold(ctx context.Context, st *ledger.State, ev schemas.Event) 
 func (Unlogged) PutBlob(_ context.Context, _ string, doc json.RawMessage) (inline json.RawMessage, name string, err error) {
 	return doc, "", nil
 }
-
-// StopWith is the stop of a call that belongs to no action: it comes when a context ends.
-type StopWith struct{ context.Context } //nolint:containedctx // it is one call's
-
-// Requested implements Stop.
-func (s StopWith) Requested() bool { return s.Err() != nil }
-
-// AfterFunc implements Stop.
-func (s StopWith) AfterFunc(f func()) (forget func() bool) { return context.AfterFunc(s.Context, f) }

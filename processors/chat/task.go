@@ -2,7 +2,7 @@ package chat
 
 import (
 	"context"
-	"sync/atomic"
+	"errors"
 	"time"
 
 	"weir/processors/call"
@@ -13,17 +13,8 @@ import (
 // sooner never does.
 const lookAtTask = 3 * time.Second
 
-// taskStop is the request to stop of a task's completion: its own, or the end of the task.
-type taskStop struct {
-	call.Stop
-
-	ctx   context.Context //nolint:containedctx // it is the stop signal, not a scope
-	ended atomic.Bool     // the task has
-}
-
-func (s *taskStop) Requested() bool                         { return s.Stop.Requested() || s.ctx.Err() != nil }
-func (s *taskStop) Done() <-chan struct{}                   { return s.ctx.Done() }
-func (s *taskStop) AfterFunc(f func()) (forget func() bool) { return context.AfterFunc(s.ctx, f) }
+// errTaskEnded is the cause of a stop that the end of the task has requested.
+var errTaskEnded = errors.New("the task has ended")
 
 // withTask stops a completion that a task's holder requested when the task ends: it has no reader
 // then, and its remaining tokens would still be paid for. It notices the end within lookAtTask
@@ -33,23 +24,19 @@ func (c *Chat) withTask(ctx context.Context, tenant, id string, own call.Stop) (
 	if id == "" {
 		return own, func() {}
 	}
-	signal, request := context.WithCancel(context.WithoutCancel(ctx))
-	forget := own.AfterFunc(request)
-	s := &taskStop{Stop: own, ctx: signal}
+	signal, request := context.WithCancelCause(own)
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		if c.taskEnds(ctx, tenant, id) {
-			s.ended.Store(true)
-			request()
+			request(errTaskEnded)
 		}
 	}()
-	return s, func() {
-		forget()
+	return call.Stop{Context: signal}, func() {
 		cancel()
 		<-done
-		request() // without a reader from here on
+		request(nil) // without a reader from here on
 	}
 }
 
@@ -75,7 +62,7 @@ func (w *work) stopped(canceled bool) completionEnd {
 		return bad(schemas.OutcomeExpired, schemas.DeadlineExceeded, statusTimeout, "the completion's time is up")
 	}
 	message := "the completion was canceled"
-	if s, ok := w.stop.(*taskStop); ok && s.ended.Load() {
+	if errors.Is(context.Cause(w.stop), errTaskEnded) {
 		message = "the task that asked for the completion has ended"
 	}
 	return bad(schemas.OutcomeCanceled, schemas.Canceled, statusCanceled, message)

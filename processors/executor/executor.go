@@ -37,9 +37,9 @@ func (e *Executor) Execute(ctx context.Context, st *ledger.State, stop call.Stop
 	return e.Make(ctx, st, c, stop, nil, 0)
 }
 
-// Make is Execute for a call that an action of another kind holds, or that goes by an adapter of its own; via
-// and timeout are as in call.Task. A large answer is not in the result, but where the outcome's AnswerBlob says:
-// it is stored once.
+// Make is Execute for a call that need not be the action's payload; via and timeout are as in
+// call.Task. A large answer is not in the result, but where the outcome's AnswerBlob says: it is
+// stored once.
 func (e *Executor) Make(
 	ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop, via call.Adapter, timeout time.Duration,
 ) (v settle.Outcome, err error) {

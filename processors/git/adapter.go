@@ -47,7 +47,7 @@ type exchange struct {
 
 // Open dials the server.
 func (q *request) Open(ctx context.Context, pass guard.Pass) (call.Exchange, error) {
-	line, err := dial.Open(ctx, q.client, pass)
+	line, err := dial.Open(ctx, q.client, pass, false)
 	if err != nil {
 		return nil, err
 	}

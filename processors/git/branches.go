@@ -187,7 +187,7 @@ func (o *opening) push(ctx context.Context, step int, oid string) (call.Result, 
 			return pack, pack.Size(), nil
 		},
 	})
-	t.Step, t.Stop, t.Timeout = step, call.StopWith{Context: context.WithoutCancel(ctx)}, openingTimeout // too short to be stopped
+	t.Step, t.Stop, t.Timeout = step, call.Stop{Context: context.WithoutCancel(ctx)}, openingTimeout // too short to be stopped
 	r, err := o.cfg.Upstream.Caller.Run(ctx, t)
 	if err == nil && !r.Again.IsZero() {
 		err = &call.Deferral{Until: r.Again, Reason: schemas.WaitDelay, Step: step}

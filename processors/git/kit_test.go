@@ -258,7 +258,7 @@ func (r *env) perform(st *ledger.State) pushed {
 
 func (r *env) try(ctx context.Context, st *ledger.State) (pushed, error) {
 	r.t.Helper()
-	v, err := r.pushes.Execute(ctx, st, r.stop)
+	v, err := r.pushes.Execute(ctx, st, r.stop.Stop)
 	p := pushed{settled: v, st: st}
 	p.result, _ = v.Result.(schemas.PushResult)
 	return p, err

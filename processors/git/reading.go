@@ -46,7 +46,7 @@ func (f *Forward) ask(ctx context.Context, who caller, q schemas.HTTPCall, body 
 	steady := context.WithoutCancel(ctx)
 	r, err := f.reads.Run(steady, &call.Task{
 		State: v.st, Call: q, Internal: true, Via: &request{f, v.request, f.cfg.Answer, v.take}, TaskID: who.taskID, Attempts: 1, Timeout: f.cfg.Timeout,
-		Stop: call.StopWith{Context: ctx}, Abort: true, Record: v.record,
+		Stop: call.Stop{Context: ctx}, Abort: true, Record: v.record,
 	})
 	held, waits := errors.AsType[*call.Deferral](err)
 	switch {

@@ -151,7 +151,7 @@ func used(name string) error {
 // bounded is ctx until the action must stop or its deadline has passed; end returns which it was.
 func (r *Repos) bounded(ctx context.Context, w *wanted, stop call.Stop) (bounded context.Context, end func() error) {
 	bounded, cancel := context.WithCancelCause(ctx)
-	forget := stop.AfterFunc(func() { cancel(errCanceled) })
+	forget := context.AfterFunc(stop, func() { cancel(errCanceled) })
 	if w.st.CancelRequested || stop.Requested() {
 		cancel(errCanceled)
 	}

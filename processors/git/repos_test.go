@@ -27,7 +27,7 @@ import (
 func (r *env) make(id string, o schemas.RepoOrder) settle.Outcome {
 	r.t.Helper()
 	st := r.accept(schemas.KindRepo, id, o)
-	v, err := r.repos.Execute(r.t.Context(), st, r.stop)
+	v, err := r.repos.Execute(r.t.Context(), st, r.stop.Stop)
 	require.NoError(r.t, err)
 	return v
 }
@@ -73,7 +73,7 @@ func TestNewRepository(t *testing.T) {
 	require.NoError(t, err)
 	harness.Start(r.t, r.ledger, again)
 	again = r.again(again)
-	v, err = r.repos.Execute(t.Context(), again, r.stop)
+	v, err = r.repos.Execute(t.Context(), again, r.stop.Stop)
 	require.NoError(t, err)
 	assert.Equal(t, schemas.OutcomeSucceeded, v.Outcome)
 	assert.Len(t, r.evidence(schemas.EvidenceRepo), 3)
@@ -103,7 +103,7 @@ func TestImportWithoutALog(t *testing.T) {
 		up := r.proxy()
 		st := r.accept(schemas.KindRepo, "repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL})
 		harness.Start(r.t, r.ledger, st)
-		v, err := r.repos.Execute(t.Context(), st, r.stop)
+		v, err := r.repos.Execute(t.Context(), st, r.stop.Stop)
 		require.NoError(t, err)
 		require.Equal(t, schemas.OutcomeSucceeded, v.Outcome, v.Message)
 		require.GreaterOrEqual(t, failed.Load(), many)
@@ -133,7 +133,7 @@ func TestImportThatIsToStop(t *testing.T) {
 	st := r.accept(schemas.KindRepo, "repo-1", schemas.RepoOrder{Name: "copy", ImportURL: up.UpstreamURL})
 	harness.Start(r.t, r.ledger, st)
 	harness.Append(t, r.ledger, r.again(st), schemas.Event{Type: schemas.EventCancel})
-	v, err := r.repos.Execute(t.Context(), st, r.stop)
+	v, err := r.repos.Execute(t.Context(), st, r.stop.Stop)
 	require.NoError(t, err)
 	require.Equal(t, []any{schemas.OutcomeCanceled, schemas.Canceled}, []any{v.Outcome, v.Code}, v.Message)
 	_, err = r.catalog.Get(t.Context(), tenant, "copy")
@@ -175,7 +175,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		_, err := r.git.Create(t.Context(), git.Identity(st), "main") // as a worker that is gone has
 		require.NoError(t, err)
 		c.before(r, st)
-		v, err := r.repos.Execute(t.Context(), st, r.stop)
+		v, err := r.repos.Execute(t.Context(), st, r.stop.Stop)
 		require.NoError(t, err)
 		assert.Equal(t, c.code, v.Code, v.Message)
 		_, err = r.git.Head(t.Context(), git.Identity(st), "main")

@@ -80,7 +80,7 @@ func pass(under *policy.Policy, permit policy.Permit, d schemas.Decision, call s
 
 // Renew evaluates p's call again if another policy is in force than the one that gave p; if not, it
 // returns p. The fresh Pass may use another entry, send other credentials and have another class.
-// The traffic rules are not evaluated again: see Reshaped.
+// The traffic rules are not evaluated again: see Stale.
 func (g *Guard) Renew(p Pass) (Pass, schemas.Decision) {
 	current := g.policy()
 	switch {

@@ -345,7 +345,7 @@ func TestUnreadableRules(t *testing.T) {
 	p, _ := g.Check(get(""), evaluate.Scope{})
 	require.True(t, p.Valid())
 	b.Break(errors.New("torn"))
-	assert.True(t, g.Reshaped(p), "a pass of before is good for nothing")
+	assert.True(t, g.Stale(p), "a pass of before is good for nothing")
 	hop, d := g.Redirect(p, "/b", 302, 1)
 	assert.False(t, hop.Valid())
 	assert.Equal(t, schemas.DenyRule, d.Code)
@@ -374,7 +374,7 @@ func TestRenewOfShaped(t *testing.T) {
 	assert.Equal(t, etag, d.Traffic.RulesEtag)
 	assert.Equal(t, "r", d.Traffic.Redirected)
 	assert.Equal(t, p.Call(), fresh.Call())
-	assert.True(t, g.Reshaped(fresh))
+	assert.True(t, g.Stale(fresh))
 
 	r.Enforce(t, first)
 	gone, d, leave := g.Begin(p)
@@ -433,10 +433,10 @@ func TestCostOfCheck(t *testing.T) { //nolint:paralleltest // AllocsPerRun count
 	b.Put(t, rulebook.Mock("m", "https://other.example/*", 200, ""))
 	require.InDelta(t, 2, testing.AllocsPerRun(100, check), 0)
 	p, _ := g.Check(call, scope)
-	require.Zero(t, testing.AllocsPerRun(100, func() { _ = g.Reshaped(p) }))
+	require.Zero(t, testing.AllocsPerRun(100, func() { _ = g.Stale(p) }))
 	b.Put(t, rulebook.SetHeader("h", "*", "X-A", "1"), rulebook.Delay("d", "*", 10))
 	p, _ = g.Check(call, scope)
-	require.Zero(t, testing.AllocsPerRun(100, func() { _ = g.Reshaped(p) }), "nothing has changed since")
+	require.Zero(t, testing.AllocsPerRun(100, func() { _ = g.Stale(p) }), "nothing has changed since")
 }
 
 // TestRedirectCarriesNothingOfTheEntrys: a header that rules have taken from the call goes

@@ -57,9 +57,12 @@ func (g *Guard) Bypassed(p Pass) string {
 	return ""
 }
 
-// Reshaped reports whether the rules now change p's call differently than before, or are
-// unreadable: then p is invalid, and the call must be evaluated again.
-func (g *Guard) Reshaped(p Pass) bool {
+// Stale reports whether p must be evaluated again: another policy is in force, or the rules change
+// its call differently than before, or are unreadable.
+func (g *Guard) Stale(p Pass) bool {
+	if g.policy() != p.under {
+		return true
+	}
 	if p.lasting {
 		select {
 		case <-p.replaced:

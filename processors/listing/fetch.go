@@ -76,7 +76,7 @@ func (r *Refresher) page(ctx context.Context, st *ledger.State, n int, up schema
 		at += "?" + url.Values{"after_id": {after}, "limit": {pageSize}}.Encode()
 	}
 	t := &call.Task{
-		State: st, Step: n, Attempts: 1, KeyRequired: true, Agent: true, Abort: true, Stop: call.StopWith{Context: context.WithoutCancel(ctx)}, Timeout: patience,
+		State: st, Step: n, Attempts: 1, KeyRequired: true, Agent: true, Abort: true, Stop: call.Stop{Context: context.WithoutCancel(ctx)}, Timeout: patience,
 		Via: r.cfg.Adapter,
 		Call: schemas.HTTPCall{
 			Method: methodGet, URL: at, AllowlistKey: entry,

@@ -330,7 +330,7 @@ func TestEvidenceFirst(t *testing.T) {
 	t.Parallel()
 	r := newEnv(t)
 	st := r.begun(on(schemas.OpGlobalOff, ""))
-	v, err := writes.New(r.keeper, r.policy.InForce, deaf{}, r.cfg).Execute(t.Context(), st, harness.NoStop{})
+	v, err := writes.New(r.keeper, r.policy.InForce, deaf{}, r.cfg).Execute(t.Context(), st, harness.NoStop())
 	require.ErrorIs(t, err, fault.ErrUnavailable)
 	require.Empty(t, v)
 	require.Equal(t, schemas.OutcomeSucceeded, r.perform(r.again(st)).Outcome)

@@ -126,7 +126,7 @@ func (r *env) executor() *writes.Rules {
 }
 
 func (r *env) perform(st *ledger.State) ended {
-	v, err := r.executor().Execute(r.t.Context(), st, harness.NoStop{})
+	v, err := r.executor().Execute(r.t.Context(), st, harness.NoStop())
 	e := ended{settled: v, err: err}
 	e.result, _ = v.Result.(schemas.RuleResult)
 	return e

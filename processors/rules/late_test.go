@@ -32,7 +32,7 @@ func (r *env) slow(st *ledger.State) *slow {
 	worker := r.executor()
 	go func() {
 		defer close(s.ended)
-		v, err := worker.Execute(r.t.Context(), st, harness.NoStop{})
+		v, err := worker.Execute(r.t.Context(), st, harness.NoStop())
 		assert.True(r.t, err != nil || v.Outcome != "")
 	}()
 	<-sent
@@ -93,27 +93,27 @@ func TestTurn(t *testing.T) {
 	first, second, third := claim(), claim(), claim()
 	done := make(chan error, 1)
 	go func() {
-		_, err := worker.Execute(t.Context(), first, harness.NoStop{})
+		_, err := worker.Execute(t.Context(), first, harness.NoStop())
 		done <- err
 	}()
 	<-storing
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := worker.Execute(ctx, second, harness.NoStop{})
+	_, err := worker.Execute(ctx, second, harness.NoStop())
 	_, later := errors.AsType[*fault.RetryAfter](err)
 	require.True(t, later)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Empty(t, r.evidence(second.ID))
 
 	third.Tenant = "other"
-	v, err := worker.Execute(t.Context(), third, harness.NoStop{})
+	v, err := worker.Execute(t.Context(), third, harness.NoStop())
 	require.NoError(t, err)
 	require.Equal(t, schemas.EtagMismatch, v.Code, "its own set has another etag")
 
 	close(release)
 	require.NoError(t, <-done)
-	v, err = worker.Execute(t.Context(), second, harness.NoStop{})
+	v, err = worker.Execute(t.Context(), second, harness.NoStop())
 	require.NoError(t, err)
 	require.Equal(t, schemas.EtagMismatch, v.Code)
 }

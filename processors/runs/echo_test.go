@@ -83,7 +83,7 @@ func TestEchoByTheClock(t *testing.T) {
 
 		stop := harness.NewStop(t)
 		time.AfterFunc(2500*time.Millisecond, stop.Pull)
-		e = r.done(r.claim("stopped", echo(slow), time.Minute), stop)
+		e = r.done(r.claim("stopped", echo(slow), time.Minute), stop.Stop)
 		assert.Equal(t, schemas.OutcomeCanceled, e.Outcome)
 		assert.Len(t, r.events("stopped"), 1+2)
 

@@ -169,7 +169,7 @@ func TestEndsOfItsOwn(t *testing.T) {
 				stop.Pull()
 			}()
 		}
-		e := r.done(r.claim("r-1", schemas.Run{}, tt.deadline), stop)
+		e := r.done(r.claim("r-1", schemas.Run{}, tt.deadline), stop.Stop)
 		assert.Equal(t, tt.outcome, e.Outcome)
 		assert.Equal(t, tt.code, e.Code)
 		assert.Contains(t, string(e.result.Error.Details), `{"code":"`+string(tt.code)+`"`)

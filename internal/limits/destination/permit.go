@@ -21,9 +21,6 @@ type Call struct {
 	Booked time.Time
 	// Gives is when the call will have ended, whatever its result.
 	Gives time.Time
-	// HasSlot: it follows a redirect of a call that holds a permit, and needs no slot of its own.
-	// The rate counts it.
-	HasSlot bool
 	// Own: only operators hold it back. It has no limits, and its destination is not watched.
 	Own bool
 }
@@ -92,7 +89,7 @@ func (l *Limiter) acquire(ctx context.Context, c *Call) (p *Permit, held *Held, 
 	}
 	p = &Permit{endpoint: e, tenant: c.Ref.Tenant, pinned: pin == schemas.PinClosed}
 	if c.Limits.Count > 0 || c.Limits.Concurrency > 0 {
-		q, slot := l.quota(c.Entry), c.Limits.Concurrency > 0 && !c.HasSlot
+		q, slot := l.quota(c.Entry), c.Limits.Concurrency > 0
 		if held, err = q.acquire(ctx, c, slot); held != nil || err != nil {
 			return nil, held, err
 		}

@@ -25,8 +25,8 @@ type data struct {
 
 // read takes data apart. mended: it was not valid UTF-8 as it came.
 func (l *decoder) read(raw []byte, mended bool) data {
-	clean := l.scrub.Bytes(raw)
-	doc, isJSON := dial.JSON(raw, clean, l.scrub)
+	clean := l.Scrub.Bytes(raw)
+	doc, isJSON := dial.JSON(raw, clean, l.Scrub)
 	switch {
 	case len(raw) == 0:
 		return data{doc: json.RawMessage("null")}
@@ -48,7 +48,7 @@ func (l *decoder) read(raw []byte, mended bool) data {
 func (l *decoder) quoted(clean []byte) json.RawMessage {
 	text := string(clean)
 	if !utf8.ValidString(text) {
-		text = l.scrub.String(strings.ToValidUTF8(text, "\uFFFD"))
+		text = l.Scrub.String(strings.ToValidUTF8(text, "\uFFFD"))
 	}
 	return dial.Quoted(text)
 }

@@ -85,7 +85,12 @@ func (e *ends) end(d data, name, hash string) {
 		e.again(members, success, id)
 	case said:
 		e.first = &end{result: e.result(members, success, id), hash: hash, id: id, outputs: outputs(members)}
-		e.telling()
+		if e.vague {
+			e.warn(vagueBefore)
+		}
+		if e.failing != nil {
+			e.warn("before its end the agent said: " + shorten(e.failing.result.Error.Message))
+		}
 	default:
 		e.unsaid(members, d.doc, name, hash)
 	}
@@ -104,16 +109,6 @@ func (e *ends) unsaid(members map[string]json.RawMessage, doc json.RawMessage, n
 		r.Error.Message = words
 	}
 	e.failing = &end{result: r, hash: hash}
-}
-
-// telling merges into the first end the details of earlier ends without a definite result.
-func (e *ends) telling() {
-	if e.vague {
-		e.warn(vagueBefore)
-	}
-	if e.failing != nil {
-		e.warn("before its end the agent said: " + shorten(e.failing.result.Error.Message))
-	}
 }
 
 // again holds a later end against the first.

@@ -50,7 +50,7 @@ func (l *decoder) events(ctx context.Context, in io.Reader) (call.Reply, error) 
 		}
 		if l.reader.first != nil && !closing {
 			closing = true
-			defer time.AfterFunc(l.cfg.Grace, l.stream.Close).Stop()
+			defer time.AfterFunc(l.cfg.Grace, l.Close).Stop()
 		}
 	}
 }
@@ -64,7 +64,7 @@ func (l *decoder) event(ctx context.Context, ev sse.Event) error {
 			l.reader.warn(afterEnd)
 			return nil
 		case !known || kind == isEnd: // it may be the end, and cannot be read
-			return l.failure(schemas.UpstreamTooLarge, nil)
+			return l.Failure(schemas.UpstreamTooLarge, nil)
 		}
 		l.reader.seen++
 		return l.progress(ctx, schemas.RunProgress{Name: l.name(ev.Name), Omitted: ev.Size})
@@ -110,8 +110,8 @@ func (l *decoder) event(ctx context.Context, ev sse.Event) error {
 // end takes one end, and the time of the first that tells how the run did.
 func (l *decoder) end(d data, name string, raw []byte) {
 	l.reader.end(d, name, hash(raw))
-	if l.took == 0 && l.reader.first != nil && !l.asked.IsZero() {
-		l.took = time.Since(l.asked)
+	if l.took == 0 && l.reader.first != nil && !l.Asked.IsZero() {
+		l.took = time.Since(l.Asked)
 	}
 }
 
@@ -143,9 +143,9 @@ const maxName = 128
 // name is an event's name as stored: redacted first and then cut, because cleaning a name can join
 // two parts to a secret.
 func (l *decoder) name(word string) string {
-	word = l.scrub.String(word)
+	word = l.Scrub.String(word)
 	if !utf8.ValidString(word) {
-		word = l.scrub.String(strings.ToValidUTF8(word, "\uFFFD"))
+		word = l.Scrub.String(strings.ToValidUTF8(word, "\uFFFD"))
 	}
 	if len(word) > maxName {
 		word = strings.ToValidUTF8(word[:maxName], "")
@@ -157,7 +157,7 @@ func (l *decoder) name(word string) string {
 func (l *decoder) ended(err error) (call.Reply, error) {
 	var broke *fault.Call
 	if !errors.Is(err, io.EOF) && !errors.As(err, &broke) {
-		broke = l.failure(schemas.UpstreamProtocol, err)
+		broke = l.Failure(schemas.UpstreamProtocol, err)
 	}
 	if broke == nil && l.last != nil && l.reader.first == nil && l.reader.failing == nil {
 		l.last()
@@ -170,15 +170,15 @@ func (l *decoder) ended(err error) (call.Reply, error) {
 		if l.took > 0 {
 			end = Timed(end, l.took)
 		}
-		return l.reply(l.counted(end), hash)
+		return l.Document(l.counted(end), hash)
 	case e.failing != nil && !given:
-		return l.reply(l.counted(e.failing.result), e.failing.hash)
+		return l.Document(l.counted(e.failing.result), e.failing.hash)
 	case broke != nil:
 		return call.Reply{}, broke
 	case e.seen == 0, e.vague, e.doubted:
-		return call.Reply{}, l.failure(schemas.UpstreamProtocol, errNoEnd)
+		return call.Reply{}, l.Failure(schemas.UpstreamProtocol, errNoEnd)
 	default:
-		return call.Reply{}, l.failure(schemas.UpstreamTruncated, errNoEnd)
+		return call.Reply{}, l.Failure(schemas.UpstreamTruncated, errNoEnd)
 	}
 }
 
@@ -186,14 +186,14 @@ var errNoEnd = errors.New("the agent did not say how the run ended")
 
 // whole reads an answer that is one document, of which the first bytes were read.
 func (l *decoder) whole(first []byte) (call.Reply, error) {
-	rest, err := l.stream.ReadAll(l.cfg.Event - int64(len(first)))
+	rest, err := l.ReadAllBy(l, l.cfg.Event-int64(len(first)))
 	if err != nil {
 		return call.Reply{}, err
 	}
 	raw := slices.Concat(first, rest)
 	d := l.read(raw, false)
 	if d.members == nil {
-		return call.Reply{}, l.failure(schemas.UpstreamProtocol, errNoEnd)
+		return call.Reply{}, l.Failure(schemas.UpstreamProtocol, errNoEnd)
 	}
 	l.end(d, "", raw)
 	return l.ended(io.EOF)
@@ -202,10 +202,7 @@ func (l *decoder) whole(first []byte) (call.Reply, error) {
 // refused reads an answer that is no success: the error in it, if there is one in
 // a form of the contract. What cannot be read of it does not matter.
 func (l *decoder) refused() (call.Reply, error) {
-	raw, err := l.stream.ReadAll(maxRefusal)
-	if err != nil {
-		raw = nil
-	}
+	raw, readable := l.Refusal(l)
 	var told schemas.RunResult
 	d := l.read(raw, false)
 	if d.members != nil && !d.doubted {
@@ -215,9 +212,9 @@ func (l *decoder) refused() (call.Reply, error) {
 			told.Error = nil // its status says more
 		}
 	}
-	reply, replyErr := l.reply(told, hash(raw))
-	reply.Answer.NoRoute = err == nil && NoRoute(l.status) && !ofContract(l.status, d.members)
-	return reply, replyErr
+	reply, err := l.Document(told, hash(raw))
+	reply.Answer.NoRoute = readable && NoRoute(l.Status) && !ofContract(l.Status, d.members)
+	return reply, err
 }
 
 // NoRoute reports whether a status may say that a route is not served, and never that
@@ -237,25 +234,6 @@ func ofContract(status int, members map[string]json.RawMessage) bool {
 	detail := present(members["detail"])
 	words, _ := text(detail)
 	return status == 404 && detail != nil && !strings.EqualFold(words, "Not Found")
-}
-
-// maxRefusal is how much is read of an answer that is no success.
-const maxRefusal = 256 << 10
-
-func (l *decoder) reply(r schemas.RunResult, hash string) (call.Reply, error) {
-	return dial.Document(l.status, r, hash, l.retryAfter)
-}
-
-// broken is the failure behind a read that brought nothing.
-func (l *decoder) broken(err error) error {
-	if broke, ok := errors.AsType[*fault.Call](err); ok {
-		return broke
-	}
-	return l.failure(schemas.UpstreamProtocol, err)
-}
-
-func (l *decoder) failure(code schemas.Code, cause error) *fault.Call {
-	return &fault.Call{Code: code, Sent: true, Status: l.status, Cause: cause}
 }
 
 // hash is the hex SHA-256 of what came; empty of nothing.

@@ -7,11 +7,8 @@ import (
 	"io"
 	"mime"
 	"strings"
-	"time"
 	"unicode/utf8"
 
-	"weir/internal/fault"
-	"weir/internal/ledger"
 	"weir/internal/redact"
 	"weir/processors/call"
 	"weir/schemas"
@@ -94,17 +91,6 @@ func textual(contentType string) bool {
 	default:
 		return false
 	}
-}
-
-// Document is a reply whose body is a document of Weir's own making. The hash is that of what came.
-func Document(status int, doc any, hash string, retryAfter time.Duration) (call.Reply, error) {
-	body, err := ledger.Encode(doc)
-	if err != nil {
-		return call.Reply{}, &fault.Call{Code: schemas.UpstreamProtocol, Sent: true, Status: status, Cause: err}
-	}
-	return call.Reply{Answer: schemas.Answer{
-		Status: status, Headers: []schemas.Header{}, Body: body, JSON: true, Hash: hash, RetryAfter: retryAfter,
-	}}, nil
 }
 
 // Peek passes over white space and gives the first other byte.

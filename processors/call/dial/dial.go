@@ -28,30 +28,25 @@ type Base struct {
 	begun <-chan struct{}
 }
 
-// Open dials the target of a pass. For a mocked target nothing is ever resolved, dialled or sent.
-func Open(ctx context.Context, c *outbound.Client, p guard.Pass) (*Base, error) {
-	return open(p, func() (*outbound.Conn, error) { return c.Open(ctx, p.Permit()) })
-}
-
-// Acquire is Open for a call whose attempts follow its class: it may use an idle connection. For a
-// redirect it dials, because its name must be resolved again.
-func Acquire(ctx context.Context, c *outbound.Client, p guard.Pass) (*Base, error) {
-	if !p.Valid() || p.IsRedirect() {
-		return Open(ctx, c, p)
-	}
-	return open(p, func() (*outbound.Conn, error) { return c.Acquire(ctx, p.Permit(), p.Tenant(), p.Class().Repeatable()) })
-}
-
-func open(p guard.Pass, connect func() (*outbound.Conn, error)) (*Base, error) {
-	if !p.Valid() {
+// Open connects to the target of a pass. For a mocked target nothing is ever resolved, dialled or
+// sent. idle: the call's attempts follow its class, so it may use an idle connection. A redirect
+// dials anyway, because its name must be resolved again.
+func Open(ctx context.Context, c *outbound.Client, p guard.Pass, idle bool) (*Base, error) {
+	switch {
+	case !p.Valid():
 		return nil, call.ErrNoPass
-	}
-	if p.Mocked() {
+	case p.Mocked():
 		never := make(chan struct{})
 		close(never)
 		return &Base{Pass: p, begun: never}, nil
 	}
-	conn, err := connect()
+	var conn *outbound.Conn
+	var err error
+	if idle && !p.IsRedirect() {
+		conn, err = c.Acquire(ctx, p.Permit(), p.Tenant(), p.Class().Repeatable())
+	} else {
+		conn, err = c.Open(ctx, p.Permit())
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -64,15 +59,13 @@ func (l *Base) Renew(p guard.Pass) error {
 	switch {
 	case !p.Valid(), p.Mocked() != (l.Conn == nil):
 		return &fault.Call{Code: schemas.DenyAddress, Cause: call.ErrNoPass}
-	case p.Mocked():
-		l.Pass = p
-		return nil
-	}
-	if l.Conn.Used() && !p.Class().Repeatable() {
+	case p.Mocked(): // there is no connection
+	case l.Conn.Used() && !p.Class().Repeatable():
 		return &fault.Call{Code: schemas.UpstreamReset, Cause: errUsed}
-	}
-	if err := l.Conn.Recheck(p.Permit()); err != nil {
-		return err
+	default:
+		if err := l.Conn.Recheck(p.Permit()); err != nil {
+			return err
+		}
 	}
 	l.Pass = p
 	return nil

@@ -44,7 +44,7 @@ func (l *Base) Request(ctx context.Context, s Secrets, body []byte) (outbound.Re
 		templates map[string]string
 		fits      func(string) bool
 	}{
-		{&req.Injected, added.Headers, headerText}, {&req.Query, added.Query, anyText}, {&members, added.Body, utf8.ValidString},
+		{&req.Injected, added.Headers, headerText}, {&req.Query, added.Query, nil}, {&members, added.Body, utf8.ValidString},
 	} {
 		var err error
 		if *part.into, err = own.fill(part.templates, part.fits); err != nil {
@@ -118,7 +118,8 @@ func cookies(header string) []string {
 	return list[:min(len(list), maxCookies)]
 }
 
-// fill resolves templates, in the order of their names.
+// fill resolves templates, in the order of their names. fits holds for a value that can be sent
+// there; nil: all can.
 func (a *additions) fill(templates map[string]string, fits func(string) bool) ([]schemas.Header, error) {
 	var list []schemas.Header
 	for _, name := range slices.Sorted(maps.Keys(templates)) {
@@ -129,7 +130,7 @@ func (a *additions) fill(templates map[string]string, fits func(string) bool) ([
 			continue
 		}
 		value, parts, err := a.secrets.Resolve(templates[name])
-		if err == nil && !fits(value.ExposeSecret()) {
+		if err == nil && fits != nil && !fits(value.ExposeSecret()) {
 			err = errUnfit
 		}
 		if err != nil {
@@ -152,9 +153,6 @@ func headerText(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r != '\t' && unicode.IsControl(r) })
 }
 
-// anyText: a query can hold every text, escaped.
-func anyText(string) bool { return true }
-
 // basic are the credentials in a value of the Basic scheme, together and the
 // password alone: a target that answers with them has decoded them.
 func basic(value string) []string {
@@ -162,12 +160,10 @@ func basic(value string) []string {
 	if !ok || !strings.EqualFold(scheme, "basic") {
 		return nil
 	}
-	encoded = strings.TrimRight(strings.TrimSpace(encoded), "=")
-	decoded, err := base64.RawStdEncoding.DecodeString(encoded)
+	encoded = strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimSpace(encoded)) // of either alphabet
+	decoded, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(encoded, "="))
 	if err != nil {
-		if decoded, err = base64.RawURLEncoding.DecodeString(encoded); err != nil {
-			return nil
-		}
+		return nil
 	}
 	_, password, _ := strings.Cut(string(decoded), ":")
 	return []string{string(decoded), password}

@@ -41,7 +41,7 @@ func New(c *outbound.Client, s dial.Secrets, r *redact.Redactor) *Adapter {
 
 // Open dials the target of the pass.
 func (a *Adapter) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
-	base, err := dial.Acquire(ctx, a.client, p)
+	base, err := dial.Open(ctx, a.client, p, true)
 	if err != nil {
 		return nil, err
 	}

@@ -229,7 +229,7 @@ func run(t *testing.T, e policy.Entry, c schemas.HTTPCall, up *upstream.Server) 
 		Schedule: retry.Schedule{Attempts: 3, Base: time.Millisecond, Cap: time.Millisecond},
 	})
 	st := harness.Claim(t, l, schemas.Action{Kind: schemas.KindHTTP}, c)
-	verdict, err := executor.New(caller, harness.Recorder(log), call.Answers{Blobs: l}).Execute(t.Context(), st, harness.NoStop{})
+	verdict, err := executor.New(caller, harness.Recorder(log), call.Answers{Blobs: l}).Execute(t.Context(), st, harness.NoStop())
 	require.NoError(t, err)
 	require.NoError(t, st.Flush(t.Context()))
 	return b, s, verdict

@@ -69,11 +69,7 @@ func (e *exchange) pass(ctx context.Context, req outbound.Request, scrub *redact
 		}
 		return e.reply(r, scrub), nil
 	}
-	parts := newParts(ctx, e, r, scrub, s)
-	if events || s.Declared() > schemas.InlineLimit {
-		parts.begin()
-	}
-	return parts.read()
+	return e.read(ctx, r, scrub, s, events || s.Declared() > schemas.InlineLimit)
 }
 
 // unread is the error of a call whose stored body could not be read to its end. The target has got less

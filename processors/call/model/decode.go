@@ -14,37 +14,25 @@ import (
 	"time"
 
 	"weir/internal/completion"
-	"weir/internal/fault"
-	"weir/internal/redact"
 	"weir/processors/call"
 	"weir/processors/call/dial"
 	"weir/schemas"
 )
 
-// stream is an answer's body as it comes; see outbound.Stream.
-type stream interface {
-	io.Reader
-	// ReadAllBy reads what is left by a reader over this one, where that is no more than limit.
-	ReadAllBy(r io.Reader, limit int64) ([]byte, error)
-	Close()
-}
-
 // decoder is one answer while it is read.
 type decoder struct {
-	*exchange
-	status     int
-	retryAfter time.Duration
-	stream     stream
-	scrub      *redact.Scrubber
-	sum        hash.Hash // of what came
-	asked      time.Time
-	first      *timeout     // until something of the body comes
-	grace      *gracePeriod // from the end of the last choice
-	protocol   completion.Protocol
-	whole      completion.Answer
-	weighed    int // bytes of chunks since whole was measured
-	response   Response
-	called     bool // Chunk was
+	*dial.Answer
+
+	cfg      Config
+	options  CallOptions
+	sum      hash.Hash // of what came
+	arrived  bool      // something of the body
+	until    time.Time // when a stream is given up whose choices have all ended; zero: they have not
+	protocol completion.Protocol
+	whole    completion.Answer
+	weighed  int // bytes of chunks since whole was measured
+	response Response
+	called   bool // Chunk was
 }
 
 var (
@@ -53,15 +41,14 @@ var (
 	errMuch     = errors.New("the answer is over the limit")
 )
 
-// maxRefusal is how much is read of an answer that is no success.
-const maxRefusal = 256 << 10
-
 // decode reads an answer of any kind. What an answer is, its first byte tells better
 // than its content type.
 func (d *decoder) decode(ctx context.Context) (reply call.Reply, err error) {
 	d.sum = sha256.New()
-	if d.status < 200 || d.status > 299 {
-		return d.refused()
+	if d.Refused() { // what cannot be read of it does not matter
+		raw, _ := d.Refusal(d)
+		d.fault(completion.ReadFault(d.Scrub.Bytes(raw)))
+		return d.reply()
 	}
 	d.protocol = completion.For(d.options.Dialect)
 	d.whole = d.protocol.Answer(d.options.Options)
@@ -80,57 +67,43 @@ func (d *decoder) decode(ctx context.Context) (reply call.Reply, err error) {
 	begin, err := dial.Peek(d)
 	switch {
 	case errors.Is(err, io.EOF):
-		return call.Reply{}, d.failure(schemas.UpstreamTruncated, errNoEnd)
+		return call.Reply{}, d.Failure(schemas.UpstreamTruncated, errNoEnd)
 	case err != nil:
 		return call.Reply{}, err
 	case begin == '{', begin == '[':
 		return d.document(ctx, begin)
 	case begin == '<':
-		return call.Reply{}, d.failure(schemas.UpstreamProtocol, errNoAnswer)
+		return call.Reply{}, d.Failure(schemas.UpstreamProtocol, errNoAnswer)
 	default:
 		return d.events(ctx, begin)
 	}
 }
 
+// graces is how many times as long as for one byte a stream is waited for that has no end.
+const graces = 12
+
 // Read reads on, and takes the sum of what comes.
 func (d *decoder) Read(p []byte) (int, error) {
-	n, err := d.stream.Read(p)
-	if n > 0 {
-		d.first.stop()
-		d.grace.more()
-		d.sum.Write(p[:n])
+	patience := d.options.Idle
+	switch {
+	case !d.until.IsZero():
+		patience = max(min(cmp.Or(patience, d.cfg.Grace), d.cfg.Grace, time.Until(d.until)), 1)
+	case !d.arrived && d.options.FirstByte > 0:
+		patience = max(d.options.FirstByte-time.Since(d.Asked), 1)
 	}
-	if err != nil && !errors.Is(err, io.EOF) && d.first.ringing() {
-		err = d.failure(schemas.UpstreamTimeout, err)
-	}
+	d.Patience(patience)
+	n, err := d.Answer.Read(p)
+	d.arrived = d.arrived || n > 0
+	d.sum.Write(p[:n])
 	return n, err
-}
-
-// readAll reads what is left, where that is no more than limit, with memory reserved for it.
-func (d *decoder) readAll(limit int64) ([]byte, error) {
-	raw, err := d.stream.ReadAllBy(d, limit)
-	if errors.Is(err, errMuch) {
-		err = d.failure(schemas.UpstreamTooLarge, err)
-	}
-	return raw, err
-}
-
-// refused reads an answer that is no success. What cannot be read of it does not matter.
-func (d *decoder) refused() (call.Reply, error) {
-	raw, err := d.readAll(maxRefusal)
-	if err != nil {
-		raw = nil
-	}
-	d.fault(completion.ReadFault(d.scrub.Bytes(raw)))
-	return d.reply()
 }
 
 // fault takes an error of the provider.
 func (d *decoder) fault(f *completion.Fault) {
 	if f != nil {
 		d.response.Fault = &completion.Fault{
-			Status: f.Status, Message: d.scrub.String(f.Message),
-			Code: d.scrub.String(f.Code), Type: d.scrub.String(f.Type), Param: d.scrub.String(f.Param),
+			Status: f.Status, Message: d.Scrub.String(f.Message),
+			Code: d.Scrub.String(f.Code), Type: d.Scrub.String(f.Type), Param: d.Scrub.String(f.Param),
 		}
 	}
 }
@@ -141,15 +114,15 @@ func (d *decoder) document(ctx context.Context, begin byte) (call.Reply, error) 
 	if d.options.Dialect == schemas.DialectEmbeddings { // many of them are one document
 		limit = d.cfg.Answer
 	}
-	rest, err := d.readAll(limit - 1)
+	rest, err := d.ReadAllBy(d, limit-1)
 	if err != nil {
 		return call.Reply{}, err
 	}
 	raw := slices.Concat([]byte{begin}, rest)
 	if begin == '[' { // some have their errors in a list
-		d.fault(completion.ReadFault(d.scrub.Bytes(raw)))
+		d.fault(completion.ReadFault(d.Scrub.Bytes(raw)))
 		if d.response.Fault == nil {
-			return call.Reply{}, d.failure(schemas.UpstreamProtocol, errNoAnswer)
+			return call.Reply{}, d.Failure(schemas.UpstreamProtocol, errNoAnswer)
 		}
 		return d.reply()
 	}
@@ -168,7 +141,7 @@ func (d *decoder) document(ctx context.Context, begin byte) (call.Reply, error) 
 	d.response.Completion = d.protocol.Named(doc.Raw, d.options.Options)
 	chunks, err := d.protocol.Split(d.response.Completion, d.options.Usage)
 	if err != nil {
-		return call.Reply{}, d.failure(schemas.UpstreamProtocol, err)
+		return call.Reply{}, d.Failure(schemas.UpstreamProtocol, err)
 	}
 	d.began()
 	d.whole.Add(doc)
@@ -185,15 +158,15 @@ func (d *decoder) document(ctx context.Context, begin byte) (call.Reply, error) 
 
 // unspelled is a whole answer without the secrets that several of its strings spell, as its tokens do.
 func (d *decoder) unspelled(doc completion.Chunk) (completion.Chunk, error) {
-	held := newRedactor(d.scrub, d.protocol)
+	held := newRedactor(d.Scrub, d.protocol)
 	list, ok := held.add(doc)
 	if !ok {
-		return doc, d.failure(schemas.UpstreamTooLarge, errMuch)
+		return doc, d.Failure(schemas.UpstreamTooLarge, errMuch)
 	}
 	if len(list) == 0 {
 		var err error
 		if list, err = held.end(); err != nil {
-			return doc, d.failure(schemas.UpstreamProtocol, err)
+			return doc, d.Failure(schemas.UpstreamProtocol, err)
 		}
 	}
 	return list[0], nil
@@ -203,18 +176,18 @@ func (d *decoder) unspelled(doc completion.Chunk) (completion.Chunk, error) {
 func (d *decoder) clean(name string, raw []byte) (completion.Chunk, error) {
 	c, err := d.protocol.Read(name, raw)
 	if err != nil {
-		return c, d.failure(schemas.UpstreamProtocol, err)
+		return c, d.Failure(schemas.UpstreamProtocol, err)
 	}
-	if now := d.scrub.JSON(c.Raw); !bytes.Equal(now, c.Raw) {
+	if now := d.Scrub.JSON(c.Raw); !bytes.Equal(now, c.Raw) {
 		if c, err = d.protocol.Read(name, now); err != nil {
-			return c, d.failure(schemas.UpstreamProtocol, err)
+			return c, d.Failure(schemas.UpstreamProtocol, err)
 		}
 	}
 	return c, nil
 }
 
 // last takes secrets out of a document that was put together.
-func (d *decoder) last(doc json.RawMessage) json.RawMessage { return d.scrub.JSON(doc) }
+func (d *decoder) last(doc json.RawMessage) json.RawMessage { return d.Scrub.JSON(doc) }
 
 // give hands a piece on.
 func (d *decoder) give(ctx context.Context, p Piece) error {
@@ -235,14 +208,10 @@ func (d *decoder) give(ctx context.Context, p Piece) error {
 // began takes the time of the first of the answer.
 func (d *decoder) began() {
 	if d.response.First == 0 {
-		d.response.First = max(time.Since(d.asked), 1)
+		d.response.First = max(time.Since(d.Asked), 1)
 	}
 }
 
 func (d *decoder) reply() (call.Reply, error) {
-	return dial.Document(d.status, d.response, hex.EncodeToString(d.sum.Sum(nil)), d.retryAfter)
-}
-
-func (d *decoder) failure(code schemas.Code, cause error) *fault.Call {
-	return &fault.Call{Code: code, Sent: true, Status: d.status, Cause: cause}
+	return d.Document(d.response, hex.EncodeToString(d.sum.Sum(nil)))
 }

@@ -14,6 +14,7 @@ import (
 	"weir/internal/redact"
 	"weir/internal/weirtest/llm"
 	"weir/internal/weirtest/table"
+	"weir/processors/call/dial"
 	"weir/schemas"
 )
 
@@ -62,7 +63,7 @@ func events(lists ...[]string) (all []string) {
 }
 
 // read has a decoder of a dialect read a stream, and gives the chunks of its reader.
-func read(t *testing.T, d schemas.Dialect, streams bool, s *redact.Scrubber, from stream) (chunks []string, response Response, err error) {
+func read(t *testing.T, d schemas.Dialect, streams bool, s *redact.Scrubber, from dial.Stream) (chunks []string, response Response, err error) {
 	t.Helper()
 	response, err = decode(t.Context(), Config{}, CallOptions{
 		Dialect: d, Options: completion.Options{ID: "act-1"}, Stream: streams,
@@ -241,9 +242,10 @@ func TestSecretInANestedError(t *testing.T) {
 	assert.Equal(t, redact.Mark, response.Fault.Message)
 
 	// A long message is cut, but no secret is.
-	e := &exchange{adapter: adapter{&Adapter{cfg: Config{}.withDefaults()}, CallOptions{Dialect: schemas.DialectChat}}}
 	body = `{"error":{"message":"` + strings.Repeat("x", 4<<10-8) + key + `"}}`
-	d := &decoder{exchange: e, status: 400, asked: time.Now(), stream: &slow{parts: []string{body}, ends: true, closed: make(chan struct{})}, scrub: redact.Values([]string{key})}
+	from := &slow{parts: []string{body}, ends: true, closed: make(chan struct{})}
+	answer := &dial.Answer{Stream: from, Status: 400, Scrub: redact.Values([]string{key}), Asked: time.Now()}
+	d := &decoder{Answer: answer, cfg: Config{}.withDefaults(), options: CallOptions{Dialect: schemas.DialectChat}}
 	_, err = d.decode(t.Context())
 	require.NoError(t, err)
 	require.NotNil(t, d.response.Fault)

@@ -17,19 +17,32 @@ import (
 	"weir/internal/completion"
 	"weir/internal/fault"
 	"weir/internal/redact"
-	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/table"
+	"weir/processors/call/dial"
 	"weir/schemas"
 )
 
+// body is a stream whose Read a test writes.
+type body struct{ dial.Stream }
+
+func (body) ReadAllBy(r io.Reader, limit int64) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if int64(len(raw)) > limit {
+		return nil, &fault.Call{Code: schemas.UpstreamTooLarge, Sent: true}
+	}
+	return raw, err
+}
+
+func (body) Patience(time.Duration) {}
+
 // slow is a stream of which each part takes its time, and which stays open behind them.
 type slow struct {
-	page
+	body
 	parts  []string
 	every  time.Duration
-	ends   bool          // it does not stay open
-	lag    time.Duration // from its closing until a read hears of that
+	ends   bool // it does not stay open
 	closed chan struct{}
+	wait   time.Duration // of a read
 	once   sync.Once
 	now    string // of a part
 	grace  time.Duration
@@ -37,7 +50,10 @@ type slow struct {
 
 func (s *slow) Read(p []byte) (int, error) {
 	if s.now == "" {
-		var next <-chan time.Time // nothing more
+		var next, late <-chan time.Time // nothing more; no time limit
+		if s.wait > 0 {
+			late = time.After(s.wait)
+		}
 		switch {
 		case len(s.parts) > 0:
 			next = time.After(s.every)
@@ -47,8 +63,9 @@ func (s *slow) Read(p []byte) (int, error) {
 		select {
 		case <-next:
 			s.now, s.parts = s.parts[0], s.parts[1:]
+		case <-late:
+			return 0, &fault.Call{Code: schemas.UpstreamTimeout, Sent: true}
 		case <-s.closed:
-			_ = poll.Rest(context.Background(), s.lag)
 			return 0, &fault.Call{Code: schemas.Canceled, Sent: true}
 		}
 	}
@@ -57,12 +74,14 @@ func (s *slow) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+func (s *slow) Patience(d time.Duration) { s.wait = d }
+
 func (s *slow) Close() { s.once.Do(func() { close(s.closed) }) }
 
 // decode has a decoder read a stream.
-func decode(ctx context.Context, cfg Config, o CallOptions, s *redact.Scrubber, from stream) (response Response, err error) {
-	e := &exchange{adapter: adapter{&Adapter{cfg: cfg.withDefaults()}, o}}
-	reply, err := (&decoder{exchange: e, status: 200, asked: time.Now(), stream: from, scrub: s}).decode(ctx)
+func decode(ctx context.Context, cfg Config, o CallOptions, s *redact.Scrubber, from dial.Stream) (response Response, err error) {
+	answer := &dial.Answer{Stream: from, Status: 200, Scrub: s, Asked: time.Now()}
+	reply, err := (&decoder{Answer: answer, cfg: cfg.withDefaults(), options: o}).decode(ctx)
 	if err == nil {
 		err = json.Unmarshal(reply.Answer.Body, &response)
 	}
@@ -121,14 +140,13 @@ func TestEndOfChoices(t *testing.T) {
 // stopped, though every choice has ended; with the end of the wait it is a success.
 func TestACancelInTheGrace(t *testing.T) {
 	t.Parallel()
-	const lag = 2 * time.Second
-	for after, want := range map[time.Duration]schemas.Code{2 * time.Second: schemas.Canceled, 5*time.Second + lag/2: ""} {
+	for after, want := range map[time.Duration]schemas.Code{2 * time.Second: schemas.Canceled, 6 * time.Second: ""} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), after)
 			defer cancel()
-			_, took, err := hear(ctx, 1, &slow{parts: []string{firstEnds}, lag: lag})
+			_, took, err := hear(ctx, 1, &slow{parts: []string{firstEnds}})
 			require.Equal(t, want, codeOf(err), "%v", err)
-			require.Equal(t, min(after, 5*time.Second)+lag, took)
+			require.Equal(t, min(after, 5*time.Second), took)
 		})
 	}
 }
@@ -153,13 +171,13 @@ func TestGraceGoesByBytes(t *testing.T) {
 		response, took, err := hear(t.Context(), 1, &slow{parts: parts, every: 4 * time.Second})
 		require.NoError(t, err)
 		assert.NotNil(t, response.Completion)
-		assert.Equal(t, 64*time.Second, took, "four, and a minute")
+		assert.Equal(t, 64*time.Second, took.Round(time.Millisecond), "four, and a minute")
 	})
 }
 
 // endless gives one event again and again.
 type endless struct {
-	page
+	body
 	event string
 	left  int
 	at    int
@@ -175,8 +193,6 @@ func (e *endless) Read(p []byte) (int, error) {
 	}
 	return n, nil
 }
-
-func (*endless) Close() {}
 
 // TestBroke: what a provider said of its usage outlives a call that brings no reply.
 func TestBroke(t *testing.T) {

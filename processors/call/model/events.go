@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"time"
 
 	"weir/internal/completion"
 	"weir/internal/fault"
@@ -23,26 +24,21 @@ const done = "[DONE]"
 
 // events reads a stream, of which the first byte was read.
 func (d *decoder) events(ctx context.Context, begin byte) (call.Reply, error) {
-	d.grace = newGracePeriod(d.cfg.Grace, d.stream.Close)
-	defer d.grace.stop()
 	in := sse.New(io.MultiReader(bytes.NewReader([]byte{begin}), d), int(d.cfg.Event))
-	held := newRedactor(d.scrub, d.protocol)
-	seen := false
-	for {
+	held := newRedactor(d.Scrub, d.protocol)
+	for seen := false; ; seen = true {
 		ev, err := in.Next()
-		d.grace.stop()
 		if err != nil {
-			return d.ended(ctx, held, broken(err, seen, d), d.grace.ringing())
+			return d.ended(ctx, held, broken(err, seen, d))
 		}
-		seen = true
 		over, err := d.event(ctx, held, ev)
 		switch {
 		case err != nil:
 			return call.Reply{}, err
 		case over:
-			return d.ended(ctx, held, nil, false)
-		case d.whole.Finished():
-			d.grace.begin()
+			return d.ended(ctx, held, nil)
+		case d.until.IsZero() && d.whole.Finished():
+			d.until = time.Now().Add(graces * d.cfg.Grace)
 		}
 	}
 }
@@ -54,18 +50,18 @@ func broken(err error, seen bool, d *decoder) error {
 		if _, ok := errors.AsType[*fault.Call](err); ok {
 			return err
 		}
-		return d.failure(schemas.UpstreamProtocol, err)
+		return d.Failure(schemas.UpstreamProtocol, err)
 	case !seen:
-		return d.failure(schemas.UpstreamProtocol, errNoAnswer)
+		return d.Failure(schemas.UpstreamProtocol, errNoAnswer)
 	default:
-		return d.failure(schemas.UpstreamTruncated, errNoEnd)
+		return d.Failure(schemas.UpstreamTruncated, errNoEnd)
 	}
 }
 
 // event takes one event; over: the events after it do not matter.
 func (d *decoder) event(ctx context.Context, held *redactor, ev sse.Event) (over bool, err error) {
 	if ev.Over() {
-		return false, d.failure(schemas.UpstreamTooLarge, errMuch)
+		return false, d.Failure(schemas.UpstreamTooLarge, errMuch)
 	}
 	data := bytes.TrimSpace(ev.Data)
 	switch {
@@ -79,7 +75,7 @@ func (d *decoder) event(ctx context.Context, held *redactor, ev sse.Event) (over
 	case err != nil && (ev.Cut || d.chat() && named(ev.Name)):
 		return false, nil // half an event is none, and neither is one of another protocol
 	case strings.EqualFold(ev.Name, "error") && (err != nil || c.Fault == nil):
-		c.Fault = completion.ReadFault(d.scrub.Bytes(data))
+		c.Fault = completion.ReadFault(d.Scrub.Bytes(data))
 	}
 	if c.Fault != nil {
 		d.whole.Add(c)
@@ -91,7 +87,7 @@ func (d *decoder) event(ctx context.Context, held *redactor, ev sse.Event) (over
 	}
 	list, ok := held.add(c)
 	if !ok {
-		return false, d.failure(schemas.UpstreamTooLarge, errMuch)
+		return false, d.Failure(schemas.UpstreamTooLarge, errMuch)
 	}
 	if !c.Blank {
 		d.began()
@@ -114,7 +110,7 @@ func (d *decoder) release(ctx context.Context, list []completion.Chunk) error {
 		d.whole.Add(c)
 		if d.weighed += len(c.Raw); d.weighed > weighing {
 			if d.weighed = 0; d.whole.Size() > d.cfg.Answer {
-				return d.failure(schemas.UpstreamTooLarge, errMuch)
+				return d.Failure(schemas.UpstreamTooLarge, errMuch)
 			}
 		}
 		p := Piece{Output: d.whole.Output()}
@@ -130,9 +126,8 @@ func (d *decoder) release(ctx context.Context, list []completion.Chunk) error {
 	return nil
 }
 
-// ended returns the reply of a stream that ended or broke: late says that it was given up
-// after every choice had ended.
-func (d *decoder) ended(ctx context.Context, held *redactor, broke error, late bool) (call.Reply, error) {
+// ended returns the reply of a stream that ended or broke.
+func (d *decoder) ended(ctx context.Context, held *redactor, broke error) (call.Reply, error) {
 	list, err := held.end()
 	if err == nil {
 		err = d.release(ctx, list)
@@ -146,12 +141,12 @@ func (d *decoder) ended(ctx context.Context, held *redactor, broke error, late b
 	case d.response.Fault != nil:
 		d.response.Usage = d.whole.Spent()
 		return d.reply()
-	case broke != nil && (!d.whole.Finished() || !late && ctx.Err() != nil):
+	case broke != nil && (!d.whole.Finished() || ctx.Err() != nil):
 		return call.Reply{}, broke
 	}
 	doc := d.whole.Document()
 	if doc == nil {
-		return call.Reply{}, d.failure(schemas.UpstreamProtocol, errNoAnswer)
+		return call.Reply{}, d.Failure(schemas.UpstreamProtocol, errNoAnswer)
 	}
 	d.whole = d.protocol.Answer(d.options.Options) // a large answer is in memory often enough
 	d.response.Completion = d.last(doc)

@@ -13,6 +13,7 @@ import (
 	"weir/internal/completion"
 	"weir/internal/redact"
 	"weir/internal/weirtest/table"
+	"weir/processors/call/dial"
 	"weir/schemas"
 )
 
@@ -28,7 +29,7 @@ func clean(t *testing.T, d schemas.Dialect, s *redact.Scrubber, events ...string
 		}
 	}
 	for _, raw := range events {
-		c, err := (&decoder{protocol: p, scrub: s}).clean("", []byte(raw))
+		c, err := (&decoder{Answer: &dial.Answer{Scrub: s}, protocol: p}).clean("", []byte(raw))
 		require.NoError(t, err)
 		list, ok := h.add(c)
 		require.True(t, ok)

@@ -4,18 +4,15 @@
 package model
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
-	"io"
 	"time"
 
 	"weir/internal/completion"
 	"weir/internal/outbound"
 	"weir/processors/call"
 	"weir/processors/call/dial"
-	"weir/processors/guard"
 	"weir/schemas"
 )
 
@@ -112,77 +109,13 @@ type Response struct {
 // and one of another dialect with its last event. Otherwise it is UPSTREAM_TRUNCATED. Any other status has the Fault. The answer's Hash is that of
 // what came. An error of Chunk, or of Done where nothing else went wrong, is returned as
 // it is.
-func (a *Adapter) For(t CallOptions) call.Adapter { return adapter{a, t} }
-
-type adapter struct {
-	*Adapter
-	options CallOptions
+func (a *Adapter) For(t CallOptions) call.Adapter {
+	return dial.Adapter{Client: a.client, Connect: t.Connect, Do: func(ctx context.Context, l *dial.Base) (call.Reply, error) {
+		answer, err := l.Ask(ctx, a.secrets, outbound.StreamLimits{Header: cmp.Or(t.FirstByte, -1), Bytes: a.cfg.Stream})
+		if err != nil {
+			return call.Reply{}, err
+		}
+		defer answer.Close()
+		return (&decoder{Answer: answer, cfg: a.cfg, options: t}).decode(ctx)
+	}}
 }
-
-// Open dials the provider.
-func (a adapter) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
-	if a.options.Connect > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, a.options.Connect)
-		defer cancel()
-	}
-	line, err := dial.Acquire(ctx, a.client, p)
-	if err != nil {
-		return nil, err
-	}
-	return &exchange{line, a}, nil
-}
-
-type exchange struct {
-	*dial.Base
-	adapter
-}
-
-// Do asks the provider and reads its answer. The secrets of its entry are read as late
-// as can be. Where a traffic rule answers, its answer is read like the provider's.
-func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
-	if e.Pass.Mocked() {
-		r := e.Mock()
-		d := &decoder{exchange: e, stream: page{bytes.NewReader(r.Body)}, asked: time.Now()}
-		d.status, d.retryAfter = r.Status, r.RetryAfter
-		return d.decode(ctx)
-	}
-	req, scrub, err := e.Request(ctx, e.secrets, e.Pass.Call().Body)
-	if err != nil {
-		return call.Reply{}, err
-	}
-	req.ContentType = "application/json"
-	asked := time.Now()
-	limits := outbound.StreamLimits{Header: -1, Idle: e.options.Idle, Bytes: e.cfg.Stream}
-	if e.options.FirstByte > 0 {
-		limits.Header = e.options.FirstByte
-	}
-	s, err := e.Conn.Stream(ctx, req, limits)
-	if err != nil {
-		return call.Reply{}, err
-	}
-	defer s.Close()
-	d := &decoder{exchange: e, stream: s, asked: asked, scrub: scrub}
-	d.status, d.retryAfter = s.Status, s.RetryAfter
-	if e.options.FirstByte > 0 {
-		d.first = newTimeout(s.Close)
-		d.first.set(e.options.FirstByte - time.Since(asked))
-		defer d.first.stop()
-	}
-	return d.decode(ctx)
-}
-
-// page is a body that is all there.
-type page struct{ *bytes.Reader }
-
-// ReadAllBy reads what is left; errMuch: that is more than limit.
-func (page) ReadAllBy(r io.Reader, limit int64) ([]byte, error) {
-	raw, err := io.ReadAll(io.LimitReader(r, limit+1))
-	if err == nil && int64(len(raw)) > limit {
-		err = errMuch
-	}
-	return raw, err
-}
-
-// Close does nothing.
-func (page) Close() {}

@@ -3,6 +3,7 @@
 package sse
 
 import (
+	"bufio"
 	"bytes"
 	"io"
 	"unicode/utf8"
@@ -30,14 +31,11 @@ func (e Event) Over() bool { return e.Size > len(e.Data) }
 // name, and one that the end of the stream cut off is given, and said to be cut.
 // It holds no more than one line and one event, each up to the limit.
 type Reader struct {
-	r     io.Reader
-	limit int
-
-	chunk    []byte
-	pos, end int
-	err      error // of r
-	skipLF   bool  // the last line ended in CR
-	begun    bool  // the first line has been read
+	r      *bufio.Reader
+	limit  int
+	err    error // of r
+	skipLF bool  // the last line ended in CR
+	begun  bool  // the first line has been read
 
 	line []byte
 	data []byte
@@ -54,7 +52,7 @@ const keepBuffer = 64 << 10
 
 // New returns a reader that keeps of a line, and of an event, no more than limit.
 func New(r io.Reader, limit int) *Reader {
-	return &Reader{r: r, limit: limit, chunk: make([]byte, chunkSize)}
+	return &Reader{r: bufio.NewReaderSize(r, chunkSize), limit: limit}
 }
 
 // Next returns the next event. Its error is the connection's error, io.EOF at the end.
@@ -133,67 +131,39 @@ func field(line []byte) (name, value []byte) {
 	return name, bytes.TrimPrefix(value, []byte(" "))
 }
 
-// readLine returns one line without its end, and how long it is: of one over the
-// limit only the beginning is kept. ended is false where the stream ended first.
+// readLine returns one line without its end and, at the beginning, without the byte order mark, and
+// how long it is: of one over the limit only the beginning is kept. ended is false where the stream
+// ended first.
 func (s *Reader) readLine() (line []byte, size int, ended bool) {
 	s.line = reuse(s.line)
-	for {
-		if s.pos == s.end && !s.fill() {
-			line := s.first(s.line)
-			return line, size - (len(s.line) - len(line)), false
+	for !ended {
+		if _, s.err = s.r.Peek(1); s.err != nil {
+			break
 		}
+		chunk, _ := s.r.Peek(s.r.Buffered()) // it is there
 		if s.skipLF {
 			s.skipLF = false
-			if s.chunk[s.pos] == '\n' {
-				s.pos++
+			if chunk[0] == '\n' {
+				_, _ = s.r.Discard(1)
 				continue
 			}
 		}
-		rest := s.chunk[s.pos:s.end]
-		n := bytes.IndexAny(rest, "\r\n")
-		part := rest
-		if n >= 0 {
-			part = rest[:n]
+		part, read := chunk, len(chunk)
+		if n := bytes.IndexAny(chunk, "\r\n"); n >= 0 {
+			part, read, ended, s.skipLF = chunk[:n], n+1, true, chunk[n] == '\r'
 		}
 		size += len(part)
 		if room := s.limit + fieldRoom - len(s.line); room > 0 {
 			s.line = append(s.line, part[:min(room, len(part))]...)
 		}
-		s.pos += len(part)
-		if n >= 0 {
-			s.skipLF = rest[n] == '\r'
-			s.pos++
-			line := s.first(s.line)
-			return line, size - (len(s.line) - len(line)), true
-		}
+		_, _ = s.r.Discard(read)
 	}
-}
-
-// first takes the byte order mark off the first line.
-func (s *Reader) first(line []byte) []byte {
-	if s.begun {
-		return line
+	line = s.line
+	if !s.begun {
+		s.begun = true
+		line = bytes.TrimPrefix(line, []byte("\uFEFF"))
 	}
-	s.begun = true
-	return bytes.TrimPrefix(line, []byte("\uFEFF"))
-}
-
-// fill reads on; false at the end. A reader that gives nothing and no error is
-// asked again, as often as an io.Reader may need it.
-func (s *Reader) fill() bool {
-	for range 100 {
-		if s.err != nil {
-			return false
-		}
-		var n int
-		n, s.err = s.r.Read(s.chunk)
-		if n > 0 {
-			s.pos, s.end = 0, n
-			return true
-		}
-	}
-	s.err = io.ErrNoProgress
-	return false
+	return line, size - (len(s.line) - len(line)), ended
 }
 
 // reuse empties a buffer and lets go of a large one.
