@@ -76,8 +76,8 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 	// segment, and a parameter is decoded once, after matching.
 	e.UseRawPath = true
 	e.UnescapePathValues = true
-	m := (*middleware)(&cfg)
-	e.Use(tidy(e, cfg.Surfaces), m.observe, m.recover, m.key, newThrottle(cfg).serve, m.guard)
+	m := &middleware{cfg, e, newThrottle(cfg)}
+	e.Use(m.serve)
 	e.NoRoute(m.noRoute)
 	e.NoMethod(m.noMethod)
 	return e

@@ -129,32 +129,26 @@ func (s *Server) Sender(r *http.Request, text string) (Identity, error) {
 	return s.cfg.Sender(r.Context(), text)
 }
 
-// senderOf authenticates the sender of a request to a route with scopes. Holders are admitted if the
-// route serves the tokens of tasks.
-func (s *Server) senderOf(r *http.Request, holders bool) (Identity, error) {
-	if holders {
-		if text, _ := githttp.BearerToken(r.Header.Values("Authorization"), false); task.Is(text) {
-			return s.Sender(r, text)
-		}
+// authorize authenticates the sender of a request to a route with scopes, and refuses one that has none
+// of them. The holder of a task is admitted by its token if the route serves these.
+func (s *Server) authorize(c *gin.Context, route Route) error {
+	text := ""
+	if route.Holders {
+		text, _ = githttp.BearerToken(c.Request.Header.Values("Authorization"), false)
 	}
-	return s.cfg.Authenticate(r)
-}
-
-// authorize refuses a request whose sender has none of the route's scopes.
-func (s *Server) authorize(route Route) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		who, err := s.senderOf(c.Request, route.Holders)
-		if err != nil {
-			fail(c, err)
-			return
-		}
-		SetTenant(c, who.Tenant)
-		if err := fault.Scope(who.Scopes, route.Scopes...); err != nil {
-			fail(c, err)
-			return
-		}
-		c.Set(keyIdentity, who)
+	var who Identity
+	var err error
+	if task.Is(text) {
+		who, err = s.Sender(c.Request, text)
+	} else {
+		who, err = s.cfg.Authenticate(c.Request)
 	}
+	if err != nil {
+		return err
+	}
+	SetTenant(c, who.Tenant)
+	c.Set(keyIdentity, who)
+	return fault.Scope(who.Scopes, route.Scopes...)
 }
 
 // The keys of what handlers leave in a request's context for the middleware and each other.

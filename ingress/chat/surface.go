@@ -106,7 +106,7 @@ func Surface(s *ingress.Server, cfg Config) ingress.Surface {
 	cfg = cfg.withDefaults()
 	h := handlers{cfg, s}
 	out := ingress.Surface{
-		Name: "chat", Kind: schemas.KindChat, Fail: fail, Owns: owns, KeyHeader: "X-Api-Key",
+		Name: "chat", Kind: schemas.KindChat, Fail: fail, Owns: owns, APIKey: true,
 		Tidy:     func(path string) (string, bool) { return path, owns(path) },
 		Redrive:  func(req *accept.Request, _ grant.Caller) error { req.Sensitive = true; return nil }, // its model names no entry
 		Canceled: canceled,
