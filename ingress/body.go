@@ -34,8 +34,8 @@ func (s *Server) ReadUpTo(w http.ResponseWriter, r *http.Request, most int64, li
 	if limits == (strict.Limits{}) {
 		limits = s.cfg.Limits
 	}
-	if err := plain(w, r.Header); err != nil {
-		return nil, err
+	if len(r.Header["Content-Encoding"]) > 0 {
+		return nil, encoded(w)
 	}
 	wrong := mediaType(r.Header)
 	if wrong != nil && len(r.Header.Values("Content-Type")) > 0 {
@@ -70,12 +70,9 @@ func (s *Server) Decode(c *gin.Context, into any) error {
 	return strict.Decode(body, into)
 }
 
-// plain refuses a body that must be decoded first, in whatever coding: a few
+// encoded refuses a body that must be decoded first, in whatever coding: a few
 // bytes could become any number of them.
-func plain(w http.ResponseWriter, h http.Header) error {
-	if len(h.Values("Content-Encoding")) == 0 {
-		return nil
-	}
+func encoded(w http.ResponseWriter) error {
 	w.Header().Set("Accept-Encoding", "identity") // RFC 9110, section 15.5.16
 	return fault.New(schemas.UnsupportedEncoding, "encoded bodies are not accepted; send it without Content-Encoding")
 }
@@ -203,8 +200,8 @@ func (s *Server) ReadMaybe(w http.ResponseWriter, r *http.Request, into any) err
 		return nil
 	}
 	if len(r.Header.Values("Content-Type")) == 0 {
-		if err := plain(w, r.Header); err != nil {
-			return err
+		if len(r.Header["Content-Encoding"]) > 0 {
+			return encoded(w)
 		}
 		body, err := s.bytes(w, r, s.cfg.MaxBody)
 		if err == nil && len(body) > 0 {

@@ -37,6 +37,10 @@ func (noMetrics) Refused(schemas.Code)  {}
 
 func (noMetrics) Answered(string, string, bool, int, time.Duration) {}
 
+// Reply writes the whole answer for an action that was accepted or joined. wait < 0
+// waits for the action's end, 0 answers 202 at once, any other wait answers 202 after it.
+type Reply func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration)
+
 // Config of a Server. All fields have defaults but Reply, which routes that store an action need.
 type Config struct {
 	// Accept names, bounds and stores the actions; see accept.Config.
@@ -47,9 +51,7 @@ type Config struct {
 	// Sender returns the sender of a request by the text of a token, which may be the token of a task,
 	// and counts the request. nil: requests with such a text are authenticated by Authenticate.
 	Sender func(ctx context.Context, text string) (Identity, error)
-	// Reply writes the whole answer for an action that was accepted or joined. wait < 0
-	// waits for the action's end, 0 answers 202 at once, any other wait answers 202 after it.
-	Reply func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration)
+	Reply  Reply
 	// Expect is called before the claim of an action whose end Reply waits for, and release
 	// after Reply has returned. It spares Reply a read of the log; default: nothing.
 	Expect func(ref schemas.Ref) (release func())

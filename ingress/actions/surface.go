@@ -85,7 +85,7 @@ func (h handlers) redrive(c *gin.Context) error {
 		return err
 	}
 	out, err := h.redriver.Redrive(c.Request.Context(), ingress.Caller(c).Asks("", ""), sequence)
-	return h.server.Answer(c, out, err, 0)
+	return h.server.Answer(c, out, err)
 }
 
 func (h handlers) redriveAction(c *gin.Context) error {
@@ -96,5 +96,5 @@ func (h handlers) redriveAction(c *gin.Context) error {
 		return err
 	}
 	out, err := h.redriver.RedriveAction(c.Request.Context(), ingress.Caller(c).Asks("", ""), c.Param("id"))
-	return h.server.Answer(c, out, err, 0)
+	return h.server.Answer(c, out, err)
 }

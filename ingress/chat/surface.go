@@ -179,7 +179,7 @@ func (h handlers) complete(d schemas.Dialect) ingress.Handler {
 
 // answer stores a completion that was read, and answers.
 func (h handlers) answer(c *gin.Context, a *asked) error {
-	prefer := accept.Preference{}
+	prefer := accept.Prefer(nil)
 	if !a.order.Stream && !a.order.Background {
 		prefer = accept.Prefer(c.Request.Header.Values("Prefer"))
 	}
@@ -192,7 +192,7 @@ func (h handlers) answer(c *gin.Context, a *asked) error {
 		}
 		defer free()
 		r = held
-	case !a.order.Background && prefer.Hold() != 0:
+	case !a.order.Background && prefer.Hold != 0:
 		defer h.server.Expect(&a.req)()
 	}
 	a.order.Body = nil // it is in the payload; one that is large need not be there twice
@@ -200,8 +200,8 @@ func (h handlers) answer(c *gin.Context, a *asked) error {
 	if err := h.server.Accepted(c, out, err); err != nil {
 		return err
 	}
-	if applied := prefer.Applied(); applied != "" {
-		c.Writer.Header().Set("Preference-Applied", applied)
+	if prefer.Applied != "" {
+		c.Writer.Header().Set("Preference-Applied", prefer.Applied)
 	}
 	if !out.Receipt.Duplicate {
 		a.after = schemas.ChatPosition{Seq: out.Before} // no client has read any of it
@@ -213,7 +213,7 @@ func (h handlers) answer(c *gin.Context, a *asked) error {
 	if of := a.who.Holding; of != nil && of.Lease != 0 { // the answer keeps the lease of a task's holder
 		defer h.Tasks.Hold(task.Grant{Tenant: a.Tenant, TaskID: of.Task.ID, Lease: of.Lease})()
 	}
-	h.Answer(c.Writer, r, out.Ref, out.Receipt, &a.order, a.after, prefer.Hold(), left)
+	h.Answer(c.Writer, r, out.Ref, out.Receipt, &a.order, a.after, prefer.Hold, left)
 	return nil
 }
 
