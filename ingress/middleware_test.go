@@ -174,11 +174,11 @@ func TestAuthentication(t *testing.T) {
 		c.Authenticate = func(r *http.Request) (ingress.Identity, error) {
 			switch r.Header.Get("Authorization") {
 			case "Bearer anna":
-				return ingress.Identity{Tenant: "a", Scopes: []string{"actions:write"}, Name: "anna"}, nil
+				return ingress.Identity{Token: schemas.Token{Tenant: "a", Scopes: []string{"actions:write"}, Name: "anna"}}, nil
 			case "Bearer bert":
-				return ingress.Identity{Tenant: "b", Scopes: []string{"admin"}}, nil
+				return ingress.Identity{Token: schemas.Token{Tenant: "b", Scopes: []string{"admin"}}}, nil
 			case "Bearer reader":
-				return ingress.Identity{Tenant: "a", Scopes: []string{"actions:read"}}, nil
+				return ingress.Identity{Token: schemas.Token{Tenant: "a", Scopes: []string{"actions:read"}}}, nil
 			case "Bearer store-down":
 				return ingress.Identity{}, errors.New("AGWCANARY: connection refused")
 			}

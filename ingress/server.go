@@ -73,7 +73,7 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	if c.Authenticate == nil {
 		c.Authenticate = func(*http.Request) (Identity, error) {
-			return Identity{Tenant: schemas.Operator, Scopes: []string{schemas.ScopeAdmin}}, nil
+			return Identity{Token: schemas.Token{Tenant: schemas.Operator, Scopes: []string{schemas.ScopeAdmin}}}, nil
 		}
 	}
 	if c.Expect == nil {
@@ -180,20 +180,10 @@ func SetAction(c *gin.Context, ref schemas.Ref) {
 
 // Identity is the sender of a request.
 type Identity struct {
-	Tenant string
-	Scopes []string
-	// ID is the token's, and Name says whom it belongs to; both for the record,
-	// and both empty in open mode.
-	ID   string
-	Name string
-	// Entries are the only entries of the policy that it may use; empty: all.
-	Entries []string
-	// Pools are the only pools that it may lease tasks of; empty: all.
-	Pools []string
-	// Models are patterns of the only models that it may use; empty: all.
-	Models []string
-	// ExpiresAt is when the token ends; zero: never.
-	ExpiresAt time.Time
+	// Token is the sender's, of which the surfaces use the tenant, the name and what it permits. Its id
+	// and its name are for the record, and are empty in open mode.
+	schemas.Token
+
 	// Holding is set for the holder of a task. ID, Entries and Models are then those that the task was
 	// filed with.
 	Holding *Holding

@@ -117,8 +117,10 @@ func (v Access) Identity() ingress.Identity {
 		return ingress.Identity{}
 	}
 	who := ingress.Identity{
-		Tenant: v.Ref.Tenant, Scopes: []string{schemas.ScopeActionsWrite}, ID: v.action.Principal, Name: v.action.Caller,
-		Entries: v.action.Entries, Models: v.action.Models, ExpiresAt: v.action.Deadline,
+		Token: schemas.Token{
+			Tenant: v.Ref.Tenant, Scopes: []string{schemas.ScopeActionsWrite}, ID: v.action.Principal, Name: v.action.Caller,
+			Entries: v.action.Entries, Models: v.action.Models, ExpiresAt: v.action.Deadline,
+		},
 		Holding: &ingress.Holding{Task: v.Ref, Lease: v.Lease, Budget: v.Task.Order.Budget},
 	}
 	if len(v.Task.Order.Models) == 0 {
