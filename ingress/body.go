@@ -3,7 +3,6 @@ package ingress
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"io"
 	"mime"
@@ -23,17 +22,14 @@ import (
 // Read takes the body of a request by the rules that all surfaces
 // share: media type, encoding, size, time, and strict JSON.
 func (s *Server) Read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	return s.ReadUpTo(w, r, s.cfg.MaxBody, s.cfg.Limits)
+	return s.ReadUpTo(w, r, s.cfg.MaxBody, strict.Limits{})
 }
 
 // MaxBody is the largest body in bytes that Read takes.
 func (s *Server) MaxBody() int64 { return s.cfg.MaxBody }
 
-// ReadUpTo is Read with bounds of its own; zero limits are the server's.
+// ReadUpTo is Read with bounds of its own.
 func (s *Server) ReadUpTo(w http.ResponseWriter, r *http.Request, most int64, limits strict.Limits) ([]byte, error) {
-	if limits == (strict.Limits{}) {
-		limits = s.cfg.Limits
-	}
 	if len(r.Header["Content-Encoding"]) > 0 {
 		return nil, encoded(w)
 	}
@@ -123,8 +119,8 @@ func (s *Server) arriving(w http.ResponseWriter, r *http.Request, limit, memory 
 	if r.ContentLength > limit {
 		return nil, in.tooLarge()
 	}
-	if body, ok := r.Body.(Reserver); ok {
-		if err := body.Reserve(r.Context(), min(announced(r, limit), memory)); err != nil {
+	if body, ok := r.Body.(*reservedBody); ok {
+		if err := body.reserve(r.Context(), min(announced(r, limit), memory)); err != nil {
 			w.Header().Set("Connection", "close") // the rest of the body is not read
 			return nil, err
 		}
@@ -166,12 +162,6 @@ func (b *arriving) Read(p []byte) (int, error) {
 func (b *arriving) tooLarge() error {
 	b.w.Header().Set("Connection", "close")
 	return fault.New(schemas.PayloadTooLarge, "the body is larger than "+strconv.FormatInt(b.limit, 10)+" bytes"+b.hint)
-}
-
-// Reserver is a request's body that must reserve room for the bytes that it may have before
-// the first is read. If Reserve fails, the request is refused and its connection closed.
-type Reserver interface {
-	Reserve(ctx context.Context, n int64) error
 }
 
 // announced is how large a body will be at most, decompressed.

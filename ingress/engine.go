@@ -28,9 +28,6 @@ type EngineConfig struct {
 	// under any Host: a container calls the machine host.docker.internal. Throttling skips it. nil:
 	// no request has one.
 	Known func(r *http.Request) bool
-	// BodyTimeout is the longest time for the body of any request to arrive, read or not; default
-	// 20 s.
-	BodyTimeout time.Duration
 	// Proxy is the surface of a forward proxy, whose one route gets every request, whatever its method
 	// and target. Tokens are in Proxy-Authorization. nil: the engine is no proxy.
 	Proxy *Surface
@@ -49,9 +46,6 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 	}
 	if cfg.Metrics == nil {
 		cfg.Metrics = noMetrics{}
-	}
-	if cfg.BodyTimeout <= 0 {
-		cfg.BodyTimeout = 20 * time.Second
 	}
 	if cfg.Known == nil {
 		cfg.Known = func(*http.Request) bool { return false }

@@ -55,7 +55,7 @@ func (m *middleware) serve(c *gin.Context) {
 	if r.ContentLength != 0 {
 		// Before it answers, net/http reads the rest of a body that the handler has left, so unread
 		// bodies need an end too.
-		within(c.Writer, m.BodyTimeout)
+		within(c.Writer, bodyTimeout)
 	}
 	defer func() {
 		v := recover()

@@ -22,7 +22,7 @@ import (
 
 func TestPathsAndMethods(t *testing.T) {
 	t.Parallel()
-	w := setup(t, func(c *config) { c.Dead = nil })
+	w := setup(t)
 	for _, tc := range []struct {
 		method, path string
 		status       int
@@ -62,7 +62,6 @@ func TestPathsAndMethods(t *testing.T) {
 		{"POST", schemas.RouteConsoleSession, 404, ""},
 		{"POST", "/v1/policy/explain", 404, ""},
 		{"POST", "/v1/policy/reload", 404, ""},
-		{"POST", "/v1/dead-letters/redrive", 404, ""},
 		{"POST", "/git/own.git/git-receive-pack", 404, ""},
 		{"POST", "/v1/tasks/x/cancel", 404, ""},
 		{"POST", schemas.RouteTaskLease, 404, ""},

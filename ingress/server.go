@@ -14,7 +14,6 @@ import (
 
 	"weir/ingress/accept"
 	"weir/ingress/grant"
-	"weir/ingress/strict"
 	"weir/internal/fault"
 	"weir/internal/githttp"
 	"weir/internal/task"
@@ -41,6 +40,9 @@ func (noMetrics) Answered(string, string, bool, int, time.Duration) {}
 // waits for the action's end, 0 answers 202 at once, any other wait answers 202 after it.
 type Reply func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration)
 
+// bodyTimeout is how long the body of any request may take to arrive, read or not.
+const bodyTimeout = 20 * time.Second
+
 // Config of a Server. All fields have defaults but Reply, which routes that store an action need.
 type Config struct {
 	// Accept names, bounds and stores the actions; see accept.Config.
@@ -60,8 +62,6 @@ type Config struct {
 	// Memory waits until a tenant may use n bytes for a body that is read and stored; release may be
 	// called twice. nil: nothing is counted.
 	Memory func(ctx context.Context, tenant string, n int64) (release func(), err error)
-	// Limits bound the JSON of a body; see strict.Limits.
-	Limits strict.Limits
 	// BodyTimeout is how long a body may take to arrive; default 20 s.
 	BodyTimeout time.Duration
 	// Metrics may be nil.
@@ -83,7 +83,7 @@ func (c Config) withDefaults() Config {
 		c.MaxBody = 1 << 20
 	}
 	if c.BodyTimeout <= 0 {
-		c.BodyTimeout = 20 * time.Second
+		c.BodyTimeout = bodyTimeout
 	}
 	if c.Accept.Now == nil {
 		c.Accept.Now = time.Now

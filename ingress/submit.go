@@ -8,6 +8,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"weir/ingress/accept"
+	"weir/ingress/strict"
 	"weir/internal/ledger"
 	"weir/schemas"
 )
@@ -31,7 +32,7 @@ func (s *Server) Store(translate func(who Identity, body []byte) (Order, error))
 		if err != nil {
 			return err
 		}
-		body, err := s.ReadUpTo(c.Writer, c.Request, s.cfg.MaxBody, s.cfg.Limits)
+		body, err := s.ReadUpTo(c.Writer, c.Request, s.cfg.MaxBody, strict.Limits{})
 		if err != nil {
 			return err
 		}

@@ -51,8 +51,6 @@ type Config struct {
 	Caller func(id string) string
 	// Now is the clock; default time.Now.
 	Now func() time.Time
-	// NewID makes an id for an action that its caller did not name; default a UUIDv7.
-	NewID func() (string, error)
 }
 
 func (c Config) withDefaults() Config {
@@ -85,15 +83,7 @@ func (c Config) withDefaults() Config {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.NewID == nil {
-		c.NewID = newUUID
-	}
 	return c
-}
-
-func newUUID() (string, error) {
-	id, err := uuid.NewV7()
-	return id.String(), err
 }
 
 // Acceptor accepts actions. It is safe for concurrent use.
@@ -300,10 +290,11 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 		return schemas.Action{}, err
 	}
 	if r.ID == "" {
-		if r.ID, err = a.cfg.NewID(); err != nil {
+		id, err := uuid.NewV7()
+		if err != nil {
 			return schemas.Action{}, err
 		}
-		r.Source = schemas.IDGenerated
+		r.ID, r.Source = id.String(), schemas.IDGenerated
 	}
 	if len(r.Entries) > 0 {
 		fingerprint = bounded(fingerprint, "", r.Entries)

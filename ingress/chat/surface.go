@@ -12,7 +12,6 @@ import (
 	"weir/ingress"
 	"weir/ingress/accept"
 	"weir/ingress/grant"
-	"weir/ingress/strict"
 	"weir/ingress/tasks"
 	"weir/internal/ledger"
 	"weir/internal/limits/budget"
@@ -32,9 +31,6 @@ type Config struct {
 	Tasks *tasks.Service
 	// MaxBody is the largest body in bytes; default 16 MiB.
 	MaxBody int64
-	// Limits bound the JSON of a body; default as everywhere, but for 250,000 members: long
-	// conversations have many.
-	Limits strict.Limits
 	// Stop tells the worker of a running completion to stop; default: it finds out by the log.
 	Stop func(ref schemas.Ref)
 	// Actions reads the actions that responses continue, and those to be canceled.
@@ -82,9 +78,6 @@ type Reader interface {
 func (c Config) withDefaults() Config {
 	if c.MaxBody <= 0 {
 		c.MaxBody = 16 << 20
-	}
-	if c.Limits.Members == 0 {
-		c.Limits.Members = 250_000
 	}
 	if c.Stop == nil {
 		c.Stop = func(schemas.Ref) {}
