@@ -51,6 +51,9 @@ type Config struct {
 	Caller func(id string) string
 	// Now is the clock; default time.Now.
 	Now func() time.Time
+	// NewID makes an id for an action that its caller did not name; default a UUIDv7. A simulation
+	// makes the same ones in each run.
+	NewID func() (string, error)
 }
 
 func (c Config) withDefaults() Config {
@@ -82,6 +85,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.NewID == nil {
+		c.NewID = func() (string, error) {
+			id, err := uuid.NewV7()
+			return id.String(), err
+		}
 	}
 	return c
 }
@@ -290,11 +299,10 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 		return schemas.Action{}, err
 	}
 	if r.ID == "" {
-		id, err := uuid.NewV7()
-		if err != nil {
+		if r.ID, err = a.cfg.NewID(); err != nil {
 			return schemas.Action{}, err
 		}
-		r.ID, r.Source = id.String(), schemas.IDGenerated
+		r.Source = schemas.IDGenerated
 	}
 	if len(r.Entries) > 0 {
 		fingerprint = bounded(fingerprint, "", r.Entries)
