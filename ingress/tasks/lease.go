@@ -18,8 +18,8 @@ func may(w schemas.Token, pool string, entries, models []string) bool {
 	return (len(w.Pools) == 0 || slices.Contains(w.Pools, pool)) && task.Bounds{Entries: w.Entries, Models: w.Models}.Covers(task.Bounds{Entries: entries, Models: models})
 }
 
-// AuthorizeOrLease is Send for an agent that asks for its task: where it is of a pool and holds
-// none, it leases the oldest there is, and the lease's own token comes back. NOT_FOUND
+// AuthorizeOrLease is Send without subtokens for an agent that asks for its task: where it is of a
+// pool and holds none, it leases the oldest there is, and the lease's own token comes back. NOT_FOUND
 // says that there is none. The token that was in force when its task ended gets that task,
 // with its end, and nothing else.
 func (d *Service) AuthorizeOrLease(ctx context.Context, token string) (v Access, leased string, err error) {
@@ -54,7 +54,7 @@ func (d *Service) AuthorizeOrLease(ctx context.Context, token string) (v Access,
 	return v, leased, err
 }
 
-// own is Send, and after the task's end a look at it.
+// own is Send without subtokens, and after the task's end a look at it.
 func (d *Service) own(ctx context.Context, token string) (Access, error) {
 	return d.serveToken(ctx, token, request{allow: func(b bearer, f file) ([]*schemas.TaskEvent, error) {
 		if b.had(f) {
