@@ -3,7 +3,6 @@ package ingress
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"io"
 	"mime"
@@ -23,19 +22,16 @@ import (
 // Read takes the body of a request by the rules that all surfaces
 // share: media type, encoding, size, time, and strict JSON.
 func (s *Server) Read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	return s.ReadUpTo(w, r, s.cfg.MaxBody, s.cfg.Limits)
+	return s.ReadUpTo(w, r, s.cfg.MaxBody, strict.Limits{})
 }
 
 // MaxBody is the largest body in bytes that Read takes.
 func (s *Server) MaxBody() int64 { return s.cfg.MaxBody }
 
-// ReadUpTo is Read with bounds of its own; zero limits are the server's.
+// ReadUpTo is Read with bounds of its own.
 func (s *Server) ReadUpTo(w http.ResponseWriter, r *http.Request, most int64, limits strict.Limits) ([]byte, error) {
-	if limits == (strict.Limits{}) {
-		limits = s.cfg.Limits
-	}
-	if err := plain(w, r.Header); err != nil {
-		return nil, err
+	if len(r.Header["Content-Encoding"]) > 0 {
+		return nil, encoded(w)
 	}
 	wrong := mediaType(r.Header)
 	if wrong != nil && len(r.Header.Values("Content-Type")) > 0 {
@@ -70,12 +66,9 @@ func (s *Server) Decode(c *gin.Context, into any) error {
 	return strict.Decode(body, into)
 }
 
-// plain refuses a body that must be decoded first, in whatever coding: a few
+// encoded refuses a body that must be decoded first, in whatever coding: a few
 // bytes could become any number of them.
-func plain(w http.ResponseWriter, h http.Header) error {
-	if len(h.Values("Content-Encoding")) == 0 {
-		return nil
-	}
+func encoded(w http.ResponseWriter) error {
 	w.Header().Set("Accept-Encoding", "identity") // RFC 9110, section 15.5.16
 	return fault.New(schemas.UnsupportedEncoding, "encoded bodies are not accepted; send it without Content-Encoding")
 }
@@ -126,8 +119,8 @@ func (s *Server) arriving(w http.ResponseWriter, r *http.Request, limit, memory 
 	if r.ContentLength > limit {
 		return nil, in.tooLarge()
 	}
-	if body, ok := r.Body.(Reserver); ok {
-		if err := body.Reserve(r.Context(), min(announced(r, limit), memory)); err != nil {
+	if body, ok := r.Body.(*reservedBody); ok {
+		if err := body.reserve(r.Context(), min(announced(r, limit), memory)); err != nil {
 			w.Header().Set("Connection", "close") // the rest of the body is not read
 			return nil, err
 		}
@@ -171,12 +164,6 @@ func (b *arriving) tooLarge() error {
 	return fault.New(schemas.PayloadTooLarge, "the body is larger than "+strconv.FormatInt(b.limit, 10)+" bytes"+b.hint)
 }
 
-// Reserver is a request's body that must reserve room for the bytes that it may have before
-// the first is read. If Reserve fails, the request is refused and its connection closed.
-type Reserver interface {
-	Reserve(ctx context.Context, n int64) error
-}
-
 // announced is how large a body will be at most, decompressed.
 func announced(r *http.Request, limit int64) int64 {
 	if r.ContentLength >= 0 && len(r.Header["Content-Encoding"]) == 0 {
@@ -203,8 +190,8 @@ func (s *Server) ReadMaybe(w http.ResponseWriter, r *http.Request, into any) err
 		return nil
 	}
 	if len(r.Header.Values("Content-Type")) == 0 {
-		if err := plain(w, r.Header); err != nil {
-			return err
+		if len(r.Header["Content-Encoding"]) > 0 {
+			return encoded(w)
 		}
 		body, err := s.bytes(w, r, s.cfg.MaxBody)
 		if err == nil && len(body) > 0 {

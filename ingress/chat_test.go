@@ -232,7 +232,7 @@ func TestALongConversationIsTaken(t *testing.T) {
 func TestModelsOfAToken(t *testing.T) {
 	t.Parallel()
 	who := func(models, entries []string) ingress.Identity {
-		return ingress.Identity{Tenant: "default", ID: "tok", Scopes: []string{schemas.ScopeActionsWrite}, Models: models, Entries: entries}
+		return ingress.Identity{Token: schemas.Token{Tenant: "default", ID: "tok", Scopes: []string{schemas.ScopeActionsWrite}, Models: models, Entries: entries}}
 	}
 	for name, tc := range map[string]struct {
 		who    ingress.Identity
@@ -246,8 +246,8 @@ func TestModelsOfAToken(t *testing.T) {
 		"one of several":         {who([]string{"vendor/small"}, nil), strings.Replace(okChat, `{`, `{"models":["nobody","vendor/small"],`, 1), 202, ""},
 		"its entry":              {who(nil, []string{"model:one", "x"}), okChat, 202, ""},
 		"unknown comes first":    {who([]string{"vendor/small"}, nil), strings.Replace(okChat, "fast", "nobody", 1), 404, "MODEL_NOT_FOUND"},
-		"without the scope":      {ingress.Identity{Tenant: "default", ID: "tok", Scopes: []string{schemas.ScopeActionsRead}}, okChat, 403, "FORBIDDEN"},
-		"who may comes foremost": {ingress.Identity{Tenant: "default", ID: "tok", Scopes: []string{schemas.ScopeActionsRead}}, "", 403, "FORBIDDEN"},
+		"without the scope":      {ingress.Identity{Token: schemas.Token{Tenant: "default", ID: "tok", Scopes: []string{schemas.ScopeActionsRead}}}, okChat, 403, "FORBIDDEN"},
+		"who may comes foremost": {ingress.Identity{Token: schemas.Token{Tenant: "default", ID: "tok", Scopes: []string{schemas.ScopeActionsRead}}}, "", 403, "FORBIDDEN"},
 	} {
 		w := setup(t, desk(), scoped(tc.who))
 		a := w.do(t, post("/chat/completions", tc.body))
@@ -289,7 +289,7 @@ func (l *looker) Look(_ context.Context, o budget.Order) ([]schemas.ChatLimit, e
 func TestAFullWindow(t *testing.T) {
 	t.Parallel()
 	l := &looker{}
-	w := setup(t, desk(func(c *chat.Config) { c.Budgets = l }), scoped(ingress.Identity{Tenant: "default", ID: "tok", Scopes: []string{schemas.ScopeActionsWrite}}))
+	w := setup(t, desk(func(c *chat.Config) { c.Budgets = l }), scoped(ingress.Identity{Token: schemas.Token{Tenant: "default", ID: "tok", Scopes: []string{schemas.ScopeActionsWrite}}}))
 	l.limits = []schemas.ChatLimit{
 		{Source: "a", What: schemas.BudgetRequests, Limit: 10, Remaining: 3, ResetMS: 1500},
 		{Source: "b", What: schemas.BudgetRequests, Limit: 99, Remaining: 5},
@@ -348,7 +348,7 @@ func TestAFullWindow(t *testing.T) {
 
 func TestTheCompletionsOfATask(t *testing.T) {
 	t.Parallel()
-	filer := ingress.Identity{Tenant: "default", ID: "filer", Scopes: []string{schemas.ScopeAdmin}, Models: []string{"vendor/*"}}
+	filer := ingress.Identity{Token: schemas.Token{Tenant: "default", ID: "filer", Scopes: []string{schemas.ScopeAdmin}, Models: []string{"vendor/*"}}}
 	h := lobby(t, desk(), scoped(filer))
 	file := func(id, more string) string {
 		a := h.do(t, post("/v1/tasks", `{"request_id":"`+id+`","description":"d","repo":"app"`+more+`}`))
@@ -406,7 +406,7 @@ func TestTheCompletionsOfATask(t *testing.T) {
 // An agent of a pool asks with the pool's token, and is the task's that it holds.
 func TestTheCompletionsOfAPoolsAgent(t *testing.T) {
 	t.Parallel()
-	who := ingress.Identity{Tenant: "default", ID: "p", Scopes: []string{schemas.ScopeAdmin}}
+	who := ingress.Identity{Token: schemas.Token{Tenant: "default", ID: "p", Scopes: []string{schemas.ScopeAdmin}}}
 	var mu sync.Mutex
 	h := lobby(t, desk(), func(c *config) {
 		c.Authenticate = func(*http.Request) (ingress.Identity, error) { mu.Lock(); defer mu.Unlock(); return who, nil }
@@ -433,7 +433,7 @@ func TestTheCompletionsOfAPoolsAgent(t *testing.T) {
 // The lease of a task's holder is kept until the answer has ended.
 func TestALeaseIsKeptByACompletion(t *testing.T) {
 	t.Parallel()
-	h := lobbyOf(t, 8*time.Millisecond, desk(), scoped(ingress.Identity{Tenant: "default", ID: "p", Scopes: []string{schemas.ScopeAdmin, schemas.ScopeTasksWork}}))
+	h := lobbyOf(t, 8*time.Millisecond, desk(), scoped(ingress.Identity{Token: schemas.Token{Tenant: "default", ID: "p", Scopes: []string{schemas.ScopeAdmin, schemas.ScopeTasksWork}}}))
 	h.file(t, "one")
 	h.open(t, "one")
 	require.Equal(t, http.StatusOK, h.send(holding("pool", get(schemas.RouteAgentTask))).Code)

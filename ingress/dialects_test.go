@@ -99,7 +99,7 @@ func TestRefusalsHaveTheFormOfTheirDialect(t *testing.T) {
 			if r.Header.Get("Test") == "none" {
 				return ingress.Identity{}, fault.New(schemas.Unauthorized, "a bearer token is needed")
 			}
-			return ingress.Identity{Tenant: "default", Scopes: []string{schemas.ScopeAdmin}}, nil
+			return ingress.Identity{Token: schemas.Token{Tenant: "default", Scopes: []string{schemas.ScopeAdmin}}}, nil
 		}
 	})
 	for name, tc := range map[string]struct {
@@ -215,7 +215,7 @@ func TestAKeyOfTheClient(t *testing.T) {
 			if r.Header.Get("Authorization") != "Bearer good" {
 				return ingress.Identity{}, fault.New(schemas.Unauthorized, "a bearer token is needed")
 			}
-			return ingress.Identity{Tenant: "default", Scopes: []string{schemas.ScopeAdmin}}, nil
+			return ingress.Identity{Token: schemas.Token{Tenant: "default", Scopes: []string{schemas.ScopeAdmin}}}, nil
 		}
 	})
 	for d, body := range bodies() {

@@ -28,9 +28,6 @@ type EngineConfig struct {
 	// under any Host: a container calls the machine host.docker.internal. Throttling skips it. nil:
 	// no request has one.
 	Known func(r *http.Request) bool
-	// BodyTimeout is the longest time for the body of any request to arrive, read or not; default
-	// 20 s.
-	BodyTimeout time.Duration
 	// Proxy is the surface of a forward proxy, whose one route gets every request, whatever its method
 	// and target. Tokens are in Proxy-Authorization. nil: the engine is no proxy.
 	Proxy *Surface
@@ -49,9 +46,6 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 	}
 	if cfg.Metrics == nil {
 		cfg.Metrics = noMetrics{}
-	}
-	if cfg.BodyTimeout <= 0 {
-		cfg.BodyTimeout = 20 * time.Second
 	}
 	if cfg.Known == nil {
 		cfg.Known = func(*http.Request) bool { return false }
@@ -76,8 +70,8 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 	// segment, and a parameter is decoded once, after matching.
 	e.UseRawPath = true
 	e.UnescapePathValues = true
-	m := (*middleware)(&cfg)
-	e.Use(tidy(e, cfg.Surfaces), m.observe, m.recover, m.key, newThrottle(cfg).serve, m.guard)
+	m := &middleware{cfg, e, newThrottle(cfg)}
+	e.Use(m.serve)
 	e.NoRoute(m.noRoute)
 	e.NoMethod(m.noMethod)
 	return e

@@ -41,8 +41,9 @@ func releaseBody(c *gin.Context) {
 	}
 }
 
-// Reserve waits as long as a body may take to arrive.
-func (b *reservedBody) Reserve(ctx context.Context, n int64) error {
+// reserve reserves room for the bytes that a body may have, before the first is read. It waits as long
+// as a body may take to arrive.
+func (b *reservedBody) reserve(ctx context.Context, n int64) error {
 	ctx, cancel := context.WithTimeout(ctx, b.server.cfg.BodyTimeout)
 	defer cancel()
 	release, err := b.server.cfg.Memory(ctx, b.of.GetString(keyTenant), n)

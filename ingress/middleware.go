@@ -24,33 +24,66 @@ import (
 // statusClientGone is logged for a disconnected client; it is never sent.
 const statusClientGone = 499
 
-type middleware EngineConfig
+// middleware is what every request of an engine passes before the handlers of its route.
+type middleware struct {
+	EngineConfig
 
-// observe gives the request its id and writes its log line in every case, with identifiers and
-// codes only.
-func (m *middleware) observe(c *gin.Context) {
-	start := m.Now()
+	engine   *gin.Engine
+	throttle *throttle
+}
+
+// serve gives a request its id, refuses what no route may get, and writes the log line in every case,
+// with identifiers and codes only.
+func (m *middleware) serve(c *gin.Context) {
+	r := c.Request
+	if path := r.URL.Path; r.URL.RawPath == "" && (strings.HasSuffix(path, "/") || strings.Contains(path, "//")) && m.tidy(c) {
+		return
+	}
+	start, id := m.Now(), requestID(r.Header)
 	c.Set(keyEngine, m)
-	id := requestID(c.Request.Header)
-	c.Request = c.Request.WithContext(problem.WithRequestID(c.Request.Context(), id))
+	r = r.WithContext(problem.WithRequestID(r.Context(), id))
+	c.Request = r
 	h := c.Writer.Header()
 	h.Set("X-Request-ID", id)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
-	if len(c.Request.TransferEncoding) > 0 {
+	if len(r.TransferEncoding) > 0 {
 		// A chunked body is the last thing on its connection: bytes after it, which a proxy before
 		// this server may take for a request, are not read as one.
 		h.Set("Connection", "close")
 	}
-	if c.Request.ContentLength != 0 {
+	if r.ContentLength != 0 {
 		// Before it answers, net/http reads the rest of a body that the handler has left, so unread
 		// bodies need an end too.
-		within(c.Writer, m.BodyTimeout)
+		within(c.Writer, bodyTimeout)
 	}
 	defer func() {
-		m.log(lineOf(c, start, id))
+		v := recover()
+		cut := v != nil && m.panicked(c, v, id)
+		m.log(c, start, id)
+		if cut {
+			panic(http.ErrAbortHandler)
+		}
 	}()
-	c.Next()
+	// The token of a request may be in the header in which its surface's clients send it.
+	if keys := r.Header["X-Api-Key"]; len(keys) == 1 && keys[0] != "" && len(r.Header.Values("Authorization")) == 0 && m.owner(r).APIKey {
+		r.Header.Set("Authorization", "Bearer "+keys[0])
+	}
+	peer, err := m.throttle.admit(r)
+	if err == nil {
+		err = m.guard(c)
+	}
+	switch {
+	case err != nil:
+		fail(c, err)
+	case m.Proxy != nil:
+		m.proxy(c)
+	default:
+		c.Next()
+	}
+	if status := c.Writer.Status(); peer.IsValid() && (status == http.StatusUnauthorized || status == http.StatusProxyAuthRequired) {
+		m.throttle.count(peer)
+	}
 }
 
 // requestID is the caller's X-Request-ID if it may be echoed and logged, else
@@ -66,44 +99,21 @@ func requestID(h http.Header) string {
 	return id.String()
 }
 
-// panicked notes a panic, and lets one pass that only ends an answer.
-func (m *middleware) panicked(v any, id string) {
+// panicked answers a request whose handler has panicked with a problem that has no trace of the
+// cause. cut: its connection must end instead, because an answer that was begun must not pass for a
+// whole one, or because the panic only ends an answer.
+func (m *middleware) panicked(c *gin.Context, v any, id string) (cut bool) {
 	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
-		panic(v)
+		return true
 	}
 	m.Logger.LogAttrs(context.Background(), slog.LevelError, "panic", slog.String("err_kind", "panic"),
 		slog.String("request_id", id), slog.String("at", telemetry.Panicking()))
-}
-
-// recover turns a panic into a problem without a trace of its cause. An answer
-// that was begun is cut off instead, so that it cannot pass for a whole one.
-func (m *middleware) recover(c *gin.Context) {
-	defer func() {
-		v := recover()
-		if v == nil {
-			return
-		}
-		m.panicked(v, problem.RequestID(c.Request.Context()))
-		if c.Writer.Written() {
-			panic(http.ErrAbortHandler)
-		}
-		c.Writer.Header().Set("Connection", "close")
-		fail(c, fault.New(schemas.Internal, "something went wrong on our side"))
-	}()
-	c.Next()
-}
-
-// key reads the token of a request from the header in which its surface's clients send it. A request
-// with an Authorization header is not changed.
-func (m *middleware) key(c *gin.Context) {
-	r := c.Request
-	name := m.owner(r).KeyHeader
-	if name == "" || len(r.Header.Values("Authorization")) > 0 {
-		return
+	if c.Writer.Written() {
+		return true
 	}
-	if values := r.Header.Values(name); len(values) == 1 && values[0] != "" {
-		r.Header.Set("Authorization", "Bearer "+values[0])
-	}
+	c.Writer.Header().Set("Connection", "close")
+	fail(c, fault.New(schemas.Internal, "something went wrong on our side"))
+	return false
 }
 
 // websocket reports whether a request asks to switch to WebSocket. Other upgrades, such as that to HTTP/2,
@@ -132,37 +142,37 @@ const TargetTooLong = "the request target is longer than 8192 bytes; send what i
 // guard refuses requests that are only meant for a proxy or that two servers could read
 // differently: CONNECT, TRACE, targets in absolute form, and the preface of HTTP/2. It also ends
 // the connections of those that cannot mean this server.
-func (m *middleware) guard(c *gin.Context) {
-	r := c.Request
+func (m *middleware) guard(c *gin.Context) error {
+	r, h := c.Request, c.Writer.Header()
 	bad := wire.Bad(r.Context())
-	if bad != "" || r.RequestURI == "" || r.RequestURI[0] != '/' || r.Method == http.MethodConnect {
-		c.Writer.Header().Set("Connection", "close")
+	pathless := r.RequestURI == "" || r.RequestURI[0] != '/'
+	if bad != "" || pathless || r.Method == http.MethodConnect {
+		h.Set("Connection", "close")
 	}
-	absolute := r.RequestURI != "" && r.RequestURI[0] != '/' || r.URL.IsAbs()
 	switch {
 	case bad != "":
-		fail(c, fault.New(schemas.InvalidRequest, "the request is not framed as HTTP/1.1 demands: "+bad))
+		return fault.New(schemas.InvalidRequest, "the request is not framed as HTTP/1.1 demands: "+bad)
 	case r.Method == http.MethodTrace, r.Method == http.MethodConnect && m.Proxy == nil:
-		if h := c.Writer.Header(); h.Get("Allow") == "" {
+		if h.Get("Allow") == "" {
 			h.Set("Allow", "") // RFC 9110: a 405 names its methods, be there none
 		}
 		text := "this method is never served"
 		if r.Method == http.MethodConnect {
 			text = "CONNECT is not served at this address" + proxyHint
 		}
-		fail(c, fault.New(schemas.MethodNotAllowed, text))
+		return fault.New(schemas.MethodNotAllowed, text)
 	case len(r.RequestURI) > wire.MaxTarget:
-		fail(c, fault.New(schemas.URITooLong, TargetTooLong))
+		return fault.New(schemas.URITooLong, TargetTooLong)
 	case m.Proxy != nil:
-		m.proxy(c)
-	case absolute:
-		fail(c, fault.New(schemas.InvalidRequest, "the request target must be a path: this address is no proxy"+proxyHint))
-	case websocket(r) && m.owner(r).Fail != nil:
-		fail(c, errPlain(c))
+		return nil
+	case r.RequestURI != "" && pathless, r.URL.IsAbs():
+		return fault.New(schemas.InvalidRequest, "the request target must be a path: this address is no proxy"+proxyHint)
+	case len(r.Header["Upgrade"]) > 0 && websocket(r) && m.owner(r).Fail != nil:
+		return errPlain(c)
 	case m.Local && foreign(r), m.Local && !loopback(r.Host) && !m.Known(r):
-		fail(c, fault.New(schemas.Forbidden, "without tokens only this machine may ask: name it localhost or by its loopback address, or send a token"))
+		return fault.New(schemas.Forbidden, "without tokens only this machine may ask: name it localhost or by its loopback address, or send a token")
 	default:
-		c.Next()
+		return nil
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 
 func TestPathsAndMethods(t *testing.T) {
 	t.Parallel()
-	w := setup(t, func(c *config) { c.Dead = nil })
+	w := setup(t)
 	for _, tc := range []struct {
 		method, path string
 		status       int
@@ -62,7 +62,6 @@ func TestPathsAndMethods(t *testing.T) {
 		{"POST", schemas.RouteConsoleSession, 404, ""},
 		{"POST", "/v1/policy/explain", 404, ""},
 		{"POST", "/v1/policy/reload", 404, ""},
-		{"POST", "/v1/dead-letters/redrive", 404, ""},
 		{"POST", "/git/own.git/git-receive-pack", 404, ""},
 		{"POST", "/v1/tasks/x/cancel", 404, ""},
 		{"POST", schemas.RouteTaskLease, 404, ""},
@@ -174,11 +173,11 @@ func TestAuthentication(t *testing.T) {
 		c.Authenticate = func(r *http.Request) (ingress.Identity, error) {
 			switch r.Header.Get("Authorization") {
 			case "Bearer anna":
-				return ingress.Identity{Tenant: "a", Scopes: []string{"actions:write"}, Name: "anna"}, nil
+				return ingress.Identity{Token: schemas.Token{Tenant: "a", Scopes: []string{"actions:write"}, Name: "anna"}}, nil
 			case "Bearer bert":
-				return ingress.Identity{Tenant: "b", Scopes: []string{"admin"}}, nil
+				return ingress.Identity{Token: schemas.Token{Tenant: "b", Scopes: []string{"admin"}}}, nil
 			case "Bearer reader":
-				return ingress.Identity{Tenant: "a", Scopes: []string{"actions:read"}}, nil
+				return ingress.Identity{Token: schemas.Token{Tenant: "a", Scopes: []string{"actions:read"}}}, nil
 			case "Bearer store-down":
 				return ingress.Identity{}, errors.New("AGWCANARY: connection refused")
 			}

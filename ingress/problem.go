@@ -29,23 +29,19 @@ func fail(c *gin.Context, err error) {
 	v, _ := c.Get(keyEngine)
 	m, ok := v.(*middleware)
 	if !ok {
-		m = &middleware{Metrics: noMetrics{}}
+		m = &middleware{EngineConfig: EngineConfig{Metrics: noMetrics{}}}
 	}
-	if write := m.form(c); write != nil {
-		p.Code = write(c, p, err)
+	s := marked(c)
+	if s.Fail == nil {
+		s = m.owner(c.Request)
+	}
+	if s.Fail != nil {
+		p.Code = s.Fail(c, p, err)
 	} else {
 		problem.Write(c.Writer, c.Request, err)
 	}
 	problem.ReportOf(c.Request.Context()).Code = p.Code
 	m.Metrics.Refused(p.Code)
-}
-
-// form returns the Fail of the surface whose route a request reached, or that owns its path.
-func (m *middleware) form(c *gin.Context) func(*gin.Context, problem.Error, error) schemas.Code {
-	if s := marked(c); s.Fail != nil {
-		return s.Fail
-	}
-	return m.owner(c.Request).Fail
 }
 
 // owner is the surface that owns the path of a request, or the zero one.

@@ -15,48 +15,30 @@ import (
 	"weir/schemas"
 )
 
-// line is the log line of a request without its duration. A stream keeps it until the stream ends.
-type line struct {
-	start                                      time.Time
-	method, id, route, surface, tenant, action string
-	status                                     int
-	code                                       schemas.Code
-	stream                                     bool
-}
-
-func lineOf(c *gin.Context, start time.Time, id string) line {
+// log counts a request that was answered, and writes its line.
+func (m *middleware) log(c *gin.Context, start time.Time, id string) {
 	report := problem.ReportOf(c.Request.Context())
-	l := line{
-		start: start, method: c.Request.Method, id: id, route: c.FullPath(), status: c.Writer.Status(),
-		surface: cmp.Or(marked(c).Name, report.Surface), tenant: c.GetString(keyTenant), action: c.GetString(keyAction),
-		code: report.Code, stream: strings.HasPrefix(c.Writer.Header().Get("Content-Type"), "text/event-stream"),
-	}
+	surface, status, took := cmp.Or(marked(c).Name, report.Surface), c.Writer.Status(), m.Now().Sub(start)
 	// A client that is gone does not receive an answer.
-	if c.Request.Context().Err() != nil && (!c.Writer.Written() || l.status == http.StatusServiceUnavailable) {
-		l.status = statusClientGone
+	if c.Request.Context().Err() != nil && (!c.Writer.Written() || status == http.StatusServiceUnavailable) {
+		status = statusClientGone
 	}
-	return l
-}
-
-func (m *middleware) log(l line) {
-	took := m.Now().Sub(l.start)
-	m.Metrics.Answered(l.surface, l.method, l.stream, l.status, took)
+	stream := strings.HasPrefix(c.Writer.Header().Get("Content-Type"), "text/event-stream")
+	m.Metrics.Answered(surface, c.Request.Method, stream, status, took)
 	attrs := []slog.Attr{
-		slog.String("method", l.method), slog.Int("status", l.status),
-		slog.Duration("duration_ms", took), slog.String("request_id", l.id),
+		slog.String("method", c.Request.Method), slog.Int("status", status),
+		slog.Duration("duration_ms", took), slog.String("request_id", id),
 	}
 	for _, a := range []struct{ key, value string }{
-		{"route", l.route}, {"surface", l.surface}, {"tenant", l.tenant}, {"action_id", l.action},
+		{"route", c.FullPath()}, {"surface", surface}, {"tenant", c.GetString(keyTenant)},
+		{"action_id", c.GetString(keyAction)}, {"code", string(report.Code)},
 	} {
 		if a.value != "" {
 			attrs = append(attrs, slog.String(a.key, a.value))
 		}
 	}
-	if l.code != "" {
-		attrs = append(attrs, slog.String("code", string(l.code)))
-	}
 	level := slog.LevelInfo
-	if l.status >= http.StatusInternalServerError && !targetFailed(l.code) {
+	if status >= http.StatusInternalServerError && !targetFailed(report.Code) {
 		level = slog.LevelError
 	}
 	m.Logger.LogAttrs(context.Background(), level, "request", attrs...)

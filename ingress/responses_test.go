@@ -33,7 +33,7 @@ func continuing(id string) string {
 
 func TestAResponseIsContinued(t *testing.T) {
 	t.Parallel()
-	who := &ingress.Identity{Tenant: "default", ID: "tok", Scopes: []string{schemas.ScopeActionsWrite}}
+	who := &ingress.Identity{Token: schemas.Token{Tenant: "default", ID: "tok", Scopes: []string{schemas.ScopeActionsWrite}}}
 	w := setup(t, desk(), func(c *config) {
 		c.Authenticate = func(*http.Request) (ingress.Identity, error) { return *who, nil }
 	})
@@ -109,7 +109,7 @@ func TestALongResponseIsContinued(t *testing.T) {
 // The holder of a task continues the responses of that task alone.
 func TestAResponseOfATaskIsContinued(t *testing.T) {
 	t.Parallel()
-	h := lobby(t, desk(), scoped(ingress.Identity{Tenant: "default", ID: "filer", Scopes: []string{schemas.ScopeAdmin}}))
+	h := lobby(t, desk(), scoped(ingress.Identity{Token: schemas.Token{Tenant: "default", ID: "filer", Scopes: []string{schemas.ScopeAdmin}}}))
 	one, two := h.file(t, "one"), h.file(t, "two")
 	h.open(t, "one")
 	h.open(t, "two")
@@ -154,7 +154,7 @@ func TestAResponseInTheBackground(t *testing.T) {
 
 func TestAResponseIsCanceled(t *testing.T) {
 	t.Parallel()
-	who := &ingress.Identity{Tenant: "default", ID: "tok", Scopes: []string{schemas.ScopeActionsWrite}}
+	who := &ingress.Identity{Token: schemas.Token{Tenant: "default", ID: "tok", Scopes: []string{schemas.ScopeActionsWrite}}}
 	w := setup(t, desk(), func(c *config) {
 		c.Authenticate = func(*http.Request) (ingress.Identity, error) { return *who, nil }
 	})

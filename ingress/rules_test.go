@@ -37,13 +37,13 @@ func agents(r *http.Request) (ingress.Identity, error) {
 		return ingress.Identity{}, fault.New(schemas.Unauthorized, "a bearer token is needed")
 	}
 	who := map[string]ingress.Identity{
-		"Bearer rules":   {ID: "id-rules", Tenant: "a", Scopes: []string{schemas.ScopeRulesWrite}},
-		"Bearer reader":  {ID: "id-reader", Tenant: "a", Scopes: []string{schemas.ScopeActionsRead}},
-		"Bearer writer":  {ID: "id-writer", Tenant: "a", Scopes: []string{schemas.ScopeActionsWrite}},
-		"Bearer chief":   {ID: "id-chief", Tenant: "a", Scopes: []string{schemas.ScopeAdmin}},
-		"Bearer limited": {ID: "id-limited", Tenant: "a", Scopes: []string{schemas.ScopeRulesWrite}, Entries: []string{"orders"}},
-		"Bearer some":    {ID: "id-some", Tenant: "a", Scopes: []string{schemas.ScopeAdmin}, Entries: []string{"orders"}},
-		"Bearer other":   {ID: "id-other", Tenant: "b", Scopes: []string{schemas.ScopeRulesWrite}},
+		"Bearer rules":   {Token: schemas.Token{ID: "id-rules", Tenant: "a", Scopes: []string{schemas.ScopeRulesWrite}}},
+		"Bearer reader":  {Token: schemas.Token{ID: "id-reader", Tenant: "a", Scopes: []string{schemas.ScopeActionsRead}}},
+		"Bearer writer":  {Token: schemas.Token{ID: "id-writer", Tenant: "a", Scopes: []string{schemas.ScopeActionsWrite}}},
+		"Bearer chief":   {Token: schemas.Token{ID: "id-chief", Tenant: "a", Scopes: []string{schemas.ScopeAdmin}}},
+		"Bearer limited": {Token: schemas.Token{ID: "id-limited", Tenant: "a", Scopes: []string{schemas.ScopeRulesWrite}, Entries: []string{"orders"}}},
+		"Bearer some":    {Token: schemas.Token{ID: "id-some", Tenant: "a", Scopes: []string{schemas.ScopeAdmin}, Entries: []string{"orders"}}},
+		"Bearer other":   {Token: schemas.Token{ID: "id-other", Tenant: "b", Scopes: []string{schemas.ScopeRulesWrite}}},
 	}
 	if fields[0] == "Bearer busy" {
 		return ingress.Identity{}, &problem.Error{Problem: schemas.Problem{Code: schemas.RateLimited, Detail: "wait"}, RetryAfter: 3 * time.Second}

@@ -200,7 +200,7 @@ func TestARunOfATaskTypeThatNobodyServesAnyMore(t *testing.T) {
 	t.Parallel()
 	for _, entries := range [][]string{nil, {"agent:LIT_RETRIEVAL"}} {
 		var gone atomic.Bool
-		who := ingress.Identity{Tenant: "a", ID: "id", Scopes: []string{schemas.ScopeActionsWrite}, Entries: entries}
+		who := ingress.Identity{Token: schemas.Token{Tenant: "a", ID: "id", Scopes: []string{schemas.ScopeActionsWrite}, Entries: entries}}
 		w := setup(t, func(c *config) {
 			c.Serves = func(taskType string) bool { return taskType == "LIT_RETRIEVAL" && !gone.Load() }
 			c.Authenticate = func(*http.Request) (ingress.Identity, error) { return who, nil }
@@ -270,7 +270,7 @@ func TestWhoMayRunWhat(t *testing.T) {
 		}
 	}
 	writer := func(entries ...string) ingress.Identity {
-		return ingress.Identity{Tenant: "a", ID: "id", Scopes: []string{schemas.ScopeActionsWrite}, Entries: entries}
+		return ingress.Identity{Token: schemas.Token{Tenant: "a", ID: "id", Scopes: []string{schemas.ScopeActionsWrite}, Entries: entries}}
 	}
 	run := func(taskType, inputs string) string {
 		return `{"request_id":"r1","task_type":"` + taskType + `","inputs":` + inputs + `}`
@@ -284,7 +284,7 @@ func TestWhoMayRunWhat(t *testing.T) {
 	}{
 		"nobody":         {may(ingress.Identity{}, fault.New(schemas.Unauthorized, "no token")), okRun, 401, "UNAUTHORIZED"},
 		"too often":      {may(ingress.Identity{}, &problem.Error{Problem: schemas.Problem{Code: schemas.RateLimited, Detail: "slow down"}, RetryAfter: 3 * time.Second}), okRun, 429, "RATE_LIMITED"},
-		"reader":         {may(ingress.Identity{Tenant: "a", Scopes: []string{schemas.ScopeActionsRead}}, nil), okRun, 403, "FORBIDDEN"},
+		"reader":         {may(ingress.Identity{Token: schemas.Token{Tenant: "a", Scopes: []string{schemas.ScopeActionsRead}}}, nil), okRun, 403, "FORBIDDEN"},
 		"its agent":      {may(writer("stock", "agent:LIT_RETRIEVAL"), nil), okRun, 202, ""},
 		"no agent":       {may(writer("orders"), nil), okRun, 403, "FORBIDDEN"},
 		"unserved":       {may(writer("orders"), nil), run("NOBODY", "{}"), 400, "VALIDATION_ERROR"},

@@ -14,7 +14,6 @@ import (
 
 	"weir/ingress/accept"
 	"weir/ingress/grant"
-	"weir/ingress/strict"
 	"weir/internal/fault"
 	"weir/internal/githttp"
 	"weir/internal/task"
@@ -37,6 +36,13 @@ func (noMetrics) Refused(schemas.Code)  {}
 
 func (noMetrics) Answered(string, string, bool, int, time.Duration) {}
 
+// Reply writes the whole answer for an action that was accepted or joined. wait < 0
+// waits for the action's end, 0 answers 202 at once, any other wait answers 202 after it.
+type Reply func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration)
+
+// bodyTimeout is how long the body of any request may take to arrive, read or not.
+const bodyTimeout = 20 * time.Second
+
 // Config of a Server. All fields have defaults but Reply, which routes that store an action need.
 type Config struct {
 	// Accept names, bounds and stores the actions; see accept.Config.
@@ -47,9 +53,7 @@ type Config struct {
 	// Sender returns the sender of a request by the text of a token, which may be the token of a task,
 	// and counts the request. nil: requests with such a text are authenticated by Authenticate.
 	Sender func(ctx context.Context, text string) (Identity, error)
-	// Reply writes the whole answer for an action that was accepted or joined. wait < 0
-	// waits for the action's end, 0 answers 202 at once, any other wait answers 202 after it.
-	Reply func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration)
+	Reply  Reply
 	// Expect is called before the claim of an action whose end Reply waits for, and release
 	// after Reply has returned. It spares Reply a read of the log; default: nothing.
 	Expect func(ref schemas.Ref) (release func())
@@ -58,8 +62,6 @@ type Config struct {
 	// Memory waits until a tenant may use n bytes for a body that is read and stored; release may be
 	// called twice. nil: nothing is counted.
 	Memory func(ctx context.Context, tenant string, n int64) (release func(), err error)
-	// Limits bound the JSON of a body; see strict.Limits.
-	Limits strict.Limits
 	// BodyTimeout is how long a body may take to arrive; default 20 s.
 	BodyTimeout time.Duration
 	// Metrics may be nil.
@@ -71,7 +73,7 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	if c.Authenticate == nil {
 		c.Authenticate = func(*http.Request) (Identity, error) {
-			return Identity{Tenant: schemas.Operator, Scopes: []string{schemas.ScopeAdmin}}, nil
+			return Identity{Token: schemas.Token{Tenant: schemas.Operator, Scopes: []string{schemas.ScopeAdmin}}}, nil
 		}
 	}
 	if c.Expect == nil {
@@ -81,7 +83,7 @@ func (c Config) withDefaults() Config {
 		c.MaxBody = 1 << 20
 	}
 	if c.BodyTimeout <= 0 {
-		c.BodyTimeout = 20 * time.Second
+		c.BodyTimeout = bodyTimeout
 	}
 	if c.Accept.Now == nil {
 		c.Accept.Now = time.Now
@@ -129,32 +131,26 @@ func (s *Server) Sender(r *http.Request, text string) (Identity, error) {
 	return s.cfg.Sender(r.Context(), text)
 }
 
-// senderOf authenticates the sender of a request to a route with scopes. Holders are admitted if the
-// route serves the tokens of tasks.
-func (s *Server) senderOf(r *http.Request, holders bool) (Identity, error) {
-	if holders {
-		if text, _ := githttp.BearerToken(r.Header.Values("Authorization"), false); task.Is(text) {
-			return s.Sender(r, text)
-		}
+// authorize authenticates the sender of a request to a route with scopes, and refuses one that has none
+// of them. The holder of a task is admitted by its token if the route serves these.
+func (s *Server) authorize(c *gin.Context, route Route) error {
+	text := ""
+	if route.Holders {
+		text, _ = githttp.BearerToken(c.Request.Header.Values("Authorization"), false)
 	}
-	return s.cfg.Authenticate(r)
-}
-
-// authorize refuses a request whose sender has none of the route's scopes.
-func (s *Server) authorize(route Route) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		who, err := s.senderOf(c.Request, route.Holders)
-		if err != nil {
-			fail(c, err)
-			return
-		}
-		SetTenant(c, who.Tenant)
-		if err := fault.Scope(who.Scopes, route.Scopes...); err != nil {
-			fail(c, err)
-			return
-		}
-		c.Set(keyIdentity, who)
+	var who Identity
+	var err error
+	if task.Is(text) {
+		who, err = s.Sender(c.Request, text)
+	} else {
+		who, err = s.cfg.Authenticate(c.Request)
 	}
+	if err != nil {
+		return err
+	}
+	SetTenant(c, who.Tenant)
+	c.Set(keyIdentity, who)
+	return fault.Scope(who.Scopes, route.Scopes...)
 }
 
 // The keys of what handlers leave in a request's context for the middleware and each other.
@@ -184,20 +180,10 @@ func SetAction(c *gin.Context, ref schemas.Ref) {
 
 // Identity is the sender of a request.
 type Identity struct {
-	Tenant string
-	Scopes []string
-	// ID is the token's, and Name says whom it belongs to; both for the record,
-	// and both empty in open mode.
-	ID   string
-	Name string
-	// Entries are the only entries of the policy that it may use; empty: all.
-	Entries []string
-	// Pools are the only pools that it may lease tasks of; empty: all.
-	Pools []string
-	// Models are patterns of the only models that it may use; empty: all.
-	Models []string
-	// ExpiresAt is when the token ends; zero: never.
-	ExpiresAt time.Time
+	// Token is the sender's, of which the surfaces use the tenant, the name and what it permits. Its id
+	// and its name are for the record, and are empty in open mode.
+	schemas.Token
+
 	// Holding is set for the holder of a task. ID, Entries and Models are then those that the task was
 	// filed with.
 	Holding *Holding

@@ -8,6 +8,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"weir/ingress/accept"
+	"weir/ingress/strict"
 	"weir/internal/ledger"
 	"weir/schemas"
 )
@@ -27,35 +28,25 @@ type Order struct {
 func (s *Server) Store(translate func(who Identity, body []byte) (Order, error)) Handler {
 	return func(c *gin.Context) error {
 		defer s.ReserveBody(c)()
-		req, denied, err := s.request(c, translate)
+		key, terms, err := accept.ReadHeaders(c.Request.Header, s.Now())
 		if err != nil {
 			return err
 		}
-		return s.Submit(c, req, denied)
+		body, err := s.ReadUpTo(c.Writer, c.Request, s.cfg.MaxBody, strict.Limits{})
+		if err != nil {
+			return err
+		}
+		who := Caller(c)
+		o, err := translate(who, body)
+		if err != nil {
+			return err
+		}
+		req, err := o.Request(who, marked(c).Kind, accept.NameOf(who.Tenant, who.Keys(c.FullPath()), o.ID, key), terms)
+		if err != nil {
+			return err
+		}
+		return s.Submit(c, req, nil)
 	}
-}
-
-func (s *Server) request(c *gin.Context, translate func(who Identity, body []byte) (Order, error)) (accept.Request, bool, error) {
-	var req accept.Request
-	key, err := accept.Key(c.Request.Header.Values("Idempotency-Key"))
-	if err != nil {
-		return req, false, err
-	}
-	terms, err := accept.ReadTerms(c.Request.Header, s.Now())
-	if err != nil {
-		return req, false, err
-	}
-	body, err := s.Read(c.Writer, c.Request)
-	if err != nil {
-		return req, false, err
-	}
-	who := Caller(c)
-	o, err := translate(who, body)
-	if err != nil {
-		return req, false, err
-	}
-	req, err = o.Request(who, marked(c).Kind, accept.NameOf(who.Tenant, who.Keys(c.FullPath()), o.ID, key), terms)
-	return req, o.Denied, err
 }
 
 // Request is the order as a request to store an action.
@@ -71,30 +62,14 @@ func (o Order) Request(who Identity, kind schemas.Kind, name accept.Name, terms 
 		}
 	}
 	return accept.Request{
-		Name: name, Tenant: who.Tenant, Kind: kind, Class: o.Class, Payload: kept, Whole: payload,
+		Name: name, Tenant: who.Tenant, Kind: kind, Class: o.Class, Payload: kept, Whole: payload, Denied: o.Denied,
 		Principal: who.ID, Entries: who.Entries, Task: who.Task(), Until: who.Until(), Terms: terms,
 	}, nil
 }
 
-// deniedWait is how long the answer to a denied action is held back for the worker's
-// decision if the caller prefers not to wait. If no worker answers in time it is 202, and
-// the denial is the action's end.
-const deniedWait = 10 * time.Second
-
-// Submit accepts an action and answers as its caller prefers. A denied action is stored like
-// any other, so that it leaves evidence; its caller receives the denial at once even if it
-// asked for a 202.
-func (s *Server) Submit(c *gin.Context, req accept.Request, denied bool) error {
-	return s.SubmitTo(c, req, denied, s.cfg.Reply)
-}
-
-// SubmitTo is Submit with an answer by another function than Config.Reply.
-func (s *Server) SubmitTo(
-	c *gin.Context, req accept.Request, denied bool,
-	reply func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration),
-) error {
-	prefer := accept.Prefer(c.Request.Header.Values("Prefer"))
-	wait, applied := s.Wait(prefer, req.NotBefore, denied)
+// Submit accepts an action and answers as its caller prefers; reply is Config.Reply if it is nil.
+func (s *Server) Submit(c *gin.Context, req accept.Request, reply Reply) error {
+	wait, applied := s.Wait(accept.Prefer(c.Request.Header.Values("Prefer")), req.NotBefore, req.Denied)
 	if wait != 0 {
 		defer s.Expect(&req)()
 	}
@@ -105,21 +80,29 @@ func (s *Server) SubmitTo(
 	if err := s.Accepted(c, out, err); err != nil {
 		return err
 	}
+	if reply == nil {
+		reply = s.cfg.Reply
+	}
 	reply(c.Writer, c.Request, out.Ref, out.Receipt, wait)
 	return nil
 }
 
-// Wait is how long the answer waits for the end of an action, as Hold has it, and the preference that
-// it applies.
+// deniedWait is how long the answer to a denied action is held back for the worker's
+// decision if the caller prefers not to wait. If no worker answers in time it is 202, and
+// the denial is the action's end.
+const deniedWait = 10 * time.Second
+
+// Wait is how long the answer waits for the end of an action, as Reply has it, and the preference
+// that it applies.
 func (s *Server) Wait(prefer accept.Preference, notBefore time.Time, denied bool) (wait time.Duration, applied string) {
-	wait, applied = prefer.Hold(), prefer.Applied()
 	switch later := notBefore.After(s.Now()); {
 	case later && !prefer.HasWait: // an action with a delay is waited for on request only
-		wait = 0
-	case denied && wait >= 0 && !later:
-		wait, applied = max(wait, deniedWait), ""
+		return 0, prefer.Applied
+	case denied && prefer.Hold >= 0 && !later:
+		return max(prefer.Hold, deniedWait), ""
+	default:
+		return prefer.Hold, prefer.Applied
 	}
-	return wait, applied
 }
 
 // Expect announces that the answer will wait for the end of a request's action, before the action
@@ -133,14 +116,13 @@ func (s *Server) Expect(req *accept.Request) (release func()) {
 	return func() { held() }
 }
 
-// Answer replies for an accepted action. Beside an error, out names the action if there may
-// be one.
-func (s *Server) Answer(c *gin.Context, out accept.Accepted, err error, wait time.Duration) error {
-	if err := s.Accepted(c, out, err); err != nil {
-		return err
+// Answer answers 202 for an accepted action. Beside an error, out names the action if there may be
+// one.
+func (s *Server) Answer(c *gin.Context, out accept.Accepted, err error) error {
+	if err = s.Accepted(c, out, err); err == nil {
+		s.cfg.Reply(c.Writer, c.Request, out.Ref, out.Receipt, 0)
 	}
-	s.cfg.Reply(c.Writer, c.Request, out.Ref, out.Receipt, wait)
-	return nil
+	return err
 }
 
 // AcceptAll stores actions together and counts them. The results are in the order of their

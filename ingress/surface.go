@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -30,9 +29,8 @@ type Surface struct {
 	// Tidy returns the route that a path with surplus slashes means; clients join paths onto a base
 	// URL that ends in one. The path has no double slashes any more. nil: no path is changed.
 	Tidy func(path string) (route string, ok bool)
-	// KeyHeader is a header in which clients of the surface may send their token instead of
-	// Authorization; empty: none.
-	KeyHeader string
+	// APIKey: clients of the surface may send their token in X-Api-Key instead of Authorization.
+	APIKey bool
 	// Absent: this node does not serve the surface.
 	Absent bool
 
@@ -88,15 +86,19 @@ func (s *Server) Mount(e *gin.Engine, surfaces []Surface) {
 			continue
 		}
 		for _, r := range surface.Routes {
-			chain := []gin.HandlerFunc{surface.mark}
-			if len(r.Scopes) > 0 {
-				chain = append(chain, s.authorize(r))
-			}
-			e.Handle(r.Method, r.Path, append(chain, func(c *gin.Context) {
-				if err := r.Handle(c); err != nil {
+			e.Handle(r.Method, r.Path, func(c *gin.Context) {
+				c.Set(keySurface, surface)
+				var err error
+				if len(r.Scopes) > 0 {
+					err = s.authorize(c, r)
+				}
+				if err == nil {
+					err = r.Handle(c)
+				}
+				if err != nil {
 					fail(c, err)
 				}
-			})...)
+			})
 		}
 	}
 }
@@ -141,32 +143,28 @@ func Misdirected(e *gin.Engine, s Surface, role string) {
 	}
 }
 
-// tidy serves a path with surplus slashes as the route that its surface means by it.
-func tidy(e *gin.Engine, surfaces []Surface) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		path := c.Request.URL.Path
-		if c.Request.URL.RawPath != "" || !strings.Contains(path, "//") && !strings.HasSuffix(path, "/") {
-			return
+// tidy serves a path with surplus slashes as the route that its surface means by it, if one does.
+func (m *middleware) tidy(c *gin.Context) bool {
+	path := c.Request.URL.Path
+	single := singleSlashes(path)
+	for i := range m.Surfaces {
+		if m.Surfaces[i].Tidy == nil {
+			continue
 		}
-		single := singleSlashes(path)
-		for i := range surfaces {
-			if surfaces[i].Tidy == nil {
-				continue
-			}
-			route, ok := surfaces[i].Tidy(single)
-			if !ok || route == path { // else it would be served again and again
-				continue
-			}
-			r := *c.Request
-			u := *r.URL
-			u.Path, r.URL = route, &u
-			c.Request = &r
-			c.Status(http.StatusOK) // the router had set the status for a path without a route
-			e.HandleContext(c)
-			c.Abort()
-			return
+		route, ok := m.Surfaces[i].Tidy(single)
+		if !ok || route == path { // else it would be served again and again
+			continue
 		}
+		r := *c.Request
+		u := *r.URL
+		u.Path, r.URL = route, &u
+		c.Request = &r
+		c.Status(http.StatusOK) // the router had set the status for a path without a route
+		m.engine.HandleContext(c)
+		c.Abort()
+		return true
 	}
+	return false
 }
 
 func singleSlashes(path string) string {

@@ -378,9 +378,9 @@ func TestAQuestionKeepsItsLease(t *testing.T) {
 // TestLimitsOfATasksToken: pools, and entries of the policy that repositories go by.
 func TestLimitsOfATasksToken(t *testing.T) {
 	t.Parallel()
-	h := lobby(t, scoped(ingress.Identity{
+	h := lobby(t, scoped(ingress.Identity{Token: schemas.Token{
 		Tenant: "default", Scopes: []string{schemas.ScopeTasksWork, schemas.ScopeTasksWrite}, Pools: []string{"x"}, Entries: []string{"x"},
-	}))
+	}}))
 	for body, path := range map[string]string{
 		`{"pool":"y"}`:                     schemas.RouteTaskLease,
 		`{"description":"d","repo":"app"}`: "/v1/tasks",
@@ -537,7 +537,7 @@ func TestNoRepositoriesHere(t *testing.T) {
 func TestModelOfATask(t *testing.T) {
 	t.Parallel()
 	who := func(models, entries []string) ingress.Identity {
-		return ingress.Identity{Tenant: "default", ID: "tok", Scopes: []string{schemas.ScopeTasksWrite}, Models: models, Entries: entries}
+		return ingress.Identity{Token: schemas.Token{Tenant: "default", ID: "tok", Scopes: []string{schemas.ScopeTasksWrite}, Models: models, Entries: entries}}
 	}
 	for name, tc := range map[string]struct {
 		who    ingress.Identity

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gin-gonic/gin"
 	"golang.org/x/time/rate"
 
 	"weir/internal/githttp"
@@ -41,18 +40,6 @@ func newThrottle(cfg EngineConfig) *throttle {
 	return &throttle{known: cfg.Known, now: cfg.Now, open: cfg.Local, proxy: cfg.Proxy != nil, peers: map[netip.Prefix]*rate.Limiter{}}
 }
 
-// wait returns how long a peer must wait before its next wrong token; 0: it need not.
-func (t *throttle) wait(peer netip.Prefix) time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	l := t.peers[peer]
-	if l == nil {
-		return 0
-	}
-	missing := 1 - l.TokensAt(t.now())
-	return max(0, time.Duration(missing/wrongPerSecond*float64(time.Second)))
-}
-
 // count notes one wrong token of a peer.
 func (t *throttle) count(peer netip.Prefix) {
 	t.mu.Lock()
@@ -76,29 +63,31 @@ func (t *throttle) count(peer netip.Prefix) {
 	l.AllowN(now, 1)
 }
 
-// serve answers 429 to the wrong tokens of a peer that has sent too many. A valid token is still
-// served: behind a proxy all callers are one peer, and no caller can lock the others out. Tokens in
-// bodies are not read here: while its peer is over the limit, a caller must send its token as a
-// header.
-func (t *throttle) serve(c *gin.Context) {
-	addr, err := netip.ParseAddrPort(c.Request.RemoteAddr)
-	if err != nil || !t.showsToken(c.Request) {
-		return
+// admit refuses a wrong token of a peer that has sent too many. A valid token is still served: behind
+// a proxy all callers are one peer, and no caller can lock the others out. Tokens in bodies are not
+// read here: while its peer is over the limit, a caller must send its token as a header. A valid peer
+// is one whose token counts if it is refused.
+func (t *throttle) admit(r *http.Request) (peer netip.Prefix, err error) {
+	addr, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !t.showsToken(r) {
+		return peer, nil //nolint:nilerr // an address that is none is no peer
 	}
-	peer := wire.Peer(addr.Addr())
-	if wait := t.wait(peer); wait > 0 && !t.known(c.Request) {
-		fail(c, &problem.Error{
-			Problem: schemas.Problem{
-				Code:   schemas.RateLimited,
-				Detail: "too many wrong tokens came from this address; check the token, and wait as long as Retry-After says",
-			},
-			RetryAfter: wait,
-		})
-		return
+	peer = wire.Peer(addr.Addr())
+	var wait time.Duration
+	t.mu.Lock()
+	if l := t.peers[peer]; l != nil {
+		wait = time.Duration((1 - l.TokensAt(t.now())) / wrongPerSecond * float64(time.Second))
 	}
-	c.Next()
-	if status := c.Writer.Status(); status == http.StatusUnauthorized || status == http.StatusProxyAuthRequired {
-		t.count(peer)
+	t.mu.Unlock()
+	if wait <= 0 || t.known(r) {
+		return peer, nil
+	}
+	return netip.Prefix{}, &problem.Error{
+		Problem: schemas.Problem{
+			Code:   schemas.RateLimited,
+			Detail: "too many wrong tokens came from this address; check the token, and wait as long as Retry-After says",
+		},
+		RetryAfter: wait,
 	}
 }
 

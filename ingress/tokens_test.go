@@ -19,12 +19,12 @@ import (
 )
 
 type issuer struct {
-	by      ingress.Identity
+	by      schemas.Token
 	req     schemas.TokenRequest
 	revoked string
 }
 
-func (i *issuer) Create(_ context.Context, by ingress.Identity, req schemas.TokenRequest) (schemas.NewToken, error) {
+func (i *issuer) Create(_ context.Context, by schemas.Token, req schemas.TokenRequest) (schemas.NewToken, error) {
 	if req.Name == "bad" {
 		return schemas.NewToken{}, fault.New(schemas.ValidationError, "at /name: no")
 	}
@@ -32,7 +32,7 @@ func (i *issuer) Create(_ context.Context, by ingress.Identity, req schemas.Toke
 	return schemas.NewToken{Token: schemas.Token{ID: "t1", Name: req.Name}, Secret: "weir1_secret"}, nil
 }
 
-func (i *issuer) Revoke(_ context.Context, by ingress.Identity, id string) (schemas.Token, error) {
+func (i *issuer) Revoke(_ context.Context, by schemas.Token, id string) (schemas.Token, error) {
 	if id == "unknown" {
 		return schemas.Token{}, fault.New(schemas.NotFound, "there is no token with this id")
 	}
@@ -43,10 +43,10 @@ func (i *issuer) Revoke(_ context.Context, by ingress.Identity, id string) (sche
 // people are who may ask in these tests, by their bearer.
 func people(r *http.Request) (ingress.Identity, error) {
 	who := map[string]ingress.Identity{
-		"Bearer root":    {ID: "id-root", Tenant: "a", Scopes: []string{"admin"}},
-		"Bearer writer":  {ID: "id-writer", Tenant: "a", Scopes: []string{"actions:write"}},
-		"Bearer limited": {ID: "id-limited", Tenant: "a", Scopes: []string{"actions:write"}, Entries: []string{"orders", "stock"}},
-		"Bearer chief":   {ID: "id-chief", Tenant: "a", Scopes: []string{"admin"}, Entries: []string{"stock"}},
+		"Bearer root":    {Token: schemas.Token{ID: "id-root", Tenant: "a", Scopes: []string{"admin"}}},
+		"Bearer writer":  {Token: schemas.Token{ID: "id-writer", Tenant: "a", Scopes: []string{"actions:write"}}},
+		"Bearer limited": {Token: schemas.Token{ID: "id-limited", Tenant: "a", Scopes: []string{"actions:write"}, Entries: []string{"orders", "stock"}}},
+		"Bearer chief":   {Token: schemas.Token{ID: "id-chief", Tenant: "a", Scopes: []string{"admin"}, Entries: []string{"stock"}}},
 	}
 	if i, ok := who[r.Header.Get("Authorization")]; ok {
 		return i, nil
@@ -231,7 +231,7 @@ func as(scopes ...string) func(*config) { return of(schemas.Operator, scopes...)
 func of(tenant string, scopes ...string) func(*config) {
 	return func(c *config) {
 		c.Authenticate = func(*http.Request) (ingress.Identity, error) {
-			return ingress.Identity{Tenant: tenant, Scopes: scopes, ID: "t", Entries: []string{"one"}}, nil
+			return ingress.Identity{Token: schemas.Token{Tenant: tenant, Scopes: scopes, ID: "t", Entries: []string{"one"}}}, nil
 		}
 	}
 }

@@ -180,15 +180,6 @@ func New(ctx context.Context, opts Options) (_ *App, err error) {
 
 // openServices opens the log and what the role does with it, in the order of the data's way.
 func (a *App) openServices(ctx context.Context) error {
-	for _, step := range a.steps() {
-		if err := step(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (a *App) steps() []func(context.Context) error {
 	steps := []func(context.Context) error{a.openTracing, a.openBroker, a.openTokens, a.openRules, a.openPolicy}
 	if a.role.works() {
 		steps = append(steps, a.openEvidence)
@@ -205,7 +196,12 @@ func (a *App) steps() []func(context.Context) error {
 	if a.role.works() {
 		steps = append(steps, a.openProcessors)
 	}
-	return append(steps, a.openHTTP)
+	for _, step := range append(steps, a.openHTTP) {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Start begins to work and to serve. With an external log it serves the node's reports about itself

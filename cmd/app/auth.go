@@ -68,18 +68,12 @@ func (a *App) authenticate(r *http.Request) (ingress.Identity, error) {
 	if err != nil {
 		return ingress.Identity{}, err
 	}
-	return identity(t), nil
+	return ingress.Identity{Token: t}, nil
 }
 
 // everyone is every sender in open mode.
 func everyone() ingress.Identity {
-	return ingress.Identity{Tenant: schemas.Operator, Scopes: []string{schemas.ScopeAdmin}}
-}
-
-func identity(t schemas.Token) ingress.Identity {
-	return ingress.Identity{
-		Tenant: t.Tenant, Scopes: t.Scopes, ID: t.ID, Name: t.Name, Entries: t.Entries, Pools: t.Pools, Models: t.Models, ExpiresAt: t.ExpiresAt,
-	}
+	return ingress.Identity{Token: schemas.Token{Tenant: schemas.Operator, Scopes: []string{schemas.ScopeAdmin}}}
 }
 
 // verify finds the token of these Authorization headers, open mode or not.
@@ -147,21 +141,6 @@ func (a *App) watch(r *http.Request) (context.Context, func(), error) {
 // listTokens lists a tenant's.
 func (a *App) listTokens(_ context.Context, tenant, cursor string, limit int) (schemas.Page[schemas.Token], error) {
 	return a.tokens.List(tenant, cursor, limit)
-}
-
-// issuer makes and revokes tokens.
-type issuer struct{ keeper *token.Keeper }
-
-func (i issuer) Create(ctx context.Context, by ingress.Identity, req schemas.TokenRequest) (schemas.NewToken, error) {
-	return i.keeper.Create(ctx, holder(by), req)
-}
-
-func (i issuer) Revoke(ctx context.Context, by ingress.Identity, id string) (schemas.Token, error) {
-	return i.keeper.Revoke(ctx, holder(by), id)
-}
-
-func holder(who ingress.Identity) schemas.Token {
-	return schemas.Token{ID: who.ID, Tenant: who.Tenant, Entries: who.Entries, Pools: who.Pools, Models: who.Models, ExpiresAt: who.ExpiresAt}
 }
 
 // signIns are the sessions of the tokens.

@@ -30,7 +30,7 @@ func (a *App) await(ctx context.Context) error {
 	say := func(text string) { why.Store(&text) }
 	say("the log is being opened")
 	a.http.front.set(a.waiting(func() string { return *why.Load() })) //nolint:contextcheck // requests bring their own
-	a.serveHTTP()
+	a.serve(a.http)
 	told := ""
 	for {
 		depth := a.teardown.depth()

@@ -37,9 +37,14 @@ type front struct{ now atomic.Pointer[http.Handler] }
 
 func (f *front) set(h http.Handler) { f.now.Store(&h) }
 
+// ServeHTTP marks the connection of a request as answering; idle marks the end of the answer.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	wire.Begin(r.Context())
 	if h := f.now.Load(); h != nil {
 		(*h).ServeHTTP(w, r)
+	}
+	if wire.Dropped(r.Context()) {
+		panic(http.ErrAbortHandler) // the client seems to be gone; see wire.Drop
 	}
 }
 
@@ -55,7 +60,7 @@ const (
 func (a *App) newServer(l net.Listener) *httpServer {
 	h := &httpServer{listener: l}
 	h.server = &http.Server{
-		Handler:           answering(&h.front),
+		Handler:           &h.front,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    int(a.cfg.Limits.Headers),
@@ -111,17 +116,6 @@ func (s *surfaces) misdirected(engine *gin.Engine) {
 			ingress.Misdirected(engine, one, where)
 		}
 	}
-}
-
-// answering marks the connection of a request as answering, and idle marks the end of the answer.
-func answering(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		wire.Begin(r.Context())
-		next.ServeHTTP(w, r)
-		if wire.Dropped(r.Context()) {
-			panic(http.ErrAbortHandler) // the client seems to be gone; see wire.Drop
-		}
-	})
 }
 
 func idle(c net.Conn, s http.ConnState) {
@@ -185,9 +179,6 @@ func unread(code schemas.Code) []byte {
 	return b.Bytes()
 }
 
-// serveHTTP starts the HTTP server.
-func (a *App) serveHTTP() { a.serve(a.http) }
-
 // serve starts a server. It may be called again.
 func (a *App) serve(h *httpServer) {
 	if h.done != nil {
@@ -212,7 +203,7 @@ func (a *App) serve(h *httpServer) {
 func (a *App) startHTTP() {
 	h := a.http
 	h.front.set(h.surfaces)
-	a.serveHTTP()
+	a.serve(h)
 	a.teardown.push(func(ctx context.Context) error {
 		if f := a.feed; f != nil {
 			f.EndStreams()

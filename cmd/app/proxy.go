@@ -144,7 +144,7 @@ func (a *App) sender(ctx context.Context, text string) (ingress.Identity, error)
 		return everyone(), nil
 	}
 	t, err := a.verify([]string{"Bearer " + text})
-	return identity(t), err
+	return ingress.Identity{Token: t}, err
 }
 
 // knownToProxy reports whether a request to the proxy has a token in force. It counts no request.

@@ -51,7 +51,8 @@ type Config struct {
 	Caller func(id string) string
 	// Now is the clock; default time.Now.
 	Now func() time.Time
-	// NewID makes an id for an action that its caller did not name; default a UUIDv7.
+	// NewID makes an id for an action that its caller did not name; default a UUIDv7. A simulation
+	// makes the same ones in each run.
 	NewID func() (string, error)
 }
 
@@ -86,14 +87,12 @@ func (c Config) withDefaults() Config {
 		c.Now = time.Now
 	}
 	if c.NewID == nil {
-		c.NewID = newUUID
+		c.NewID = func() (string, error) {
+			id, err := uuid.NewV7()
+			return id.String(), err
+		}
 	}
 	return c
-}
-
-func newUUID() (string, error) {
-	id, err := uuid.NewV7()
-	return id.String(), err
 }
 
 // Acceptor accepts actions. It is safe for concurrent use.
@@ -158,6 +157,9 @@ type Request struct {
 	Refusal error
 	// Resumed: the request resumes a stream, and begins no successor.
 	Resumed bool
+	// Denied: policy has refused the action already. It is stored like any other, so that it leaves
+	// evidence, and its caller gets the denial even if it would not wait.
+	Denied bool
 	// Joins: a repeat of an Idempotency-Key waits for an action that has not ended, instead of being
 	// refused.
 	Joins bool
@@ -198,7 +200,7 @@ type Accepted struct {
 //     or its caller named it by an id that only Weir makes. Nothing was stored.
 //   - the request's Refusal: there was nothing to join.
 func (a *Acceptor) Accept(ctx context.Context, r Request) (Accepted, error) {
-	ctx, cancel := a.bounded(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.StoreTimeout)
 	defer cancel()
 	s := a.store(ctx, r)
 	if s.Err == nil {
@@ -210,11 +212,6 @@ func (a *Acceptor) Accept(ctx context.Context, r Request) (Accepted, error) {
 // Refusal is why Accept would not store a new action of a tenant now; nil: it would.
 func (a *Acceptor) Refusal(tenant string, kind schemas.Kind) error {
 	return a.cfg.Pressure.Refusal(tenant, kind)
-}
-
-// bounded has the time limit of storing, which does not end with the client.
-func (a *Acceptor) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), a.cfg.StoreTimeout)
 }
 
 // Result is what Accept returns for one of several requests.
@@ -290,7 +287,7 @@ func (s *Result) finish(barrier error) {
 
 // action fills in what the caller did not say.
 func (a *Acceptor) action(r Request) (schemas.Action, error) {
-	if r.reserved() {
+	if r.ID != "" && r.reserved() {
 		return schemas.Action{}, fault.New(schemas.InvalidRequest, "at /request_id: ids that begin with "+r.ID[:4]+" are made by Weir alone; use another id")
 	}
 	whole := r.Whole

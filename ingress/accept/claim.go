@@ -18,28 +18,16 @@ func (a *Acceptor) claim(ctx context.Context, action schemas.Action, r Request) 
 	}
 	failpoint.At(failpoint.Claiming, action.ID)
 	defer failpoint.At(failpoint.Claimed, action.ID)
-	if r.Refusal == nil {
-		if st, err = a.commit(ctx, action, r.Commit); st != nil || err != nil {
+	if r.Refusal != nil || r.Commit != nil && action.IDSource != schemas.IDGenerated {
+		if st, err = a.ledger.Existing(ctx, action); !errors.Is(err, fault.ErrNotFound) {
 			return st, true, err
 		}
-		return a.ledger.Claim(ctx, action)
 	}
-	st, err = a.ledger.Existing(ctx, action)
-	if errors.Is(err, fault.ErrNotFound) {
-		err = r.Refusal
+	if err = r.Refusal; err == nil && r.Commit != nil {
+		err = r.Commit(ctx)
 	}
-	return st, true, err
-}
-
-// commit calls a request's Commit unless there is an action to join, which it returns.
-func (a *Acceptor) commit(ctx context.Context, action schemas.Action, commit func(context.Context) error) (*ledger.State, error) {
-	if commit == nil {
-		return nil, nil //nolint:nilnil // nothing to do, no error
+	if err != nil {
+		return nil, true, err
 	}
-	if action.IDSource != schemas.IDGenerated {
-		if st, err := a.ledger.Existing(ctx, action); !errors.Is(err, fault.ErrNotFound) {
-			return st, err
-		}
-	}
-	return nil, commit(ctx)
+	return a.ledger.Claim(ctx, action)
 }

@@ -106,8 +106,8 @@ func TestPrefer(t *testing.T) {
 		"prefix is not the name":  {[]string{"respond-asynchronously, waiting=3"}, -1, ""},
 	} {
 		p := accept.Prefer(tc.fields)
-		require.Equal(t, tc.hold, p.Hold(), name)
-		require.Equal(t, tc.applied, p.Applied(), name)
+		require.Equal(t, tc.hold, p.Hold, name)
+		require.Equal(t, tc.applied, p.Applied, name)
 	}
 }
 

@@ -11,35 +11,44 @@ const MaxWait = 300 * time.Second
 
 // Preference is a caller's Prefer header, see RFC 7240.
 type Preference struct {
-	// Async: the caller would rather have a 202 than wait.
-	Async bool
-	// Wait is how long it would wait first; valid with HasWait.
-	Wait    time.Duration
+	// Hold is how long an answer is to wait for the action's end: negative for until it comes, zero
+	// for not at all.
+	Hold time.Duration
+	// HasWait: the caller has named that time.
 	HasWait bool
+	// Applied is the Preference-Applied header of an answer that followed Hold, or "".
+	Applied string
 }
 
 // Prefer reads the Prefer headers. Preferences that are unknown, malformed or
 // out of their range are ignored, as the RFC demands; of repeated ones the
 // first counts. A wait over MaxWait is MaxWait.
 func Prefer(fields []string) Preference {
-	var p Preference
-	seenWait := false
+	p := Preference{Hold: -1}
+	if len(fields) == 0 {
+		return p
+	}
+	async, seenWait := false, false
+	var wait time.Duration
 	for _, item := range split(strings.Join(fields, ","), ',') {
-		head := item
-		if parts := split(item, ';'); len(parts) > 0 {
-			head = parts[0] // parameters of a preference have no meaning here
-		}
-		name, value, _ := strings.Cut(head, "=")
+		// The parameters of a preference have no meaning here.
+		name, value, _ := strings.Cut(split(item, ';')[0], "=")
 		switch strings.ToLower(strings.TrimSpace(name)) {
 		case "respond-async":
-			p.Async = true
+			async = true
 		case "wait":
-			if seenWait {
-				continue
+			if !seenWait {
+				seenWait = true
+				wait, p.HasWait = seconds(strings.TrimSpace(value))
 			}
-			seenWait = true
-			p.Wait, p.HasWait = seconds(strings.TrimSpace(value))
 		}
+	}
+	if async {
+		p.Hold, p.Applied = 0, "respond-async"
+	}
+	if p.HasWait {
+		p.Hold = wait
+		p.Applied = strings.TrimPrefix(p.Applied+", wait="+strconv.FormatInt(int64(wait/time.Second), 10), ", ")
 	}
 	return p
 }
@@ -76,29 +85,4 @@ func split(s string, sep byte) []string {
 		}
 	}
 	return append(parts, s[start:])
-}
-
-// Hold is how long an answer is to wait for the action's end: negative for
-// until it comes, zero for not at all.
-func (p Preference) Hold() time.Duration {
-	switch {
-	case p.HasWait:
-		return p.Wait
-	case p.Async:
-		return 0
-	default:
-		return -1
-	}
-}
-
-// Applied is the Preference-Applied header of an answer that followed Hold, or "".
-func (p Preference) Applied() string {
-	var parts []string
-	if p.Async {
-		parts = append(parts, "respond-async")
-	}
-	if p.HasWait {
-		parts = append(parts, "wait="+strconv.FormatInt(int64(p.Wait/time.Second), 10))
-	}
-	return strings.Join(parts, ", ")
 }

@@ -61,8 +61,6 @@ type gauge struct {
 	busy         bool
 }
 
-func (g *gauge) now() uint64 { return g.count + g.since }
-
 // NewPressure returns a Pressure over a queue.
 func NewPressure(q Queue, cfg PressureConfig) *Pressure {
 	if cfg.Now == nil {
@@ -77,20 +75,24 @@ func (p *Pressure) Refusal(tenant string, kind schemas.Kind) error {
 	if p == nil {
 		return nil
 	}
-	if err := p.stored(tenant); err != nil || kind == schemas.KindRule || p.cfg.Queued == 0 && p.cfg.QueuedPerTenant == 0 {
-		return err
+	if p.cfg.Stored != nil {
+		if used := p.cfg.Stored(tenant); used.Exhausted() {
+			return p.exhausted(used)
+		}
+	}
+	if kind == schemas.KindRule || p.cfg.Queued == 0 && p.cfg.QueuedPerTenant == 0 {
+		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.renew(&p.all, p.queue.Waiting)
-	if p.all.unknown(p.cfg.Now()) {
-		return nil
-	}
-	if most := p.cfg.Queued; most > 0 && p.all.now() >= most {
-		return refused(schemas.QueueFull, "too many actions wait for a worker, nothing was stored; try again later")
-	}
+	all, known := p.count(&p.all, p.queue.Waiting)
 	most := p.cfg.QueuedPerTenant
-	if most == 0 || p.all.now() < most {
+	switch {
+	case !known:
+		return nil
+	case p.cfg.Queued > 0 && all >= p.cfg.Queued:
+		return refused(schemas.QueueFull, "too many actions wait for a worker, nothing was stored; try again later")
+	case most == 0 || all < most:
 		return nil
 	}
 	g := p.tenants[tenant]
@@ -100,8 +102,7 @@ func (p *Pressure) Refusal(tenant string, kind schemas.Kind) error {
 		p.tenants[tenant] = g
 	}
 	g.asked = p.cfg.Now()
-	p.renew(g, func(ctx context.Context) (uint64, error) { return p.queue.WaitingOf(ctx, tenant) })
-	if !g.unknown(p.cfg.Now()) && g.now() >= most {
+	if n, known := p.count(g, func(ctx context.Context) (uint64, error) { return p.queue.WaitingOf(ctx, tenant) }); known && n >= most {
 		return refused(schemas.RateLimited, "too many actions of this tenant wait for a worker, nothing was stored; try again later")
 	}
 	return nil
@@ -111,15 +112,8 @@ func refused(code schemas.Code, detail string) error {
 	return &problem.Error{Problem: schemas.Problem{Code: code, Detail: detail}, RetryAfter: pressureRetry}
 }
 
-// stored is the refusal of a tenant that has used up its share of the log.
-func (p *Pressure) stored(tenant string) error {
-	if p.cfg.Stored == nil {
-		return nil
-	}
-	s := p.cfg.Stored(tenant)
-	if !s.Exhausted() {
-		return nil
-	}
+// exhausted is the refusal of a tenant that has used up its share of the log.
+func (p *Pressure) exhausted(s limits.Quota) error {
 	return &problem.Error{
 		Problem: schemas.Problem{Code: schemas.RateLimited, Detail: fmt.Sprintf(
 			"this tenant has %.1f MiB on the log and may have %.1f MiB, nothing was stored; requests and results are dropped after log.history, large "+
@@ -143,19 +137,22 @@ func (p *Pressure) Took(tenant string) {
 	}
 }
 
-// renew has a count made that is old. One that fails leaves the old one, for as long as that
-// is worth anything: a log that does not answer refuses by itself. The caller holds mu.
-func (p *Pressure) renew(g *gauge, count func(context.Context) (uint64, error)) {
+// count returns how many actions wait, by the last count and what was accepted here since, and has
+// an old count renewed. A renewal that fails leaves the old count. known is false if no count has been
+// made for so long that the number says nothing: a log that does not answer refuses by itself. The
+// caller holds mu.
+func (p *Pressure) count(g *gauge, waiting func(context.Context) (uint64, error)) (n uint64, known bool) {
 	begun := p.cfg.Now()
+	n, known = g.count+g.since, begun.Sub(g.known) <= pressureUnknown
 	if g.busy || begun.Sub(g.at) < pressureAge {
-		return
+		return n, known
 	}
 	g.busy = true
 	before := g.since
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), pressurePatience)
 		defer cancel()
-		n, err := count(ctx)
+		n, err := waiting(ctx)
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		g.busy = false
@@ -167,6 +164,7 @@ func (p *Pressure) renew(g *gauge, count func(context.Context) (uint64, error)) 
 			g.count, g.since, g.known = n, g.since-before, now
 		}
 	}()
+	return n, known
 }
 
 const (
@@ -177,10 +175,6 @@ const (
 	// pressureUnknown is when a count is too old to refuse anything by.
 	pressureUnknown = 30 * time.Second
 )
-
-// unknown reports whether no count has been made for so long that what was accepted since
-// says nothing of what waits.
-func (g *gauge) unknown(now time.Time) bool { return now.Sub(g.known) > pressureUnknown }
 
 // tidy forgets the tenants that have sent nothing for long. The caller holds mu.
 func (p *Pressure) tidy() {

@@ -20,29 +20,31 @@ type Terms struct {
 // orderingKey is a header of an earlier version.
 const orderingKey = "Weir-Ordering-Key"
 
+// ReadHeaders reads the Idempotency-Key of a request, see Key, and the headers that say when its action
+// begins.
+func ReadHeaders(h http.Header, now time.Time) (key string, t Terms, err error) {
+	if key, err = Key(h.Values("Idempotency-Key")); err == nil {
+		t, err = ReadTerms(h, now)
+	}
+	return key, t, err
+}
+
 // ReadTerms reads the headers that say when an action begins.
 func ReadTerms(h http.Header, now time.Time) (t Terms, err error) {
 	if len(h.Values(orderingKey)) > 0 { // who asks for an order must not take it for granted
 		return t, fault.New(schemas.InvalidRequest, "the header "+orderingKey+" is not supported; leave it out, and send an action once the one before has ended")
 	}
-	if t.NotBefore, err = begin(h, now); err == nil {
-		t.Priority, err = priority(h)
+	if t.NotBefore, err = begin(h, now); err != nil {
+		return t, err
 	}
-	return t, err
-}
-
-// priority reads Weir-Priority. The normal one is not written down.
-func priority(h http.Header) (schemas.Priority, error) {
 	switch values := h.Values(schemas.HeaderPriority); {
 	case len(values) == 0:
-		return "", nil
 	case len(values) > 1 || !schemas.Priority(values[0]).Valid():
-		return "", fault.New(schemas.InvalidRequest, "the header "+schemas.HeaderPriority+" must be high or normal, once")
-	case schemas.Priority(values[0]) == schemas.PriorityNormal:
-		return "", nil
-	default:
-		return schemas.PriorityHigh, nil
+		return t, fault.New(schemas.InvalidRequest, "the header "+schemas.HeaderPriority+" must be high or normal, once")
+	case schemas.Priority(values[0]) != schemas.PriorityNormal: // which is not written down
+		t.Priority = schemas.PriorityHigh
 	}
+	return t, nil
 }
 
 // begin reads the earliest start of an action: Weir-Delay, a duration such as 30s, or

@@ -25,12 +25,11 @@ type Redriver struct {
 	ledger   *ledger.Ledger
 	acceptor *accept.Acceptor
 	kinds    Kinds
-	now      func() time.Time
 }
 
 // NewRedriver returns a Redriver.
 func NewRedriver(d Dead, l *ledger.Ledger, a *accept.Acceptor, kinds Kinds) *Redriver {
-	return &Redriver{dead: d, ledger: l, acceptor: a, kinds: kinds, now: time.Now}
+	return &Redriver{dead: d, ledger: l, acceptor: a, kinds: kinds}
 }
 
 // ReadRedrive reads a body that strict.Check has passed: the sequence of a
@@ -80,7 +79,7 @@ func (r *Redriver) RedriveAction(ctx context.Context, by grant.Caller, id string
 
 func (r *Redriver) redrive(ctx context.Context, by grant.Caller, st *ledger.State) (accept.Accepted, error) {
 	name := accept.Derive(accept.PrefixRedrive, schemas.IDGenerated, st.Tenant, st.ID)
-	keyed, err := repeatable(st, name.ID, r.now())
+	keyed, err := repeatable(st, name.ID, time.Now())
 	if err != nil {
 		return accept.Accepted{}, err
 	}

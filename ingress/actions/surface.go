@@ -17,18 +17,16 @@ type handlers struct {
 }
 
 // Surfaces are the routes that change the course of an action of any kind, and those that redrive an
-// action or a dead letter. Without a redriver these are not served.
+// action or a dead letter.
 func Surfaces(s *ingress.Server, c *Control, r *Redriver) []ingress.Surface {
 	h := handlers{s, c, r}
 	return []ingress.Surface{
 		{Name: "actions", Routes: []ingress.Route{
 			ingress.Post("/v1/actions/:id/cancel", h.cancel, schemas.ScopeActionsWrite),
 			ingress.Post("/v1/actions/:id/resolve", h.resolve, schemas.ScopeActionsWrite),
-		}},
-		{Name: "actions", Absent: r == nil, Routes: []ingress.Route{
 			ingress.Post("/v1/actions/:id/redrive", h.redriveAction, schemas.ScopeActionsWrite),
 		}},
-		{Name: "dead_letters", Absent: r == nil, Routes: []ingress.Route{
+		{Name: "dead_letters", Routes: []ingress.Route{
 			ingress.Post("/v1/dead-letters/redrive", h.redrive, schemas.ScopeAdmin),
 		}},
 	}
@@ -85,7 +83,7 @@ func (h handlers) redrive(c *gin.Context) error {
 		return err
 	}
 	out, err := h.redriver.Redrive(c.Request.Context(), ingress.Caller(c).Asks("", ""), sequence)
-	return h.server.Answer(c, out, err, 0)
+	return h.server.Answer(c, out, err)
 }
 
 func (h handlers) redriveAction(c *gin.Context) error {
@@ -96,5 +94,5 @@ func (h handlers) redriveAction(c *gin.Context) error {
 		return err
 	}
 	out, err := h.redriver.RedriveAction(c.Request.Context(), ingress.Caller(c).Asks("", ""), c.Param("id"))
-	return h.server.Answer(c, out, err, 0)
+	return h.server.Answer(c, out, err)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"weir/ingress/accept"
+	"weir/ingress/strict"
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/limits/budget"
@@ -71,13 +72,16 @@ func (h handlers) completion(c *gin.Context, d schemas.Dialect) (a asked, err er
 	return a, nil
 }
 
+// maxAllMembers is how many members all objects of a body may have: long conversations have many.
+const maxAllMembers = 250_000
+
 // read reads the body, and where in its stream the caller has been.
 func (h handlers) read(c *gin.Context, d schemas.Dialect, a *asked) error {
 	headers, err := forwarded(d, c.Request.Header)
 	if err != nil {
 		return err
 	}
-	body, err := h.server.ReadUpTo(c.Writer, c.Request, h.MaxBody, h.Limits)
+	body, err := h.server.ReadUpTo(c.Writer, c.Request, h.MaxBody, strict.Limits{Members: maxAllMembers})
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 	"weir/ingress"
 	"weir/ingress/accept"
 	"weir/ingress/grant"
-	"weir/ingress/strict"
 	"weir/ingress/tasks"
 	"weir/internal/ledger"
 	"weir/internal/limits/budget"
@@ -32,9 +31,6 @@ type Config struct {
 	Tasks *tasks.Service
 	// MaxBody is the largest body in bytes; default 16 MiB.
 	MaxBody int64
-	// Limits bound the JSON of a body; default as everywhere, but for 250,000 members: long
-	// conversations have many.
-	Limits strict.Limits
 	// Stop tells the worker of a running completion to stop; default: it finds out by the log.
 	Stop func(ref schemas.Ref)
 	// Actions reads the actions that responses continue, and those to be canceled.
@@ -83,9 +79,6 @@ func (c Config) withDefaults() Config {
 	if c.MaxBody <= 0 {
 		c.MaxBody = 16 << 20
 	}
-	if c.Limits.Members == 0 {
-		c.Limits.Members = 250_000
-	}
 	if c.Stop == nil {
 		c.Stop = func(schemas.Ref) {}
 	}
@@ -106,7 +99,7 @@ func Surface(s *ingress.Server, cfg Config) ingress.Surface {
 	cfg = cfg.withDefaults()
 	h := handlers{cfg, s}
 	out := ingress.Surface{
-		Name: "chat", Kind: schemas.KindChat, Fail: fail, Owns: owns, KeyHeader: "X-Api-Key",
+		Name: "chat", Kind: schemas.KindChat, Fail: fail, Owns: owns, APIKey: true,
 		Tidy:     func(path string) (string, bool) { return path, owns(path) },
 		Redrive:  func(req *accept.Request, _ grant.Caller) error { req.Sensitive = true; return nil }, // its model names no entry
 		Canceled: canceled,
@@ -179,7 +172,7 @@ func (h handlers) complete(d schemas.Dialect) ingress.Handler {
 
 // answer stores a completion that was read, and answers.
 func (h handlers) answer(c *gin.Context, a *asked) error {
-	prefer := accept.Preference{}
+	prefer := accept.Prefer(nil)
 	if !a.order.Stream && !a.order.Background {
 		prefer = accept.Prefer(c.Request.Header.Values("Prefer"))
 	}
@@ -192,7 +185,7 @@ func (h handlers) answer(c *gin.Context, a *asked) error {
 		}
 		defer free()
 		r = held
-	case !a.order.Background && prefer.Hold() != 0:
+	case !a.order.Background && prefer.Hold != 0:
 		defer h.server.Expect(&a.req)()
 	}
 	a.order.Body = nil // it is in the payload; one that is large need not be there twice
@@ -200,8 +193,8 @@ func (h handlers) answer(c *gin.Context, a *asked) error {
 	if err := h.server.Accepted(c, out, err); err != nil {
 		return err
 	}
-	if applied := prefer.Applied(); applied != "" {
-		c.Writer.Header().Set("Preference-Applied", applied)
+	if prefer.Applied != "" {
+		c.Writer.Header().Set("Preference-Applied", prefer.Applied)
 	}
 	if !out.Receipt.Duplicate {
 		a.after = schemas.ChatPosition{Seq: out.Before} // no client has read any of it
@@ -213,7 +206,7 @@ func (h handlers) answer(c *gin.Context, a *asked) error {
 	if of := a.who.Holding; of != nil && of.Lease != 0 { // the answer keeps the lease of a task's holder
 		defer h.Tasks.Hold(task.Grant{Tenant: a.Tenant, TaskID: of.Task.ID, Lease: of.Lease})()
 	}
-	h.Answer(c.Writer, r, out.Ref, out.Receipt, &a.order, a.after, prefer.Hold(), left)
+	h.Answer(c.Writer, r, out.Ref, out.Receipt, &a.order, a.after, prefer.Hold, left)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package executor
 import (
 	"cmp"
 	stdjson "encoding/json"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,8 +11,10 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/net/http/httpguts"
 
 	"weir/ingress/strict"
+	"weir/internal/policy/callbody"
 	"weir/schemas"
 )
 
@@ -24,7 +27,7 @@ func target(call *schemas.HTTPCall, a arguments) error {
 	if !ok {
 		return badArgument("method", "must be a string")
 	}
-	if call.Method, ok = methodOf(method); !ok {
+	if call.Method = upper(method); !schemas.KnownMethod(call.Method) {
 		return &Error{Variant: schemas.VariantInvalidMethod, Message: "invalid http method: " + shown(method), Code: schemas.DenyMethod}
 	}
 	if strict.Absent(a.URL) {
@@ -42,11 +45,6 @@ func target(call *schemas.HTTPCall, a arguments) error {
 	return nil
 }
 
-func methodOf(s string) (string, bool) {
-	m := upper(s)
-	return m, schemas.KnownMethod(m)
-}
-
 // upper folds ASCII alone: Unicode folding would turn other letters into the
 // ones of a method.
 func upper(s string) string {
@@ -58,8 +56,6 @@ func upper(s string) string {
 	}
 	return string(m)
 }
-
-func absolute(url string) bool { return strings.Contains(url, "://") }
 
 func requestID(v jsontext.Value) (string, error) {
 	if strict.Absent(v) {
@@ -77,11 +73,8 @@ func headers(call *schemas.HTTPCall, v jsontext.Value) error {
 	if strict.Absent(v) {
 		return nil
 	}
-	if strict.Kind(v) != '{' {
-		return badArgument("headers", "must be an object of names and strings")
-	}
 	var raw map[string]jsontext.Value
-	if err := json.Unmarshal(v, &raw); err != nil {
+	if strict.Kind(v) != '{' || json.Unmarshal(v, &raw) != nil {
 		return badArgument("headers", "must be an object of names and strings")
 	}
 	list := make([]schemas.Header, 0, len(raw))
@@ -97,7 +90,7 @@ func headers(call *schemas.HTTPCall, v jsontext.Value) error {
 	sortByName(list)
 	for i, h := range list {
 		switch {
-		case !token(h.Name):
+		case !httpguts.ValidHeaderFieldName(h.Name):
 			return &Error{Variant: schemas.VariantInvalidHeaderName, Message: "invalid header name '" + shown(h.Name) + "'", Code: schemas.DenyHeader}
 		case !visible(h.Value):
 			return &Error{
@@ -120,25 +113,33 @@ func sortByName(list []schemas.Header) {
 
 // rest reads what says nothing about where the call goes.
 func rest(call *schemas.HTTPCall, doc document, longest time.Duration, c Checker) error {
-	if err := doc.forms().Put(call); err != nil {
-		return badBody(err)
+	err := callbody.Forms{Body: doc.Body, Text: doc.BodyText, Base64: doc.BodyBase64, Form: doc.Form}.Put(call)
+	if wrong, ok := errors.AsType[*callbody.Error](err); ok {
+		return badArgument(wrong.Member, wrong.Reason)
 	}
-	if err := timeout(call, doc.TimeoutMS, longest); err != nil {
+	if err != nil {
 		return err
 	}
-	if err := key(call, doc.IdempotencyKey); err != nil {
-		return err
+	for _, m := range [...]struct {
+		value jsontext.Value
+		read  func(*schemas.HTTPCall, jsontext.Value) error
+	}{
+		{doc.TimeoutMS, func(call *schemas.HTTPCall, v jsontext.Value) error { return timeout(call, v, longest) }},
+		{doc.IdempotencyKey, key},
+		{doc.ResponseSchema, c.responseSchema},
+		{doc.Postcondition, c.postcondition},
+	} {
+		if strict.Absent(m.value) {
+			continue
+		}
+		if err := m.read(call, m.value); err != nil {
+			return err
+		}
 	}
-	if err := responseSchema(call, doc.ResponseSchema, c); err != nil {
-		return err
-	}
-	return postcondition(call, doc.Postcondition, c)
+	return nil
 }
 
 func timeout(call *schemas.HTTPCall, v jsontext.Value, longest time.Duration) error {
-	if strict.Absent(v) {
-		return nil
-	}
 	ms, err := strconv.ParseInt(strings.TrimSpace(string(v)), 10, 64)
 	if err != nil || ms < 1 || ms > longest.Milliseconds() {
 		return badArgument("timeout_ms", "must be a whole number of milliseconds from 1 to "+strconv.FormatInt(longest.Milliseconds(), 10))
@@ -151,9 +152,6 @@ func timeout(call *schemas.HTTPCall, v jsontext.Value, longest time.Duration) er
 const maxKey = 255
 
 func key(call *schemas.HTTPCall, v jsontext.Value) error {
-	if strict.Absent(v) {
-		return nil
-	}
 	k, ok := strict.String(v)
 	if !ok || k == "" || len(k) > maxKey || !visible(k) || strings.TrimSpace(k) != k {
 		return badArgument("idempotency_key", "must be 1 to 255 visible ASCII characters")
@@ -162,10 +160,8 @@ func key(call *schemas.HTTPCall, v jsontext.Value) error {
 	return nil
 }
 
-func responseSchema(call *schemas.HTTPCall, v jsontext.Value, c Checker) error {
+func (c Checker) responseSchema(call *schemas.HTTPCall, v jsontext.Value) error {
 	switch strict.Kind(v) {
-	case 0, 'n':
-		return nil
 	case '{', 't', 'f':
 	default:
 		return badArgument("response_schema", "must be a JSON Schema: an object, true or false")
@@ -182,39 +178,18 @@ func responseSchema(call *schemas.HTTPCall, v jsontext.Value, c Checker) error {
 	return nil
 }
 
-func postcondition(call *schemas.HTTPCall, v jsontext.Value, c Checker) error {
-	if strict.Absent(v) {
-		return nil
-	}
+func (c Checker) postcondition(call *schemas.HTTPCall, v jsontext.Value) error {
 	if c.Postcondition != nil {
-		supported, err := c.Postcondition(stdjson.RawMessage(v))
-		switch {
-		case err != nil && !supported:
-			return &Error{
-				Variant: schemas.VariantUnsupportedPostcondition, Code: schemas.ValidationError, Cause: err,
-				Message: "unsupported postcondition: " + sentence(err),
+		if supported, err := c.Postcondition(stdjson.RawMessage(v)); err != nil {
+			variant, what := schemas.VariantInvalidPostcondition, "invalid"
+			if !supported {
+				variant, what = schemas.VariantUnsupportedPostcondition, "unsupported"
 			}
-		case err != nil:
-			return &Error{
-				Variant: schemas.VariantInvalidPostcondition, Code: schemas.ValidationError, Cause: err,
-				Message: "invalid postcondition: " + sentence(err),
-			}
+			return &Error{Variant: variant, Code: schemas.ValidationError, Cause: err, Message: what + " postcondition: " + sentence(err)}
 		}
 	}
 	call.Postcondition = stdjson.RawMessage(v)
 	return nil
-}
-
-// token reports whether s may be a header name, as RFC 9110 has it.
-func token(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0 {
-			continue
-		}
-		return false
-	}
-	return s != ""
 }
 
 // visible reports whether s may be a header value: visible ASCII, space, tab.

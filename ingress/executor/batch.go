@@ -35,11 +35,7 @@ type batch struct {
 func (cfg Config) batch(s *ingress.Server) ingress.Handler {
 	return func(c *gin.Context) error {
 		defer s.ReserveBody(c)()
-		key, err := accept.Key(c.Request.Header.Values("Idempotency-Key"))
-		if err != nil {
-			return err
-		}
-		terms, err := accept.ReadTerms(c.Request.Header, s.Now())
+		key, terms, err := accept.ReadHeaders(c.Request.Header, s.Now())
 		if err != nil {
 			return err
 		}
@@ -89,7 +85,7 @@ func readBatch(body []byte) ([]jsontext.Value, error) {
 // A request is named by its request_id, else by the key of the batch and its index.
 func (cfg Config) translate(c *gin.Context, s *ingress.Server, b *batch, bodies []jsontext.Value, key string, terms accept.Terms) (applied string) {
 	who := ingress.Caller(c)
-	policy := cfg.policy(who)
+	policy := cfg.Policy(who.Asks(schemas.KindHTTP, ""))
 	prefer := accept.Prefer(c.Request.Header.Values("Prefer"))
 	b.requests = make([]accept.Request, 0, len(bodies)) // which stay where they are: Expect refers to them
 	_, applied = s.Wait(prefer, terms.NotBefore, false)

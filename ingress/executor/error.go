@@ -1,11 +1,9 @@
 package executor
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 
-	"weir/internal/policy/callbody"
 	"weir/schemas"
 )
 
@@ -44,18 +42,6 @@ func missing(name string) error {
 
 func badArgument(name, what string) *Error {
 	return &Error{Variant: schemas.VariantInvalidArgumentValue, Message: "invalid argument '" + name + "': " + what, Code: schemas.ValidationError}
-}
-
-// badBody words the refusal of a body, or of a header that does not fit it.
-func badBody(err error) error {
-	if wrong, ok := errors.AsType[*callbody.Error](err); ok {
-		return badArgument(wrong.Member, wrong.Reason)
-	}
-	return err
-}
-
-func malformed(code schemas.Code, what string) error {
-	return &Error{Variant: schemas.VariantInvalidArgumentValue, Message: what, Code: code}
 }
 
 // badURL says what policy found wrong with a URL.

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	stdjson "encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -16,7 +17,6 @@ import (
 	"weir/ingress/strict"
 	"weir/internal/fault"
 	"weir/internal/policy"
-	"weir/internal/policy/callbody"
 	"weir/schemas"
 )
 
@@ -97,10 +97,6 @@ type arguments struct {
 	ResponseSchema jsontext.Value `json:"response_schema"`
 	TimeoutMS      jsontext.Value `json:"timeout_ms"`
 	AllowlistKey   jsontext.Value `json:"allowlist_key"`
-}
-
-func (a arguments) forms() callbody.Forms {
-	return callbody.Forms{Body: a.Body, Text: a.BodyText, Base64: a.BodyBase64, Form: a.Form}
 }
 
 // Translate reads a body that strict.Check has passed. Checks run in a fixed
@@ -227,8 +223,11 @@ func kind(v jsontext.Value) error {
 // unreadable reports whether a denial says that the URL is malformed. A denial by an entry says that
 // the entry does not permit it: that is stored, as every denial is.
 func unreadable(d schemas.Decision, url string) bool {
-	_, wellFormed := policy.Split(url, false)
-	return d.Code == schemas.DenyURLInvalid && !wellFormed || d.Code == schemas.DenyScheme && !absolute(url)
+	if d.Code == schemas.DenyURLInvalid {
+		_, wellFormed := policy.Split(url, false)
+		return !wellFormed
+	}
+	return d.Code == schemas.DenyScheme && !strings.Contains(url, "://")
 }
 
 // unsendable marks a call whose arguments could not all be read. No policy
@@ -243,7 +242,7 @@ func unsendable(call *schemas.HTTPCall) {
 // unfit words a document that does not fit as the executor's error.
 func unfit(err error) error {
 	if public, ok := errors.AsType[*fault.Error](err); ok {
-		return malformed(public.Code, public.Message)
+		return &Error{Variant: schemas.VariantInvalidArgumentValue, Message: public.Message, Code: public.Code}
 	}
-	return malformed(schemas.ValidationError, "the body does not fit")
+	return &Error{Variant: schemas.VariantInvalidArgumentValue, Message: "the body does not fit", Code: schemas.ValidationError}
 }

@@ -35,7 +35,7 @@ func Surface(s *ingress.Server, cfg Config) ingress.Surface {
 		Name: "executor", Kind: schemas.KindHTTP, Fail: fail,
 		Routes: []ingress.Route{
 			ingress.Post("/v1/execute", s.Store(func(who ingress.Identity, body []byte) (ingress.Order, error) {
-				return cfg.order(who, cfg.policy(who), body)
+				return cfg.order(who, cfg.Policy(who.Asks(schemas.KindHTTP, "")), body)
 			}), schemas.ScopeActionsWrite).WithHolders(),
 			ingress.Post(routeBatch, cfg.batch(s), schemas.ScopeActionsWrite).WithHolders(),
 		},
@@ -44,14 +44,10 @@ func Surface(s *ingress.Server, cfg Config) ingress.Surface {
 	}
 }
 
-func (cfg Config) policy(who ingress.Identity) Policy {
-	return cfg.Policy(who.Asks(schemas.KindHTTP, ""))
-}
-
 func (cfg Config) order(who ingress.Identity, p Policy, body []byte) (ingress.Order, error) {
 	req, err := Translate(body, p, cfg.Checker)
 	if err == nil {
-		err = grant.Call(req.Call, who.Entries)
+		err = grant.Entry(req.Call.AllowlistKey, who.Entries)
 	}
 	if err != nil {
 		return ingress.Order{}, err
@@ -75,7 +71,7 @@ func Redrive(decides func(who grant.Caller) Policy) func(req *accept.Request, by
 		if err != nil {
 			return err
 		}
-		if err := grant.Call(call, by.Entries); err != nil {
+		if err := grant.Entry(call.AllowlistKey, by.Entries); err != nil {
 			return err
 		}
 		if call.Denied != nil {

@@ -36,10 +36,13 @@ func (a Caller) Enters(entry string) bool {
 	return len(a.Entries) == 0 || slices.Contains(a.Entries, entry)
 }
 
-// Call refuses a call that names an entry which is not among entries. No
-// entries stand for all.
-func Call(call schemas.HTTPCall, entries []string) error {
-	return key(call.AllowlistKey, entries)
+// Entry refuses the name of an entry which is not among entries; no name is none. No entries stand
+// for all. It does not say whether there is such an entry.
+func Entry(name string, entries []string) error {
+	if name == "" || len(entries) == 0 || slices.Contains(entries, name) {
+		return nil
+	}
+	return fault.New(schemas.Forbidden, "the token may not use the entry that allowlist_key names")
 }
 
 // Plan refuses a plan of which one decision names such an entry. A key that
@@ -54,7 +57,7 @@ func Plan(plan schemas.PlanRequest, entries []string) error {
 		if json.Unmarshal(d.TargetState, &target) != nil || json.Unmarshal(target["allowlist_key"], &name) != nil {
 			continue
 		}
-		if err := key(name, entries); err != nil {
+		if err := Entry(name, entries); err != nil {
 			return err
 		}
 	}
@@ -70,36 +73,19 @@ func Task(taskType string, entries []string) error {
 	return fault.New(schemas.Forbidden, "the token may not run this task_type")
 }
 
-// Run is Task, and Call or Plan of what a built-in task type performs.
+// Run is Task, and Entry or Plan of what a built-in task type performs.
 func Run(run schemas.Run, entries []string) error {
 	if err := Task(run.TaskType, entries); err != nil {
 		return err
 	}
 	switch {
 	case run.Call != nil:
-		return Call(*run.Call, entries)
+		return Entry(run.Call.AllowlistKey, entries)
 	case run.Plan != nil:
 		return Plan(*run.Plan, entries)
 	default:
 		return nil
 	}
-}
-
-// Repo refuses the making of a repository whose upstream goes by such an entry.
-func Repo(order schemas.RepoOrder, entries []string) error {
-	return key(order.AllowlistKey, entries)
-}
-
-func key(name string, entries []string) error {
-	if name == "" || len(entries) == 0 || slices.Contains(entries, name) {
-		return nil
-	}
-	return errEntry()
-}
-
-// errEntry does not say whether there is such an entry.
-func errEntry() error {
-	return fault.New(schemas.Forbidden, "the token may not use the entry that allowlist_key names")
 }
 
 // Both is what two limits leave together: no entries stand for all, and ok is

@@ -62,7 +62,7 @@ func TestLargeBodies(t *testing.T) {
 		require.True(t, ok, "%v", err)
 		require.Equal(t, want, public.Code)
 	}
-	a := ingress.Identity{Tenant: "a"}
+	a := ingress.Identity{Token: schemas.Token{Tenant: "a"}}
 	first, second := strings.Repeat("x", schemas.InlineLimit+1), strings.Repeat("\xff", schemas.InlineLimit+1)
 	sum := sha256.Sum256([]byte(first))
 	name := hex.EncodeToString(sum[:])
@@ -77,7 +77,7 @@ func TestLargeBodies(t *testing.T) {
 	require.Equal(t, []any{name, len(first)}, []any{denied.Denied.BodySHA256, denied.Denied.BodyBytes})
 
 	permits = true
-	refused(serve(ingress.Identity{Tenant: "a", Entries: []string{"other"}}, "", strings.NewReader(first)), schemas.Forbidden)
+	refused(serve(ingress.Identity{Token: schemas.Token{Tenant: "a", Entries: []string{"other"}}}, "", strings.NewReader(first)), schemas.Forbidden)
 	refused(serve(a, "", io.MultiReader(strings.NewReader(first), iotest.ErrReader(io.ErrUnexpectedEOF))), schemas.InvalidRequest)
 	refused(serve(a, "", strings.NewReader(strings.Repeat(first, 5))), schemas.PayloadTooLarge)
 	require.Empty(t, log.Blobs(), "of a request that is refused, or whose client leaves")
@@ -148,7 +148,7 @@ func TestAClientThatHasSentAllMayLeave(t *testing.T) {
 	})
 	c, _ := gin.CreateTestContext(httptest.NewRecorder())
 	c.Request = httptest.NewRequest(http.MethodPost, "/via/e/x", strings.NewReader(strings.Repeat("x", schemas.InlineLimit+1))).WithContext(ctx)
-	require.NoError(t, handler.Serve(c, ingress.Identity{Tenant: "a"}, "http://h.example/x", "e"))
+	require.NoError(t, handler.Serve(c, ingress.Identity{Token: schemas.Token{Tenant: "a"}}, "http://h.example/x", "e"))
 	require.Len(t, log.Blobs(), 1)
 }
 
@@ -164,7 +164,7 @@ func TestARefusedTenantStoresNoBody(t *testing.T) {
 	})
 	c, _ := gin.CreateTestContext(httptest.NewRecorder())
 	c.Request = httptest.NewRequest(http.MethodPost, "/via/e/x", strings.NewReader(strings.Repeat("x", schemas.InlineLimit+1)))
-	require.Equal(t, schemas.RateLimited, problem.Of(handler.Serve(c, ingress.Identity{Tenant: "a"}, "http://h.example/x", "e")).Code)
+	require.Equal(t, schemas.RateLimited, problem.Of(handler.Serve(c, ingress.Identity{Token: schemas.Token{Tenant: "a"}}, "http://h.example/x", "e")).Code)
 }
 
 // leaving is a log whose client leaves when its body has been read.

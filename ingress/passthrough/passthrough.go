@@ -123,7 +123,7 @@ func unknown(names []string) error {
 // an error nothing was written.
 func (d *Handler) Serve(c *gin.Context, who ingress.Identity, target, entry string) error {
 	defer d.server.ReserveBody(c)()
-	req, body, denied, err := d.request(c, who, target, entry)
+	req, body, err := d.request(c, who, target, entry)
 	if body != nil {
 		defer body.discard(c.Request.Context())
 	}
@@ -131,7 +131,7 @@ func (d *Handler) Serve(c *gin.Context, who ingress.Identity, target, entry stri
 		return err
 	}
 	alone := req.Class == schemas.ClassSafe && req.ID == "" // no other request can join it
-	return d.server.SubmitTo(c, req, denied, func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration) {
+	return d.server.Submit(c, req, func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration) {
 		body.discard(r.Context())
 		var left func()
 		if alone {
@@ -142,21 +142,17 @@ func (d *Handler) Serve(c *gin.Context, who ingress.Identity, target, entry stri
 }
 
 // request translates a request.
-func (d *Handler) request(c *gin.Context, who ingress.Identity, target, entry string) (req accept.Request, body *body, denied bool, err error) {
+func (d *Handler) request(c *gin.Context, who ingress.Identity, target, entry string) (req accept.Request, body *body, err error) {
 	r := c.Request
-	key, err := accept.Key(r.Header.Values("Idempotency-Key"))
+	key, terms, err := accept.ReadHeaders(r.Header, d.server.Now())
 	if err != nil {
-		return req, nil, false, err
-	}
-	terms, err := accept.ReadTerms(r.Header, d.server.Now())
-	if err != nil {
-		return req, nil, false, err
+		return req, nil, err
 	}
 	own := *r
 	own.Header = withoutTokens(r.Header)
 	body, err = d.open(c.Writer, r, own.Header)
 	if err != nil {
-		return req, body, false, err
+		return req, body, err
 	}
 	asked := executor.Request{Call: call(&own, body.start)}
 	asked.Call.URL, asked.Call.AllowlistKey = target, entry
@@ -164,17 +160,16 @@ func (d *Handler) request(c *gin.Context, who ingress.Identity, target, entry st
 		asked.Call.IdempotencyKey = strings.TrimSpace(r.Header.Get("Idempotency-Key"))
 	}
 	key = d.decide(&asked, who, key)
-	ungranted := grant.Call(asked.Call, who.Entries)
+	ungranted := grant.Entry(asked.Call.AllowlistKey, who.Entries)
 	keep := ungranted == nil && asked.Kept().Denied == nil && d.server.Acceptor().Refusal(who.Tenant, schemas.KindPassthrough) == nil
 	err = body.spool(r.Context(), &asked.Call, keep)
 	if err = cmp.Or(err, ungranted); err != nil {
-		return req, body, false, err
+		return req, body, err
 	}
 	if asked.Decision.Code == schemas.DenyHeader {
 		problem.ReportOf(r.Context()).Hint = refusedHeader(d.cfg.Policy(who.Asks(schemas.KindPassthrough, "")), asked.Call)
 	}
-	o := asked.Order()
-	req, err = o.Request(who, schemas.KindPassthrough, accept.NameOf(who.Tenant, who.Keys(route(target, entry)), "", key), terms)
+	req, err = asked.Order().Request(who, schemas.KindPassthrough, accept.NameOf(who.Tenant, who.Keys(route(target, entry)), "", key), terms)
 	req.Joins, req.TraceParent = true, r.Header.Get(schemas.HeaderTraceParent)
 	if asked.Kept().Denied == nil {
 		req.Commit = body.commit(who.Tenant)
@@ -182,7 +177,7 @@ func (d *Handler) request(c *gin.Context, who ingress.Identity, target, entry st
 	if err == nil {
 		req.Whole, err = recognised(asked.Call)
 	}
-	return req, body, o.Denied, err
+	return req, body, err
 }
 
 // decide evaluates a call, and returns its key, which may be in the header that its target reads. Neither

@@ -236,7 +236,7 @@ func TestMemoryOfABody(t *testing.T) {
 		if tt.encoded {
 			c.Request.Header.Set("Content-Encoding", "gzip")
 		}
-		err := door.Serve(c, ingress.Identity{Tenant: "a"}, "http://h.example/x", "e")
+		err := door.Serve(c, ingress.Identity{Token: schemas.Token{Tenant: "a"}}, "http://h.example/x", "e")
 		if public, ok := errors.AsType[*fault.Error](err); ok {
 			require.True(t, tt.never, name)
 			require.Equal(t, schemas.Unavailable, public.Code)
@@ -278,7 +278,7 @@ func TestStored(t *testing.T) {
 			c, _ := gin.CreateTestContext(httptest.NewRecorder())
 			c.Request = httptest.NewRequest(http.MethodPost, "/via/e/x", strings.NewReader("secret-body"))
 			c.Request.Header = http.Header{"Idempotency-Key": {"k"}, "X-A": {"secret-header"}}
-			require.NoError(t, door.Serve(c, ingress.Identity{Tenant: "a"}, "http://h.example/x", "e"))
+			require.NoError(t, door.Serve(c, ingress.Identity{Token: schemas.Token{Tenant: "a"}}, "http://h.example/x", "e"))
 		}
 		require.Equal(t, []bool{false, true}, []bool{got[0].Duplicate, got[1].Duplicate})
 		st, err := led.Find(t.Context(), "a", got[0].ID)

@@ -42,5 +42,5 @@ func (h handlers) reset(c *gin.Context) error {
 	if key != "" {
 		name = accept.Derive(accept.PrefixRules, schemas.IDRequest, who.Tenant, schemas.RouteRulesReset, key, who.Caller())
 	}
-	return h.server.Submit(c, accept.Request{Name: name, Tenant: who.Tenant, Kind: schemas.KindRule, Payload: payload, Principal: who.ID}, false)
+	return h.server.Submit(c, accept.Request{Name: name, Tenant: who.Tenant, Kind: schemas.KindRule, Payload: payload, Principal: who.ID}, nil)
 }

@@ -248,5 +248,5 @@ func (h handlers) write(c *gin.Context, who ingress.Identity, req schemas.AgentR
 	return h.server.Submit(c, accept.Request{
 		Name: name, Tenant: who.Tenant, Kind: schemas.KindRule,
 		Payload: payload, Principal: who.ID,
-	}, false)
+	}, nil)
 }

@@ -67,12 +67,12 @@ const keyID = "weir.run"
 // sync answers with the run's end, or as the caller prefers.
 func (h handlers) sync(c *gin.Context) error {
 	defer h.server.ReserveBody(c)()
-	req, denied, err := h.order(c)
+	req, err := h.order(c)
 	if err != nil {
 		return err
 	}
 	req.Sync = true
-	return h.server.Submit(c, req, denied)
+	return h.server.Submit(c, req, nil)
 }
 
 // stream answers with the run's events. There is nothing to prefer: the
@@ -83,7 +83,7 @@ func (h handlers) sync(c *gin.Context) error {
 // themselves after an end.
 func (h handlers) stream(c *gin.Context) error {
 	defer h.server.ReserveBody(c)()
-	req, _, err := h.order(c)
+	req, err := h.order(c)
 	if err != nil {
 		return err
 	}
@@ -113,29 +113,29 @@ func (h handlers) stream(c *gin.Context) error {
 }
 
 // order reads a run to be stored.
-func (h handlers) order(c *gin.Context) (req accept.Request, denied bool, err error) {
+func (h handlers) order(c *gin.Context) (req accept.Request, err error) {
 	who := ingress.Caller(c)
 	run, id, err := h.run(c, who)
 	if err != nil {
-		return req, false, err
+		return req, err
 	}
 	payload, err := ledger.Encode(run.Run)
 	if err != nil {
-		return req, false, err
+		return req, err
 	}
 	terms, err := accept.ReadTerms(c.Request.Header, h.server.Now())
 	if err != nil {
-		return req, false, err
+		return req, err
 	}
 	req = accept.Request{
 		Name: accept.Name{ID: id, Source: schemas.IDRequest}, Tenant: who.Tenant, Kind: schemas.KindRun,
 		TaskType: run.TaskType, Sensitive: run.Sensitive(), Timeout: run.Timeout(), Terms: terms, Payload: payload,
-		Principal: who.ID, Entries: who.Entries,
+		Principal: who.ID, Entries: who.Entries, Denied: run.Denied,
 	}
 	if run.Unserved {
 		req.Refusal = Unsupported()
 	}
-	return req, run.Denied, nil
+	return req, nil
 }
 
 // run reads the body. Checks of the token follow those for every caller and precede those of the

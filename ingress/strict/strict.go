@@ -59,19 +59,7 @@ func Check(data []byte, limits Limits) error {
 		return invalid("", "the body is not valid UTF-8; send JSON encoded as UTF-8")
 	}
 	dec := jsontext.NewDecoder(bytes.NewBuffer(data))
-	if err := walk(dec, data, limits); err != nil {
-		return err
-	}
-	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
-		return invalid("", "something follows the JSON document; send exactly one")
-	}
-	return nil
-}
-
-// walk reads one value of data token by token.
-func walk(dec *jsontext.Decoder, data []byte, limits Limits) error {
-	members := 0
-	for {
+	for members, more := 0, true; more; {
 		start := dec.InputOffset()
 		tok, err := dec.ReadToken()
 		if err != nil {
@@ -93,10 +81,12 @@ func walk(dec *jsontext.Decoder, data []byte, limits Limits) error {
 				return invalid("", "the document has more than "+strconv.Itoa(limits.Members)+" members")
 			}
 		}
-		if depth == 0 {
-			return nil
-		}
+		more = depth > 0
 	}
+	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
+		return invalid("", "something follows the JSON document; send exactly one")
+	}
+	return nil
 }
 
 // syntax turns the decoder's error about data into ours.
@@ -134,7 +124,7 @@ func surrogate(data []byte, at int64) bool {
 // Decode reads a checked document into the struct that v points to. Every
 // member must be known by exactly its name. A member that does not belong, or
 // is of another type, is VALIDATION_ERROR.
-func Decode(data []byte, v any) error { return At("", data, v) }
+func Decode(data []byte, v any) error { return decode(data, v, "", json.RejectUnknownMembers(true)) }
 
 // At is Decode for a part of a document: base is the pointer of that part, and the prefix of the
 // pointers in its errors.
@@ -168,26 +158,18 @@ func decode(data []byte, v any, base jsontext.Pointer, members json.Options) err
 // twice.
 func unknown(at jsontext.Pointer, data []byte, v any) error {
 	name := at.LastToken()
+	var members map[string]jsontext.Value
+	_ = json.Unmarshal(data, &members) // checked: cannot fail
 	for _, known := range names(v) {
 		switch {
 		case !strings.EqualFold(known, name):
-		case has(data, known):
+		case members[known] != nil:
 			return invalid(at, "the name appears twice in its object, in two spellings; send it once, as '"+known+"'")
 		default:
 			return wrong(at, "names are case-sensitive; this one is '"+known+"'")
 		}
 	}
 	return wrong(at, "this member is not known here; leave it out"+nearest.Hint(name, names(v)))
-}
-
-// has reports whether an object has a member of its own by that name.
-func has(data []byte, name string) bool {
-	var members map[string]jsontext.Value
-	if json.Unmarshal(data, &members) != nil {
-		return false
-	}
-	_, ok := members[name]
-	return ok
 }
 
 // names are the members of the struct that v points to.

@@ -24,25 +24,12 @@ func access(b bearer, f file) Access {
 	return Access{Ref: b.ref, Lease: b.lease, Task: f.task, action: f.log.Action}
 }
 
-// Authorize lets the holder of a task in: with the task's own token, a lease's, or the
-// token of a pool's agent that has leased one. The first request with its own token
-// takes the task, which is Running then. Each keeps the lease. Errors are public ones:
-// UNAUTHORIZED, the same for every task's token that is not in force, FORBIDDEN,
-// RATE_LIMITED, UNAVAILABLE, and TASK_NOT_RUNNING for an agent of a pool without a task.
-func (d *Service) Authorize(ctx context.Context, token string) (Access, error) {
-	b, err := d.bearer(ctx, token)
-	if err != nil {
-		return Access{}, err
-	}
-	return d.authorize(ctx, b)
-}
-
 func (d *Service) authorize(ctx context.Context, b bearer) (Access, error) {
 	v, _, err := d.serve(ctx, b, request{allow: d.acts})
 	return v, err
 }
 
-// Holds is Enter for a caller that has authenticated with another kind of token: it finds the task
+// Holds is Send for a caller that has authenticated with another kind of token: it finds the task
 // that the caller holds as an agent of a pool. ok is false if it holds none.
 func (d *Service) Holds(ctx context.Context, tenant, holder string) (v Access, ok bool, err error) {
 	b, ok, err := d.held(ctx, schemas.Token{Tenant: tenant, ID: holder})
@@ -53,8 +40,12 @@ func (d *Service) Holds(ctx context.Context, tenant, holder string) (v Access, o
 	return v, err == nil, err
 }
 
-// Send is Enter for a request that stores a call or a completion. A subtoken is admitted too, and keeps
-// the lease of its holder.
+// Send lets the holder of a task in: with the task's own token, a lease's, or the
+// token of a pool's agent that has leased one. The first request with its own token
+// takes the task, which is Running then. Each keeps the lease. A subtoken is admitted too, and keeps the
+// lease of its holder. Errors are public ones: UNAUTHORIZED, the same for every task's token that is not
+// in force, FORBIDDEN, RATE_LIMITED, UNAVAILABLE, and TASK_NOT_RUNNING for an agent of a pool without a
+// task.
 func (d *Service) Send(ctx context.Context, token string) (Access, error) {
 	b, err := d.bearer(ctx, token)
 	if err != nil {
@@ -117,8 +108,10 @@ func (v Access) Identity() ingress.Identity {
 		return ingress.Identity{}
 	}
 	who := ingress.Identity{
-		Tenant: v.Ref.Tenant, Scopes: []string{schemas.ScopeActionsWrite}, ID: v.action.Principal, Name: v.action.Caller,
-		Entries: v.action.Entries, Models: v.action.Models, ExpiresAt: v.action.Deadline,
+		Token: schemas.Token{
+			Tenant: v.Ref.Tenant, Scopes: []string{schemas.ScopeActionsWrite}, ID: v.action.Principal, Name: v.action.Caller,
+			Entries: v.action.Entries, Models: v.action.Models, ExpiresAt: v.action.Deadline,
+		},
 		Holding: &ingress.Holding{Task: v.Ref, Lease: v.Lease, Budget: v.Task.Order.Budget},
 	}
 	if len(v.Task.Order.Models) == 0 {
@@ -132,8 +125,8 @@ func (v Access) Identity() ingress.Identity {
 }
 
 // Grant says what the holder of a token may do with repositories: of a task with its
-// own branch, as Enter has it, or of any other token with what it may read. Its errors
-// are those of Enter.
+// own branch, as Send has it, or of any other token with what it may read. Its errors
+// are those of Send.
 func (d *Service) Grant(ctx context.Context, token string) (task.Grant, error) {
 	if task.Is(token) {
 		v, err := d.Send(ctx, token)

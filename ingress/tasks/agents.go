@@ -155,7 +155,8 @@ func (h handlers) lease(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	w := schemas.Token{Tenant: who.Tenant, ID: who.Caller(), Name: who.Name, Pools: who.Pools, Entries: who.Entries, Models: who.Models}
+	w := who.Token
+	w.ID = who.Caller()
 	if req.Pool != "" {
 		w.Pools = []string{req.Pool}
 	}

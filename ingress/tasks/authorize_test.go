@@ -82,14 +82,14 @@ func TestWhoMayNotEnterHearsTheSame(t *testing.T) {
 		"of an ended task":    over,
 		"of a task to cancel": asked,
 	} {
-		_, err := w.Authorize(t.Context(), text)
+		_, err := w.Send(t.Context(), text)
 		require.Equal(t, schemas.Unauthorized, code(t, err), name)
 		answers[err.Error()] = true
 		require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Grant(t.Context(), text))), name)
 	}
 	delete(answers, "UNAUTHORIZED: who are you") // of what is no task's token
 	require.Len(t, answers, 1, "nothing tells them apart")
-	require.NoError(t, errOf(w.Authorize(t.Context(), before)))
+	require.NoError(t, errOf(w.Send(t.Context(), before)))
 }
 
 func TestWithoutTheLogNobodyKnows(t *testing.T) {
@@ -97,7 +97,7 @@ func TestWithoutTheLogNobodyKnows(t *testing.T) {
 	w := setup(t)
 	ref, token := w.file(t, "a")
 	for _, ask := range []func() error{
-		func() error { _, err := w.Authorize(t.Context(), token); return err },
+		func() error { _, err := w.Send(t.Context(), token); return err },
 		func() error { _, err := w.Grant(t.Context(), token); return err },
 		func() error { _, _, err := w.AuthorizeOrLease(t.Context(), token); return err },
 		func() error { _, err := w.Release(t.Context(), token); return err },
@@ -115,7 +115,7 @@ func TestWithoutTheLogNobodyKnows(t *testing.T) {
 		func() { w.barrier = errors.New("private") },
 	} {
 		w.set(plant)
-		_, err := w.Authorize(t.Context(), token)
+		_, err := w.Send(t.Context(), token)
 		require.Equal(t, schemas.Unavailable, code(t, err))
 		require.NotContains(t, err.Error(), "private")
 		w.set(func() { w.before, w.barrier = nil, nil })
@@ -137,7 +137,7 @@ func TestATaskThatCannotBeReadLetsNobodyIn(t *testing.T) {
 	ref, token := w.file(t, "a")
 	_, err := w.log.Append(t.Context(), schemas.Append{Subject: w.ledger.Layout().Subject(ref, schemas.SectionWake), Data: []byte("{")})
 	require.NoError(t, err)
-	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Authorize(t.Context(), token))))
+	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Send(t.Context(), token))))
 	require.Equal(t, schemas.Conflict, code(t, errOf(w.Answer(t.Context(), "t", "a", schemas.AnswerRequest{}, ""))))
 }
 
@@ -148,14 +148,14 @@ func TestClocksThatJump(t *testing.T) {
 	w := setup(t)
 	_, token := w.file(t, "a")
 	w.pass(time.Hour)
-	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Authorize(t.Context(), token))), "at its deadline it has ended")
+	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Send(t.Context(), token))), "at its deadline it has ended")
 	require.Equal(t, schemas.TaskNotRunning, code(t, report(t, w, token, done("d"))))
 	require.Equal(t, schemas.NotFound, code(t, errOf2(w.AuthorizeOrLease(t.Context(), "pool-1"))), "nothing is leased that is over")
 	w.pass(-2 * time.Hour)
 	_, leased := w.take(t, "pool-1")
 	for range 3 {
 		w.pass(-time.Hour)
-		require.NoError(t, errOf(w.Authorize(t.Context(), leased)), "a clock that is set back loses no lease")
+		require.NoError(t, errOf(w.Send(t.Context(), leased)), "a clock that is set back loses no lease")
 	}
 	require.Len(t, w.leases.all(), 3, "and each time it is written down again")
 	w.pass(24 * time.Hour)
@@ -230,7 +230,7 @@ func TestTheFirstReportCounts(t *testing.T) {
 	w := setup(t)
 	ref, token := w.queue(t, "a")
 	for range 3 {
-		v, err := w.Authorize(t.Context(), token)
+		v, err := w.Send(t.Context(), token)
 		require.NoError(t, err)
 		require.Equal(t, ref, v.Ref)
 		require.Zero(t, v.Lease)
@@ -246,7 +246,7 @@ func TestTheFirstReportCounts(t *testing.T) {
 		require.Equal(t, schemas.TaskNotRunning, code(t, err))
 		require.ErrorContains(t, err, "Task is not running")
 	}
-	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Authorize(t.Context(), token))), "its token stops working at once")
+	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Send(t.Context(), token))), "its token stops working at once")
 	require.Equal(t, schemas.Unauthorized, code(t, errOf(ask(t, w, token, "q", ""))))
 	require.Equal(t, schemas.Unauthorized, code(t, report(t, w, w.Secret().Text(ref, 0), done("d"))), "another's says nothing of it")
 	for _, settle := range []bool{false, true} {
@@ -300,18 +300,18 @@ func TestATaskTokenHasARate(t *testing.T) {
 	_, token := w.file(t, "a")
 	_, other := w.file(t, "b")
 	for range 3 {
-		require.NoError(t, errOf(w.Authorize(t.Context(), token)))
+		require.NoError(t, errOf(w.Send(t.Context(), token)))
 	}
-	require.Equal(t, schemas.RateLimited, code(t, errOf(w.Authorize(t.Context(), token))))
+	require.Equal(t, schemas.RateLimited, code(t, errOf(w.Send(t.Context(), token))))
 	require.Equal(t, schemas.RateLimited, code(t, report(t, w, token, done("d"))))
-	require.NoError(t, errOf(w.Authorize(t.Context(), other)), "each has its own")
+	require.NoError(t, errOf(w.Send(t.Context(), other)), "each has its own")
 	w.pass(time.Second)
 	require.NoError(t, report(t, w, token, done("d")))
 
 	closed := setup(t, func(c *tasks.Config) { c.Rate = "many" })
 	_, token = closed.file(t, "a")
-	_, _ = closed.Authorize(t.Context(), token)
-	_, err := closed.Authorize(t.Context(), token)
+	_, _ = closed.Send(t.Context(), token)
+	_, err := closed.Send(t.Context(), token)
 	require.Equal(t, schemas.RateLimited, code(t, err), "a rate that was not checked lets nothing pass")
 }
 
@@ -363,10 +363,10 @@ func TestSecretsThatNeverWere(t *testing.T) {
 	w := setup(t, func(c *tasks.Config) { c.Rate = "3/s" })
 	ref, token := w.file(t, "a")
 	_, other := w.file(t, "b")
-	require.NoError(t, errOf(w.Authorize(t.Context(), token)))
+	require.NoError(t, errOf(w.Send(t.Context(), token)))
 	made := func() string { return w.Secret().Text(ref, 0) }
 	tries := []func() error{
-		func() error { _, err := w.Authorize(t.Context(), made()); return err },
+		func() error { _, err := w.Send(t.Context(), made()); return err },
 		func() error { return report(t, w, made(), done("d")) },
 		func() error { _, err := w.Release(t.Context(), made()); return err },
 	}
@@ -374,7 +374,7 @@ func TestSecretsThatNeverWere(t *testing.T) {
 		require.Equal(t, schemas.Unauthorized, code(t, try()))
 	}
 	gone := schemas.Ref{Tenant: "t", Kind: schemas.KindTask, ID: "never"}
-	tries = append(tries, func() error { _, err := w.Authorize(t.Context(), w.Secret().Text(gone, 3)); return err })
+	tries = append(tries, func() error { _, err := w.Send(t.Context(), w.Secret().Text(gone, 3)); return err })
 	w.set(func() { w.reads = errors.New("it looks") })
 	var rich *problem.Error
 	for _, try := range tries {
@@ -384,10 +384,10 @@ func TestSecretsThatNeverWere(t *testing.T) {
 		require.InDelta(t, float64(time.Second)/3, float64(rich.RetryAfter), float64(time.Millisecond))
 	}
 	w.set(func() { w.reads = nil })
-	require.NoError(t, errOf(w.Authorize(t.Context(), token)), "who is known is counted for itself")
-	require.Equal(t, schemas.RateLimited, code(t, errOf(w.Authorize(t.Context(), other))), "who is not waits its turn")
+	require.NoError(t, errOf(w.Send(t.Context(), token)), "who is known is counted for itself")
+	require.Equal(t, schemas.RateLimited, code(t, errOf(w.Send(t.Context(), other))), "who is not waits its turn")
 	w.pass(rich.RetryAfter)
-	require.NoError(t, errOf(w.Authorize(t.Context(), other)))
+	require.NoError(t, errOf(w.Send(t.Context(), other)))
 	require.Equal(t, schemas.Unauthorized, code(t, tries[0]()), "and who was found to be right used nothing up")
 	require.Equal(t, schemas.RateLimited, code(t, tries[0]()))
 }
@@ -494,12 +494,12 @@ func TestAnotherToken(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	ref, first := w.file(t, "a")
-	require.NoError(t, errOf(w.Authorize(t.Context(), first)))
+	require.NoError(t, errOf(w.Send(t.Context(), first)))
 	got, second, err := w.Reissue(t.Context(), "t", "a", task.Bounds{})
 	require.NoError(t, err)
 	require.Equal(t, ref, got)
-	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Authorize(t.Context(), first))), "the one before is dead")
-	require.NoError(t, errOf(w.Authorize(t.Context(), second)))
+	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Send(t.Context(), first))), "the one before is dead")
+	require.NoError(t, errOf(w.Send(t.Context(), second)))
 
 	for _, entries := range [][]string{{"x"}, {"x", "y"}} {
 		refused := errOf2(w.Reissue(t.Context(), "t", "a", task.Bounds{Entries: entries}))

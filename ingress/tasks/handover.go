@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
@@ -51,20 +52,10 @@ func (h *handover) out() bool {
 	if h.status != http.StatusOK || h.err != nil {
 		return false
 	}
-	return flush(h.ResponseWriter) == nil
-}
-
-// flush is Flush of the first writer inside of w that says how it ended; gin's own does
-// not.
-func flush(w http.ResponseWriter) error {
-	for {
-		if f, ok := w.(interface{ FlushError() error }); ok {
-			return f.FlushError()
-		}
-		in, ok := w.(interface{ Unwrap() http.ResponseWriter })
-		if !ok {
-			return nil
-		}
+	w := h.ResponseWriter // gin's does not say how a flush ended
+	if in, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok {
 		w = in.Unwrap()
 	}
+	err := http.NewResponseController(w).Flush()
+	return err == nil || errors.Is(err, http.ErrNotSupported)
 }

@@ -12,15 +12,11 @@ import (
 // question and its key after the token is authorized. A repeat is the same question: one with the
 // same key or, without a key, one with the text of an unanswered question or of the newest one. So
 // an agent that was disconnected, or does not know whether it has asked, gets the answer without a
-// duplicate. The errors are those of Enter and of read, CONFLICT for too many questions, and
+// duplicate. The errors are those of Send and of read, CONFLICT for too many questions, and
 // IDEMPOTENCY_MISMATCH for a key with another text.
 func (d *Service) Ask(ctx context.Context, token string, read func() (text, key string, err error)) (v Access, n int, err error) {
-	b, err := d.bearer(ctx, token)
-	if err != nil {
-		return Access{}, 0, err
-	}
 	var text, key string
-	v, _, err = d.serve(ctx, b, request{
+	v, err = d.serveToken(ctx, token, request{
 		allow: d.acts, joins: true,
 		read: func() (err error) { text, key, err = read(); return err },
 		do: func(b bearer, f file) ([]*schemas.TaskEvent, error) {

@@ -18,8 +18,8 @@ func may(w schemas.Token, pool string, entries, models []string) bool {
 	return (len(w.Pools) == 0 || slices.Contains(w.Pools, pool)) && task.Bounds{Entries: w.Entries, Models: w.Models}.Covers(task.Bounds{Entries: entries, Models: models})
 }
 
-// AuthorizeOrLease is Enter for an agent that asks for its task: where it is of a pool and holds
-// none, it leases the oldest there is, and the lease's own token comes back. NOT_FOUND
+// AuthorizeOrLease is Send without subtokens for an agent that asks for its task: where it is of a
+// pool and holds none, it leases the oldest there is, and the lease's own token comes back. NOT_FOUND
 // says that there is none. The token that was in force when its task ended gets that task,
 // with its end, and nothing else.
 func (d *Service) AuthorizeOrLease(ctx context.Context, token string) (v Access, leased string, err error) {
@@ -54,19 +54,14 @@ func (d *Service) AuthorizeOrLease(ctx context.Context, token string) (v Access,
 	return v, leased, err
 }
 
-// own is Enter, and after the task's end a look at it.
+// own is Send without subtokens, and after the task's end a look at it.
 func (d *Service) own(ctx context.Context, token string) (Access, error) {
-	b, err := d.bearer(ctx, token)
-	if err != nil {
-		return Access{}, err
-	}
-	v, _, err := d.serve(ctx, b, request{allow: func(b bearer, f file) ([]*schemas.TaskEvent, error) {
+	return d.serveToken(ctx, token, request{allow: func(b bearer, f file) ([]*schemas.TaskEvent, error) {
 		if b.had(f) {
 			return nil, nil
 		}
 		return d.acts(b, f)
 	}})
-	return v, err
 }
 
 // Await leases the oldest task that there is for a worker, which may hold others, and
@@ -157,27 +152,23 @@ func (d *Service) claim(ctx context.Context, ref schemas.Ref, w schemas.Token) (
 }
 
 // Release gives a leased task back: it is Queued, and the lease's token is invalid. The holder of a
-// task's own token cannot release it: CONFLICT. The other errors are those of Enter.
+// task's own token cannot release it: CONFLICT. The other errors are those of Send.
 func (d *Service) Release(ctx context.Context, token string) (schemas.Ref, error) {
-	b, err := d.bearer(ctx, token)
-	if err != nil {
-		return schemas.Ref{}, err
-	}
-	return d.release(ctx, b)
+	v, err := d.serveToken(ctx, token, d.release())
+	return v.Ref, err
 }
 
 // Return gives back a task that Await or Take has leased without delivering its token.
 func (d *Service) Return(ctx context.Context, v Access) error {
-	_, err := d.release(ctx, bearer{ref: v.Ref, lease: v.Lease, agent: v.Task.Holder})
+	_, _, err := d.serve(ctx, bearer{ref: v.Ref, lease: v.Lease, agent: v.Task.Holder}, d.release())
 	return err
 }
 
-func (d *Service) release(ctx context.Context, b bearer) (schemas.Ref, error) {
-	v, _, err := d.serve(ctx, b, request{allow: d.acts, do: func(b bearer, f file) ([]*schemas.TaskEvent, error) {
+func (d *Service) release() request {
+	return request{allow: d.acts, do: func(b bearer, f file) ([]*schemas.TaskEvent, error) {
 		if b.lease == 0 {
 			return nil, fault.New(schemas.Conflict, "who has a task by its own token cannot give it back; report how it ended, or have it canceled")
 		}
 		return one(schemas.TaskEvent{What: schemas.TaskReleased, Lease: b.lease, Holder: f.task.Holder}), nil
-	}})
-	return v.Ref, err
+	}}
 }

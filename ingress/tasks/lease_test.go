@@ -38,7 +38,7 @@ func TestAPoolTakesTheOldest(t *testing.T) {
 		require.Equal(t, v.Ref, again.Ref)
 		require.Equal(t, 1, again.Lease)
 	}
-	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Authorize(t.Context(), own))), "its own token is dead for good")
+	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Send(t.Context(), own))), "its own token is dead for good")
 	other, _ := w.take(t, "pool-2")
 	require.Equal(t, "b", other.Ref.ID)
 	require.NoError(t, errOf2(w.AuthorizeOrLease(t.Context(), "pool-2")))
@@ -62,7 +62,7 @@ func TestWhatIsNotLeased(t *testing.T) {
 		"another pool":  func(w *world) { w.file(t, "a", pool("y")) },
 		"its own agent's": func(w *world) {
 			_, token := w.file(t, "a", pool("x"))
-			require.NoError(t, errOf(w.Authorize(t.Context(), token)))
+			require.NoError(t, errOf(w.Send(t.Context(), token)))
 		},
 		"somebody else's": func(w *world) {
 			w.file(t, "a", pool("x"))
@@ -118,7 +118,7 @@ func TestALostLeaseIsLost(t *testing.T) {
 	ref, _ := w.file(t, "a")
 	_, first := w.take(t, "pool-1")
 	w.write(t, ref, status(schemas.TaskEvent{What: schemas.TaskLost, Lease: 1}))
-	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Authorize(t.Context(), first))))
+	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Send(t.Context(), first))))
 	v, second := w.take(t, "pool-2")
 	require.Equal(t, 2, v.Lease)
 	for _, err := range []error{
@@ -140,7 +140,7 @@ func TestGivingBack(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, ref, got)
 	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Release(t.Context(), token))), "the token is dead")
-	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Authorize(t.Context(), own))), "and its own stays so")
+	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Send(t.Context(), own))), "and its own stays so")
 	s, _ := w.fold(t, ref)
 	require.Equal(t, schemas.TaskStatusQueued, s.Status)
 	require.NoError(t, errOf2(w.AuthorizeOrLease(t.Context(), "pool-2")))
@@ -169,7 +169,7 @@ func TestOneLease(t *testing.T) {
 		wg.Go(func() {
 			<-start
 			if i == 0 {
-				if _, err := w.Authorize(context.Background(), own); err == nil {
+				if _, err := w.Send(context.Background(), own); err == nil {
 					mu.Lock()
 					defer mu.Unlock()
 					won = append(won, "own")
@@ -191,7 +191,7 @@ func TestOneLease(t *testing.T) {
 	wg.Wait()
 	require.Len(t, won, 1)
 	require.Equal(t, []schemas.TaskWhat{schemas.TaskClaimed}, w.whats(t, ref))
-	_, err := w.Authorize(t.Context(), own)
+	_, err := w.Send(t.Context(), own)
 	require.Equal(t, won[0] == "own", err == nil)
 }
 
@@ -224,7 +224,7 @@ func TestWaitingForALease(t *testing.T) {
 		require.Empty(t, got, "a change that is none of its business")
 		w.file(t, "a")
 		w.board.wake()
-		require.NoError(t, errOf(w.Authorize(t.Context(), <-got)))
+		require.NoError(t, errOf(w.Send(t.Context(), <-got)))
 
 		// Who has gone gets nothing: the task is back at once.
 		ctx, cancel := context.WithCancel(t.Context())
@@ -251,7 +251,7 @@ func TestKeepingALease(t *testing.T) {
 	ref, _ := w.file(t, "a:b")
 	_, token := w.take(t, "pool-1")
 	enter := func() {
-		require.NoError(t, errOf(w.Authorize(t.Context(), token)))
+		require.NoError(t, errOf(w.Send(t.Context(), token)))
 	}
 	for range 10 {
 		enter()
@@ -284,7 +284,7 @@ func TestTheCacheMayBeWrong(t *testing.T) {
 	w := setup(t)
 	other, _ := w.file(t, "y", pool("y"))
 	taken, token := w.file(t, "own")
-	require.NoError(t, errOf(w.Authorize(t.Context(), token)))
+	require.NoError(t, errOf(w.Send(t.Context(), token)))
 	leased, _ := w.file(t, "leased", pool("x"))
 	_, _ = w.await(t, schemas.Token{Tenant: "t", ID: "p2", Pools: []string{"x"}})
 	none := schemas.Ref{Tenant: "t", Kind: schemas.KindTask, ID: "none"}
@@ -300,7 +300,7 @@ func TestTheCacheMayBeWrong(t *testing.T) {
 	require.Len(t, w.whats(t, taken), 1)
 	require.Len(t, w.whats(t, leased), 1)
 	w.board.stale = []activetasks.Entry{{Ref: leased, Lease: 1, Holder: "p1", Leased: true}}
-	require.Equal(t, schemas.TaskNotRunning, code(t, errOf(w.Authorize(t.Context(), "pool-1"))), "nor held")
+	require.Equal(t, schemas.TaskNotRunning, code(t, errOf(w.Send(t.Context(), "pool-1"))), "nor held")
 }
 
 // TestTwoRequestsOfOneToken come just so that each would lease a task of its own.

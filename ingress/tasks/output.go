@@ -12,7 +12,7 @@ import (
 
 // Output stores a piece of output of a task's command. Any call keeps the lease; without a text it
 // does nothing else. read reads the piece after the token is authorized. The errors are those of
-// Enter and of read; TASK_NOT_RUNNING with the task's status for the token that was in force when
+// Send and of read; TASK_NOT_RUNNING with the task's status for the token that was in force when
 // the task ended; and CONFLICT if the task has as much output as it may have.
 func (d *Service) Output(ctx context.Context, token string, read func() (schemas.OutputRequest, error)) (schemas.Ref, error) {
 	b, err := d.bearer(ctx, token)

@@ -22,35 +22,35 @@ func (h handlers) createRepo(c *gin.Context) error {
 	if err := accept.AtOnce(c.Request.Header); err != nil {
 		return err
 	}
-	req, denied, err := h.newRepo(c)
+	req, err := h.newRepo(c)
 	if err != nil {
 		return err
 	}
-	return h.server.Submit(c, req, denied)
+	return h.server.Submit(c, req, nil)
 }
 
 // newRepo reads the making of a repository. A name that is taken can be the one that
 // an earlier request of this kind has made, so that it may still be joined.
-func (h handlers) newRepo(c *gin.Context) (req accept.Request, denied bool, err error) {
+func (h handlers) newRepo(c *gin.Context) (req accept.Request, err error) {
 	key, err := accept.Key(c.Request.Header.Values("Idempotency-Key"))
 	if err != nil {
-		return req, false, err
+		return req, err
 	}
 	body, err := h.server.Read(c.Writer, c.Request)
 	if err != nil {
-		return req, false, err
+		return req, err
 	}
 	who := ingress.Caller(c)
 	id, order, err := ReadRepo(body)
 	if err == nil {
-		err = grant.Repo(order, who.Entries)
+		err = grant.Entry(order.AllowlistKey, who.Entries)
 	}
 	if err != nil {
-		return req, false, err
+		return req, err
 	}
 	payload, err := ledger.Encode(order)
 	if err != nil {
-		return req, false, err
+		return req, err
 	}
 	refusal := h.nameFree(c.Request.Context(), who.Tenant, order.Name)
 	if refusal == nil && order.UpstreamURL == "" {
@@ -59,7 +59,8 @@ func (h handlers) newRepo(c *gin.Context) (req accept.Request, denied bool, err 
 	return accept.Request{
 		Name: accept.NameOf(who.Tenant, schemas.RouteRepos, id, key), Tenant: who.Tenant, Kind: schemas.KindRepo,
 		Payload: payload, Principal: who.ID, Entries: who.Entries, Refusal: refusal,
-	}, h.repoDenied(who, order), nil
+		Denied: h.repoDenied(who, order),
+	}, nil
 }
 
 func (h handlers) nameFree(ctx context.Context, tenant, name string) error {

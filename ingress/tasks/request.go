@@ -62,6 +62,16 @@ func (d *Service) serve(ctx context.Context, b bearer, q request) (Access, file,
 	return access(b, f), f, nil
 }
 
+// serveToken is serve for the bearer of a token.
+func (d *Service) serveToken(ctx context.Context, token string, q request) (Access, error) {
+	b, err := d.bearer(ctx, token)
+	if err != nil {
+		return Access{}, err
+	}
+	v, _, err := d.serve(ctx, b, q)
+	return v, err
+}
+
 // allowed opens the task of a bearer that may make a request.
 func (d *Service) allowed(ctx context.Context, b bearer, allow decision) (file, error) {
 	ctx, cancel := d.bounded(ctx)
@@ -108,14 +118,10 @@ func one(e schemas.TaskEvent) []*schemas.TaskEvent { return []*schemas.TaskEvent
 
 // Report accepts an agent's report of how its task ended. read reads the report after the token is
 // authorized. Only the first report counts: a repeat from the same token is no error, and any other
-// report for an ended task is TASK_NOT_RUNNING. The other errors are those of Enter and of read.
+// report for an ended task is TASK_NOT_RUNNING. The other errors are those of Send and of read.
 func (d *Service) Report(ctx context.Context, token string, read func() (schemas.TaskReport, error)) (schemas.Ref, error) {
-	b, err := d.bearer(ctx, token)
-	if err != nil {
-		return schemas.Ref{}, err
-	}
 	var r schemas.TaskReport
-	v, _, err := d.serve(ctx, b, request{
+	v, err := d.serveToken(ctx, token, request{
 		allow: d.reports, joins: true,
 		read: func() (err error) { r, err = read(); return err },
 		do: func(b bearer, f file) ([]*schemas.TaskEvent, error) {

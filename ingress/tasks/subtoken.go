@@ -35,13 +35,9 @@ func ReadSubtoken(body []byte) (req schemas.SubtokenRequest, err error) {
 func (d *Service) Delegate(
 	ctx context.Context, token string, read func() (schemas.SubtokenRequest, error),
 ) (ref schemas.Ref, made schemas.NewSubtoken, err error) {
-	b, err := d.bearer(ctx, token)
-	if err != nil {
-		return ref, made, err
-	}
 	var req schemas.SubtokenRequest
 	secret := d.Secret()
-	v, _, err := d.serve(ctx, b, request{
+	v, err := d.serveToken(ctx, token, request{
 		allow: d.delegates,
 		read:  func() (err error) { req, err = read(); return err },
 		do: func(b bearer, f file) ([]*schemas.TaskEvent, error) {
@@ -63,6 +59,6 @@ func (d *Service) Delegate(
 	if err != nil {
 		return v.Ref, schemas.NewSubtoken{}, err
 	}
-	made.Token = secret.subtoken(b.ref, b.lease, made.N)
-	return b.ref, made, nil
+	made.Token = secret.subtoken(v.Ref, v.Lease, made.N)
+	return v.Ref, made, nil
 }

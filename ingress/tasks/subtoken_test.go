@@ -41,7 +41,6 @@ func TestSubtokenOfALease(t *testing.T) {
 	require.Len(t, w.leases.all(), heard+1, "a call of a child is a call of its holder")
 
 	holders := map[string]func(ctx context.Context, token string) error{
-		"enter":  func(ctx context.Context, token string) error { return errOf(w.Authorize(ctx, token)) },
 		"take":   func(ctx context.Context, token string) error { return errOf2(w.AuthorizeOrLease(ctx, token)) },
 		"return": func(ctx context.Context, token string) error { return errOf(w.Release(ctx, token)) },
 		"report": func(ctx context.Context, token string) error {

@@ -129,11 +129,7 @@ func (h handlers) create(c *gin.Context) error {
 // newTask reads a task to be stored. What speaks against a new one does not speak
 // against joining one: the branch that must not exist is that one's own.
 func (h handlers) newTask(c *gin.Context) (accept.Request, error) {
-	key, err := accept.Key(c.Request.Header.Values("Idempotency-Key"))
-	if err != nil {
-		return accept.Request{}, err
-	}
-	terms, err := accept.ReadTerms(c.Request.Header, h.server.Now())
+	key, terms, err := accept.ReadHeaders(c.Request.Header, h.server.Now())
 	if err != nil {
 		return accept.Request{}, err
 	}
@@ -221,7 +217,7 @@ func (h handlers) feasible(ctx context.Context, who ingress.Identity, o schemas.
 		return fault.New(schemas.ValidationError, "at /repo: there is no such repository; make it with POST /v1/repos")
 	}
 	if err == nil {
-		err = grant.Repo(schemas.RepoOrder{AllowlistKey: repo.AllowlistKey}, who.Entries)
+		err = grant.Entry(repo.AllowlistKey, who.Entries)
 		if err != nil && len(o.Entries) > 0 {
 			err = fault.New(schemas.Forbidden, "at /entries: the repository is reached by the entry "+repo.AllowlistKey+"; name it too, or leave entries out")
 		}

@@ -14,8 +14,8 @@ import (
 // Issuer makes and revokes tokens. by is an admin; the Issuer decides which permissions it may
 // grant and which tokens it may see.
 type Issuer interface {
-	Create(ctx context.Context, by ingress.Identity, req schemas.TokenRequest) (schemas.NewToken, error)
-	Revoke(ctx context.Context, by ingress.Identity, id string) (schemas.Token, error)
+	Create(ctx context.Context, by schemas.Token, req schemas.TokenRequest) (schemas.NewToken, error)
+	Revoke(ctx context.Context, by schemas.Token, id string) (schemas.Token, error)
 }
 
 // Surface are the routes that make and revoke tokens. Making one is not repeatable: each answer
@@ -27,7 +27,7 @@ func Surface(s *ingress.Server, issuer Issuer) ingress.Surface {
 			if err := s.Decode(c, &req); err != nil {
 				return err
 			}
-			made, err := issuer.Create(c.Request.Context(), ingress.Caller(c), req)
+			made, err := issuer.Create(c.Request.Context(), ingress.Caller(c).Token, req)
 			if err != nil {
 				return err
 			}
@@ -38,7 +38,7 @@ func Surface(s *ingress.Server, issuer Issuer) ingress.Surface {
 			if err := s.ReadNothing(c.Writer, c.Request); err != nil {
 				return err
 			}
-			t, err := issuer.Revoke(c.Request.Context(), ingress.Caller(c), c.Param("id"))
+			t, err := issuer.Revoke(c.Request.Context(), ingress.Caller(c).Token, c.Param("id"))
 			if err != nil {
 				return err
 			}
