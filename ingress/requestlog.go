@@ -30,8 +30,11 @@ func (m *middleware) log(c *gin.Context, start time.Time, id string) {
 		slog.Duration("duration_ms", took), slog.String("request_id", id),
 	}
 	for _, a := range []struct{ key, value string }{
-		{"route", c.FullPath()}, {"surface", surface}, {"tenant", c.GetString(keyTenant)},
-		{"action_id", c.GetString(keyAction)}, {"code", string(report.Code)},
+		{"route", c.FullPath()},
+		{"surface", surface},
+		{"tenant", c.GetString(keyTenant)},
+		{"action_id", c.GetString(keyAction)},
+		{"code", string(report.Code)},
 	} {
 		if a.value != "" {
 			attrs = append(attrs, slog.String(a.key, a.value))

@@ -83,13 +83,20 @@ func (r *deferredActions) wake(until map[schemas.Ref]time.Time) {
 		return
 	}
 	r.waking.Go(func() {
-		for ref, at := range until {
-			for pause := firstPause; time.Now().Before(at) && !r.notified(ref); pause = min(2*pause, lastPause) {
-				select {
-				case <-r.life.Done(): // they wake when they are due
-					return
-				case <-time.After(pause):
+		for pause := firstPause; ; pause = min(2*pause, lastPause) {
+			for ref, at := range until { // in another order each time: one that fails holds up no other for long
+				if time.Now().Before(at) && !r.notified(ref) {
+					break
 				}
+				delete(until, ref)
+			}
+			if len(until) == 0 {
+				return
+			}
+			select {
+			case <-r.life.Done(): // they wake when they are due
+				return
+			case <-time.After(pause):
 			}
 		}
 	})

@@ -52,7 +52,7 @@ func (r *running) begin(ref schemas.Ref, message uint64) (w *work, ok bool) {
 		return w, false
 	}
 	w = &work{ref: ref, message: message}
-	w.stop.Context, w.cancel = context.WithCancel(context.Background())
+	w.stop.Context, w.cancel = context.WithCancel(context.Background()) //nolint:fatcontext // each work has its own
 	r.works[ref] = w
 	return w, true
 }

@@ -209,7 +209,7 @@ func (s *session) frame(ctx context.Context, it *Item) ([]byte, error) {
 		var cancel context.CancelFunc
 		reading, cancel = context.WithCancel(ctx)
 		defer cancel()
-		defer context.AfterFunc(s.e.feed.ctx, cancel)()
+		defer context.AfterFunc(s.e.feed.ctx, cancel)() //nolint:contextcheck // the feed's end cuts the read off
 	}
 	for {
 		frame, err := s.d.Frame(reading, it)

@@ -74,6 +74,9 @@ func (b *Broker) Live(subject string, fn func(schemas.Record), lost func()) (sto
 			_ = l.sub.Unsubscribe() // it only fails after the connection is closed
 		}
 	}
+	if l.sub == nil {
+		return stop, nil
+	}
 	if err := b.flush(); err != nil {
 		stop()
 		return nil, err
@@ -109,8 +112,14 @@ func (b *Broker) acked(c *call, reply *nats.Msg) {
 	if b.cfg.Server == nil {
 		return
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if c == nil { // its writer has given up, and the content is unknown
-		b.gapped()
+		for l := range b.lives {
+			if l.sub == nil {
+				l.miss()
+			}
+		}
 		return
 	}
 	rest, ok := strings.CutPrefix(c.subject, schemas.LogRoot+".")
@@ -120,8 +129,6 @@ func (b *Broker) acked(c *call, reply *nats.Msg) {
 		return
 	}
 	rec := schemas.Record{Stream: schemas.LogStream(partition), Subject: c.subject, Seq: c.seq, Time: time.Now().UTC(), Data: c.data}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	for l := range b.lives {
 		if l.sub == nil && access.Covers(l.filter, c.subject) {
 			l.push(rec)

@@ -54,7 +54,10 @@ func (b *Broker) Serve(subject, queue string, fn func(ctx context.Context, subje
 	sub.SetClosedHandler(func(string) { close(halted) })
 	stop = sync.OnceFunc(func() {
 		if sub.Drain() == nil { // else the connection is closed
-			<-halted
+			select {
+			case <-halted:
+			case <-time.After(readTimeout):
+			}
 		}
 		grace := time.AfterFunc(serveGrace, end)
 		_ = running.Wait() // they return no errors

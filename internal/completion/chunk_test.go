@@ -160,7 +160,7 @@ func TestReadFault(t *testing.T) {
 
 func TestReadFaultFindsNone(t *testing.T) {
 	t.Parallel()
-	for _, in := range []string{"", " \n", "<html><h1>502 Bad Gateway</h1>", "{", `{"error":`, "[]", "{}", "null", "12", `{"error":null}`, "a\xff", strings.Repeat("x", 5000), `{"a":{"message":"not here"}}`, `{"error":{"message":"a"},"pad":"` + strings.Repeat("x", 256<<10) + `"}`, strings.Repeat(`{"error":`, 300) + "1" + strings.Repeat("}", 300)} {
+	for _, in := range []string{"", " \n", "<html><h1>502 Bad Gateway</h1>", "{", `{"error":`, "[]", "{}", "null", "12", `{"error":null}`, "a\xff", strings.Repeat("x", 5000), `{"a":{"message":"not here"}}`, `{"error":{"message":"a"},"pad":"` + strings.Repeat("x", 256<<10) + `"}`, strings.Repeat(`{"error":`, 300) + "1" + strings.Repeat("}", 300), `{"error":{"message":"x` + strings.Repeat(`\"x`, 80<<10)} {
 		require.Nil(t, completion.ReadFault([]byte(in)), in)
 	}
 }

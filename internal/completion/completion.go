@@ -116,12 +116,12 @@ func depth(b []byte) (most int) {
 }
 
 // quoted is how many bytes of b belong to a string that began before it, with its closing
-// quote; 0: it does not end.
+// quote; all of them if it does not end, so that nothing of it is looked at twice.
 func quoted(b []byte) int {
 	for at := 0; ; {
 		n := bytes.IndexByte(b[at:], '"')
 		if n < 0 {
-			return 0
+			return len(b)
 		}
 		at += n + 1
 		if text := b[:at-1]; (len(text)-len(bytes.TrimRight(text, `\`)))%2 == 0 {

@@ -27,7 +27,7 @@ func (x *exchange) failure(err error) error {
 	switch own := x.source.failure(); {
 	case own != nil:
 		return x.fail(schemas.Canceled, own)
-	case errors.Is(readErr, errHeaderBytes), !ended && strings.Contains(text, "suspiciously long trailer"):
+	case errors.Is(readErr, errHeaderBytes), x.phase == PhaseBody && !ended && strings.Contains(text, "suspiciously long trailer"):
 		return x.fail(schemas.UpstreamHeadersTooLarge, err)
 	case ended && x.phase == PhaseBody:
 		return x.fail(schemas.UpstreamTruncated, err)

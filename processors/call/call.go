@@ -231,9 +231,12 @@ func (c *Caller) finish(ctx context.Context, t *Task, e *started, reply Reply, c
 		res.Sent = false // and yet failed says what it would have been of the target's, for next
 	}
 	if failed == nil && policy.IsRedirect(res.Status) && a.Class == schemas.ClassSafe && !t.Internal && a.Hop < e.pass.Redirects() {
-		res.RetryAt, res.Location = now.UTC(), e.pass.Leads(reply.Location) // the next hop
+		res.RetryAt = now.UTC() // the next hop
 	} else {
 		c.next(t, a, &res, failed, e.start, e.pass.Contract())
+	}
+	if redirects(&res) {
+		res.Location = e.pass.Leads(reply.Location)
 	}
 	ev := schemas.Event{Type: schemas.EventAttempted, Attempted: &res}
 	if e.undeclared {

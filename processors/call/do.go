@@ -36,7 +36,7 @@ func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int,
 	defer cancel()
 	if t.Abort || p.Class() == schemas.ClassSafe {
 		// Cutting any other call off would turn a known outcome into an unknown one.
-		defer context.AfterFunc(t.Stop, cancel)()
+		defer context.AfterFunc(t.Stop, cancel)() //nolint:contextcheck // the stop cuts the call off
 	}
 	e.attempt = c.describe(t, p, number, from, limit)
 	if p.Traced() {

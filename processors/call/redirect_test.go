@@ -133,8 +133,8 @@ func TestHeldRedirectRests(t *testing.T) {
 	})
 }
 
-// TestRedirectsTakeTurns: each of a chain waits for its own and all have one seat, which is
-// given back with the last.
+// TestRedirectsTakeTurns: each call of a chain waits for its own time and slot, and gives the slot
+// back.
 func TestRedirectsTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

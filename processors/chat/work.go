@@ -80,20 +80,20 @@ func (w *work) ask(ctx context.Context) (completionEnd, error) {
 			return completionEnd{}, err
 		}
 		if last != nil {
-			if e, over := w.evaluate(last); over {
+			if e, over := w.evaluate(last); over { //nolint:contextcheck // it asks the stop why
 				return e, nil
 			}
 		} else if w.given() { // a traffic rule's answer, which is no attempt before it has ended
 			return bad(schemas.OutcomeFailed, schemas.Interrupted, statusBad, "the answer broke off: the worker that made the call is gone"), nil
 		}
 		if canceled, over := call.Over(w.st, w.stop, time.Now()); over {
-			return w.stopped(canceled), nil
+			return w.stopped(canceled), nil //nolint:contextcheck // it asks the stop why
 		}
 		set := w.cfg.Models()
 		list := w.candidates(set)
 		next, pause, ok := w.next(list)
 		if !ok {
-			return w.exhausted(set, last), nil
+			return w.exhausted(set, last), nil //nolint:contextcheck // it asks the stop why
 		}
 		if pause > 0 {
 			if err := call.Pause(ctx, w.st, pause, w.stop, w.cfg.Draining); err != nil {

@@ -18,12 +18,11 @@ type commit struct {
 	sync   func() error
 	failed chan struct{}
 
-	running sync.WaitGroup
-
-	mu   sync.Mutex
-	next *round // callers of the next sync, which has not started
-	runs bool   // run is active
-	err  error
+	mu    sync.Mutex
+	next  *round        // callers of the next sync, which has not started
+	runs  bool          // run is active
+	ended chan struct{} // closed when the last run has ended; nil: there was none
+	err   error
 }
 
 // round is one sync and its callers.
@@ -45,8 +44,8 @@ func (c *commit) begin() *round {
 	}
 	r := c.next
 	if !c.runs {
-		c.runs = true
-		c.running.Go(c.run)
+		c.runs, c.ended = true, make(chan struct{})
+		go c.run()
 	}
 	return r
 }
@@ -83,7 +82,15 @@ func (c *commit) run() {
 		close(r.done)
 	}
 	c.runs = false
+	close(c.ended)
 }
 
 // settle waits until no sync runs.
-func (c *commit) settle() { c.running.Wait() }
+func (c *commit) settle() {
+	c.mu.Lock()
+	ended := c.ended
+	c.mu.Unlock()
+	if ended != nil {
+		<-ended
+	}
+}

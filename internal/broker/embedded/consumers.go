@@ -89,7 +89,12 @@ func (g *consumerHandler) create(m *nats.Msg) {
 	g.creating.Lock()
 	defer g.creating.Unlock()
 	if err == nil {
-		err = g.checkCount(cmp.Or(req.Config.Durable, req.Config.Name))
+		// $JS.API.CONSUMER.CREATE.STREAM.NAME: the server takes the name from there.
+		name := cmp.Or(req.Config.Durable, req.Config.Name)
+		if parts := strings.Split(m.Subject, "."); len(parts) > 5 && parts[3] == "CREATE" {
+			name = parts[5]
+		}
+		err = g.checkCount(name)
 	}
 	if err != nil {
 		body, _ := json.Marshal(map[string]any{ //nolint:errchkjson // it has texts and numbers
@@ -127,7 +132,7 @@ func (g *consumerHandler) checkCount(name string) error {
 }
 
 // admissible reports why an observer may not have the consumer it asks for. The server compares the
-// stream and the name with those in the subject.
+// stream, and the name of a durable consumer, with those in the subject.
 func (r creation) admissible() error {
 	c := r.Config
 	if c.DeliverSubject != "" || c.DeliverGroup != "" {

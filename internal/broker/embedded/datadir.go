@@ -106,7 +106,7 @@ func (d *dataDir) check(layout schemas.Layout) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return d.mark(want)
 	case err != nil:
-		return refuse("%s cannot be read: give it to the user that runs weir, or restore it from a copy: %w", d.file(markerName), err)
+		return refuse("%s cannot be read: give it to the user that runs weir, restore it from a copy, or name another directory: %w", d.file(markerName), err)
 	}
 	var have marker
 	if err := json.Unmarshal(raw, &have); err != nil || have.Format == 0 {

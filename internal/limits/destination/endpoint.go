@@ -89,7 +89,10 @@ func (e *endpoint) failed(probe bool) int {
 	if e.limiter.shared != nil && !probe && n < max(1, most/8) && e.account.Value().Failures+n < most {
 		return 0
 	}
-	return int(e.failures.Swap(0))
+	if n = int(e.failures.Swap(0)); probe { // another's failure may have been counted with the probe's
+		n = max(n, 1)
+	}
+	return n
 }
 
 // changed wakes waiting calls when the destination may be called again.

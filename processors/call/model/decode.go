@@ -89,7 +89,7 @@ func (d *decoder) Read(p []byte) (int, error) {
 	case !d.until.IsZero():
 		patience = max(min(cmp.Or(patience, d.cfg.Grace), d.cfg.Grace, time.Until(d.until)), 1)
 	case !d.arrived && d.options.FirstByte > 0:
-		patience = max(d.options.FirstByte-time.Since(d.Asked), 1)
+		patience = max(min(cmp.Or(patience, d.options.FirstByte), d.options.FirstByte-time.Since(d.Asked)), 1)
 	}
 	d.Patience(patience)
 	n, err := d.Answer.Read(p)
