@@ -67,9 +67,12 @@ func AllDialects() []Dialect { return append(Dialects(), DialectCount) }
 func DialectOf(path string) (d Dialect, ok bool) {
 	for _, base := range ChatBases() {
 		rest, under := strings.CutPrefix(path, base)
+		if !under {
+			continue
+		}
 		for _, each := range AllDialects() {
 			after, is := strings.CutPrefix(rest, each.Route())
-			if under && is && (after == "" || after[0] == '/') { // the route below that of DialectMessages is last
+			if is && (after == "" || after[0] == '/') { // the route below that of DialectMessages is last
 				d, ok = each, true
 			}
 		}

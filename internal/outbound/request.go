@@ -118,14 +118,15 @@ func fields(r Request, key string) (http.Header, error) {
 	for _, h := range r.Injected {
 		header.Add(h.Name, h.Value)
 	}
-	for name, value := range map[string]string{
-		"Content-Type": r.ContentType, http.CanonicalHeaderKey(key): r.IdempotencyKey, "User-Agent": userAgent,
+	for _, h := range [...]schemas.Header{
+		{Name: "Content-Type", Value: r.ContentType}, {Name: http.CanonicalHeaderKey(key), Value: r.IdempotencyKey},
+		{Name: "User-Agent", Value: userAgent},
 	} {
-		if header[name] == nil && value != "" {
-			if err := usable(schemas.Header{Name: name, Value: value}); err != nil {
+		if header[h.Name] == nil && h.Value != "" {
+			if err := usable(h); err != nil {
 				return nil, err
 			}
-			header[name] = []string{value}
+			header[h.Name] = []string{h.Value}
 		}
 	}
 	return header, nil
