@@ -35,7 +35,7 @@ func answer(s *egress.Server, w http.ResponseWriter, r *http.Request, ref schema
 	}
 }
 
-// write writes an answer as it came, and says if it is that of a probe.
+// write writes an answer unchanged, and says if it comes from a probe.
 func write(w http.ResponseWriter, r *http.Request, res schemas.HTTPResult) error {
 	a := res.Answer
 	body, ok := a.Bytes()

@@ -10,7 +10,7 @@ import (
 // request's own context; or it refuses the request with an error that becomes a problem.
 type Watch func(r *http.Request) (ctx context.Context, release func(), err error)
 
-// slot is one of the sender's streams, reserved before there is anything to stream.
+// slot is one of the sender's streams, reserved before anything is streamed.
 type slot struct {
 	ctx     context.Context //nolint:containedctx // it bounds the stream, not a call
 	release func()          // the first call counts

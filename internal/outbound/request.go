@@ -119,7 +119,8 @@ func fields(r Request, key string) (http.Header, error) {
 		header.Add(h.Name, h.Value)
 	}
 	for _, h := range [...]schemas.Header{
-		{Name: "Content-Type", Value: r.ContentType}, {Name: http.CanonicalHeaderKey(key), Value: r.IdempotencyKey},
+		{Name: "Content-Type", Value: r.ContentType},
+		{Name: http.CanonicalHeaderKey(key), Value: r.IdempotencyKey},
 		{Name: "User-Agent", Value: userAgent},
 	} {
 		if header[h.Name] == nil && h.Value != "" {
