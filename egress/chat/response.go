@@ -1,3 +1,5 @@
+// Package chat renders the answers of models in their dialects: the whole answer, the frames of a
+// stream, and errors.
 package chat
 
 import (
@@ -6,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -13,6 +16,8 @@ import (
 	"weir/egress/stream"
 	"weir/internal/completion"
 	"weir/internal/fault"
+	"weir/internal/ledger"
+	"weir/internal/problem"
 	"weir/schemas"
 )
 
@@ -133,4 +138,27 @@ func startingAfter(n int64) func(frame []byte) []byte {
 		}
 		return frame
 	}
+}
+
+// Answer writes an answer that is no stream. The same end always gives the same bytes.
+func Answer(w http.ResponseWriter, d schemas.Dialect, s *schemas.Settled, doc json.RawMessage) error {
+	whole, refusal := Read(s, doc)
+	if refusal != nil {
+		return refusal.Write(w, d)
+	}
+	stream.WriteBody(w, http.StatusOK, "application/json", whole)
+	return nil
+}
+
+// Write answers with a refusal, and with what its limits and its wait are in headers.
+func (r *RefusalError) Write(w http.ResponseWriter, d schemas.Dialect) error {
+	body, err := ledger.Encode(formOf(d).body(r))
+	if err != nil {
+		return err
+	}
+	e := problem.Of(&r.problem)
+	e.SetHeaders(w.Header())
+	problem.Limits(w.Header(), e.Limits)
+	stream.WriteBody(w, e.Status, "application/json", body)
+	return nil
 }
