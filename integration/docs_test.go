@@ -147,12 +147,18 @@ func runPage(t *testing.T, root string, all []snippet) {
 	require.NoError(t, os.WriteFile(wrapper, []byte(docsWeir), 0o700)) // #nosec G306 -- a program
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "home"), 0o700))
 
+	// Under another HOME Go would download every module and compile every package again.
+	caches, err := exec.CommandContext(t.Context(), "go", "env", "GOCACHE", "GOMODCACHE").Output()
+	require.NoError(t, err)
+	cache, modules, _ := strings.Cut(strings.TrimSpace(string(caches)), "\n")
+
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", script.String())
 	cmd.Dir, cmd.WaitDelay = dir, 10*time.Second
 	cmd.Env = append(os.Environ(), "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"),
-		"REAL_WEIR="+binary, "HOME="+filepath.Join(dir, "home"), "EXAMPLES="+filepath.Join(root, "examples"), "DOCS_DIR="+dir,
+		"REAL_WEIR="+binary, "HOME="+filepath.Join(dir, "home"), "GOCACHE="+cache, "GOMODCACHE="+modules,
+		"EXAMPLES="+filepath.Join(root, "examples"), "DOCS_DIR="+dir,
 		"LOCAL_PORTS="+strings.Join(slices.Collect(maps.Values(free)), " "), ports("WEIR_LISTEN=127.0.0.1:8092"), ports("WEIR_URL=http://127.0.0.1:8092"))
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
