@@ -365,7 +365,8 @@ func (p *proxySite) inspected(t *testing.T) {
 			ends[a.End] = records[i].Code
 		}
 		_, revoked := ends[schemas.TunnelRevoked]
-		return revoked
+		_, named := ends[schemas.TunnelName]
+		return revoked && named
 	})
 	require.Equal(t, schemas.DenyHost, ends[schemas.TunnelName], ends)
 }
