@@ -89,31 +89,26 @@ func (k *Keeper) storeUses(ctx context.Context) {
 	}
 }
 
-// Stream lets the sender of these Authorization headers hold one more event stream open, until it
-// calls release. The context that comes back ends sooner than ctx when the token expires or is
+// Stream lets the sender of a credential hold one more event stream open, until it calls release.
+// The context that comes back ends sooner than ctx when the token, or the session, expires or is
 // revoked. The request itself was counted by Verify. Errors: UNAUTHORIZED, UNAVAILABLE;
 // RATE_LIMITED for one stream too many.
-func (k *Keeper) Stream(ctx context.Context, fields []string) (_ context.Context, release func(), err error) {
-	h, err := k.find(fields)
+func (k *Keeper) Stream(ctx context.Context, c Credential) (_ context.Context, release func(), err error) {
+	return k.hold(ctx, true, c)
+}
+
+// While is Stream, and counts nothing.
+func (k *Keeper) While(ctx context.Context, c Credential) (_ context.Context, release func(), err error) {
+	return k.hold(ctx, false, c)
+}
+
+// hold returns a context that ends with a credential. With counted it is a stream of its token, and
+// of its session.
+func (k *Keeper) hold(ctx context.Context, counted bool, c Credential) (_ context.Context, release func(), err error) {
+	token, session, err := k.find(c)
 	if err != nil {
 		return ctx, nil, err
 	}
-	return k.hold(ctx, true, h)
-}
-
-// While returns a context that ends sooner than ctx when the token of these Authorization headers
-// expires or is revoked. It counts nothing. Errors: UNAUTHORIZED, UNAVAILABLE.
-func (k *Keeper) While(ctx context.Context, fields []string) (_ context.Context, release func(), err error) {
-	h, err := k.find(fields)
-	if err != nil {
-		return ctx, nil, err
-	}
-	return k.hold(ctx, false, h)
-}
-
-// hold returns a context that ends with the first of some tokens. With counted it is a stream of
-// each.
-func (k *Keeper) hold(ctx context.Context, counted bool, all ...*held) (_ context.Context, release func(), err error) {
 	ctx, end := context.WithCancel(ctx)
 	undo := []func(){end}
 	release = sync.OnceFunc(func() {
@@ -121,7 +116,10 @@ func (k *Keeper) hold(ctx context.Context, counted bool, all ...*held) (_ contex
 			f()
 		}
 	})
-	for _, h := range all {
+	for _, h := range []*held{token, session} {
+		if h == nil {
+			continue
+		}
 		if !h.token.ExpiresAt.IsZero() {
 			timer := time.AfterFunc(time.Until(h.token.ExpiresAt), end)
 			undo = append(undo, func() { timer.Stop() })
