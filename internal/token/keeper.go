@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir/internal/fault"
+	"weir/internal/limits"
 	"weir/internal/mirror"
 	"weir/schemas"
 )
@@ -75,8 +76,9 @@ func (c Config) withDefaults() Config {
 
 // Keeper knows every token. It is safe for concurrent use.
 type Keeper struct {
-	store Store
-	cfg   Config
+	store   Store
+	cfg     Config
+	streams *limits.PerKey[string] // event streams that are open, by token or session
 
 	mu    sync.RWMutex
 	held  map[string]*held
@@ -100,6 +102,7 @@ type held struct {
 // New returns a Keeper over a store. It refuses all requests before Start.
 func New(s Store, cfg Config) *Keeper {
 	k := &Keeper{store: s, cfg: cfg.withDefaults(), held: map[string]*held{}, stop: func() {}}
+	k.streams = limits.NewPerKey[string](k.cfg.Streams)
 	k.follower = mirror.New(mirror.Config{
 		Component: "token", Check: k.cfg.check, Patience: k.cfg.stale / 2, Logger: k.cfg.Logger, Look: k.refresh,
 	})

@@ -17,9 +17,8 @@ type use struct {
 	limiter *rate.Limiter
 	last    atomic.Int64 // when it was last used, in nanoseconds
 
-	mu      sync.Mutex
-	streams int
-	ends    map[*context.CancelFunc]struct{} // of the streams, and of what else follows the token
+	mu   sync.Mutex
+	ends map[*context.CancelFunc]struct{} // of the streams, and of what else follows the token
 }
 
 func newUse(l *rate.Limiter) *use { return &use{limiter: l, ends: map[*context.CancelFunc]struct{}{}} }
@@ -124,13 +123,16 @@ func (k *Keeper) hold(ctx context.Context, counted bool, c Credential) (_ contex
 			timer := time.AfterFunc(time.Until(h.token.ExpiresAt), end)
 			undo = append(undo, func() { timer.Stop() })
 		}
-		leave, ok := h.use.enter(&end, counted, k.cfg.Streams)
-		if !ok {
-			release()
-			return ctx, nil, fault.New(schemas.RateLimited, "this token holds as many event streams open as it may; close one first")
+		if counted {
+			leave, ok := k.streams.TryAcquire(h.token.ID)
+			if !ok {
+				release()
+				return ctx, nil, fault.New(schemas.RateLimited, "this token holds as many event streams open as it may; close one first")
+			}
+			undo = append(undo, leave)
 		}
-		undo = append(undo, leave)
-		if again := k.get(h.token.ID); again == nil || again.gone || !again.token.RevokedAt.IsZero() { // between look and enter
+		undo = append(undo, h.use.follow(&end))
+		if again := k.get(h.token.ID); again == nil || again.gone || !again.token.RevokedAt.IsZero() { // between look and follow
 			release()
 			return ctx, nil, errUnauthorized()
 		}
@@ -138,25 +140,16 @@ func (k *Keeper) hold(ctx context.Context, counted bool, c Credential) (_ contex
 	return ctx, release, nil
 }
 
-// enter has end called when the token ends, until leave is called.
-func (u *use) enter(end *context.CancelFunc, counted bool, most int) (leave func(), ok bool) {
+// follow has end called when the token ends, until leave is called.
+func (u *use) follow(end *context.CancelFunc) (leave func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if counted && u.streams >= most {
-		return nil, false
-	}
-	n := 0
-	if counted {
-		n = 1
-	}
-	u.streams += n
 	u.ends[end] = struct{}{}
 	return func() {
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		u.streams -= n
 		delete(u.ends, end)
-	}, true
+	}
 }
 
 // end ends every stream, and what else follows the token.
