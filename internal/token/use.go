@@ -9,6 +9,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"weir/internal/fault"
+	"weir/internal/limits"
 	"weir/schemas"
 )
 
@@ -23,31 +24,20 @@ type use struct {
 
 func newUse(l *rate.Limiter) *use { return &use{limiter: l, ends: map[*context.CancelFunc]struct{}{}} }
 
-// rate is the token's own rate, or the default. A burst may contain as many requests as its count.
+// rate is the token's own rate, or the default.
 func (k *Keeper) rate(t schemas.Token) *rate.Limiter {
-	count, per, ok := schemas.ParseRate(t.Rate)
-	if !ok {
-		if count, per, ok = schemas.ParseRate(k.cfg.Rate); !ok {
-			return rate.NewLimiter(0, 0) // a configuration that was not checked: nothing
-		}
+	if _, _, ok := schemas.ParseRate(t.Rate); ok {
+		return limits.NewRate(t.Rate)
 	}
-	return rate.NewLimiter(rate.Limit(float64(count)/per.Seconds()), count)
+	return limits.NewRate(k.cfg.Rate)
 }
 
 // reserve counts one request, or says how long to wait for the next.
 func (u *use) reserve(now time.Time) time.Duration {
-	r := u.limiter.ReserveN(now, 1)
-	if !r.OK() {
-		return time.Hour
-	}
-	wait := r.DelayFrom(now)
-	if wait > 0 {
-		r.CancelAt(now)
-	}
 	if at := now.UnixNano(); at-u.last.Load() >= int64(time.Second) {
 		u.last.Store(at)
 	}
-	return wait
+	return limits.Reserve(u.limiter, now)
 }
 
 // usedEvery is by how much the stored time of a token's last use may be late.
