@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -42,15 +41,9 @@ func TestWriteChat(t *testing.T) {
 		"details: bad":  {own(0, schemas.Forbidden, `{"a":`), 403, "<no>", `{"code":"FORBIDDEN","request_id":"r-1"}`, "2"},
 		"unavailable":   {fault.ErrUnavailable, 503, "the log did not answer; try again", `{"code":"UNAVAILABLE","request_id":"r-1"}`, "1"},
 	} {
-		w := httptest.NewRecorder()
-		r := httptest.NewRequestWithContext(problem.WithRequestID(t.Context(), "r-1"), http.MethodPost, "/", http.NoBody)
-		problem.WriteChat(w, r, schemas.DialectChat, tc.err)
-		require.Equal(t, tc.status, w.Code, name)
-		require.Equal(t, "application/json", w.Header().Get("Content-Type"), name)
-		require.Equal(t, "no-store", w.Header().Get("Cache-Control"), name)
-		require.Equal(t, tc.after, w.Header().Get("Retry-After"), name)
-		require.Equal(t, tc.status == 401, w.Header().Get("WWW-Authenticate") != "", name)
-		require.NotContains(t, w.Body.String(), "secret", name)
+		w := answered(t, tc.status, "application/json", tc.after, func(w http.ResponseWriter, r *http.Request) {
+			problem.WriteChat(w, r, schemas.DialectChat, tc.err)
+		}, name)
 		require.NotContains(t, w.Body.String(), `\u003c`, "texts are not escaped for HTML: "+name)
 		var body schemas.ChatRefusal
 		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body), name)
@@ -152,12 +145,9 @@ func TestWriteMessages(t *testing.T) {
 		"canceled":         {of(schemas.ChatCanceled, schemas.Canceled, ""), schemas.ChatCanceled, "invalid_request_error", "2"},
 		"details: no JSON": {of(400, schemas.ModelFailed, `{"a":`), 400, "invalid_request_error", "2"},
 	} {
-		w := httptest.NewRecorder()
-		r := httptest.NewRequestWithContext(problem.WithRequestID(t.Context(), "r-1"), http.MethodPost, "/", http.NoBody)
-		problem.WriteChat(w, r, schemas.DialectCount, tc.err)
-		require.Equal(t, tc.status, w.Code, name)
-		require.Equal(t, tc.after, w.Header().Get("Retry-After"), name)
-		require.NotContains(t, w.Body.String(), "secret", name)
+		w := answered(t, tc.status, "application/json", tc.after, func(w http.ResponseWriter, r *http.Request) {
+			problem.WriteChat(w, r, schemas.DialectCount, tc.err)
+		}, name)
 		require.NotContains(t, w.Body.String(), `\u003c`, "texts are not escaped for HTML: "+name)
 		var body schemas.MessagesRefusal
 		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body), name)
