@@ -64,7 +64,7 @@ func (a *App) authenticate(r *http.Request) (ingress.Identity, error) {
 	if a.open() {
 		return everyone(), nil
 	}
-	t, err := a.who(r)
+	t, err := a.verify(a.credential(r))
 	if err != nil {
 		return ingress.Identity{}, err
 	}
@@ -76,9 +76,10 @@ func everyone() ingress.Identity {
 	return ingress.Identity{Token: schemas.Token{Tenant: schemas.Operator, Scopes: []string{schemas.ScopeAdmin}}}
 }
 
-// verify finds the token of these Authorization headers, open mode or not.
-func (a *App) verify(fields []string) (schemas.Token, error) {
-	return limited(a.tokens.Verify(fields))
+// verify finds the token of a credential, open mode or not.
+func (a *App) verify(c token.Credential) (schemas.Token, error) {
+	t, _, err := a.tokens.Verify(c)
+	return t, limited(err)
 }
 
 // known reports whether a request has a valid token, in any of the places where passthrough reads
@@ -90,18 +91,18 @@ func (a *App) inForce(ctx context.Context, text string) bool {
 	if task.Is(text) {
 		return a.taskService != nil && a.taskService.Knows(ctx, text)
 	}
-	return text != "" && a.tokens.Known([]string{"Bearer " + text})
+	return text != "" && a.tokens.Known(token.Bearer("Bearer "+text))
 }
 
 // limited returns the Retry-After for a client that has sent too many requests.
-func limited(t schemas.Token, err error) (schemas.Token, error) {
+func limited(err error) error {
 	if limited, ok := errors.AsType[*token.LimitedError](err); ok {
 		err = &problem.Error{
 			Problem:    schemas.Problem{Code: schemas.RateLimited, Detail: "this token has sent too many requests; wait as long as Retry-After says"},
 			RetryAfter: limited.Wait,
 		}
 	}
-	return t, err
+	return err
 }
 
 // reader returns the sender of a request that reads. Without scopes every token suffices.
@@ -132,10 +133,7 @@ func (a *App) watch(r *http.Request) (context.Context, func(), error) {
 	if a.open() {
 		return r.Context(), func() {}, nil
 	}
-	if value, ok := session.Of(r, a.baseURL()); ok {
-		return a.tokens.StreamSession(r.Context(), value)
-	}
-	return a.tokens.Stream(r.Context(), r.Header.Values("Authorization"))
+	return a.tokens.Stream(r.Context(), a.credential(r))
 }
 
 // listTokens lists a tenant's.
@@ -149,18 +147,15 @@ type signIns struct{ *token.Keeper }
 // SignIn is the keeper's, with a Retry-After for a client that has sent too many requests.
 func (s signIns) SignIn(ctx context.Context, text string) (value string, until time.Time, err error) {
 	value, until, err = s.Keeper.SignIn(ctx, text)
-	_, err = limited(schemas.Token{}, err)
-	return value, until, err
+	return value, until, limited(err)
 }
 
-// who returns the token of a request, or of the session that its browser has.
-func (a *App) who(r *http.Request) (schemas.Token, error) {
-	value, ok := session.Of(r, a.baseURL())
-	if !ok {
-		return a.verify(r.Header.Values("Authorization"))
+// credential is that of a request, or of the session that its browser has.
+func (a *App) credential(r *http.Request) token.Credential {
+	if value, ok := session.Of(r, a.baseURL()); ok {
+		return token.Session(value)
 	}
-	t, _, err := a.tokens.VerifySession(value)
-	return limited(t, err)
+	return token.Bearer(r.Header.Values("Authorization")...)
 }
 
 // consoleSession is the session of a console page. A page without a session is no error.
@@ -173,12 +168,12 @@ func (a *App) consoleSession(r *http.Request) (schemas.ConsoleSession, error) {
 	if !ok {
 		return out, nil
 	}
-	t, until, err := a.tokens.VerifySession(value)
+	t, until, err := a.tokens.Verify(token.Session(value))
 	var public *fault.Error
 	if errors.As(err, &public) && public.Code == schemas.Unauthorized {
 		return out, nil
 	}
-	if _, err = limited(t, err); err != nil {
+	if err = limited(err); err != nil {
 		return out, err
 	}
 	out.SignedIn, out.Tenant, out.Name, out.Scopes, out.ExpiresAt = true, t.Tenant, t.Name, t.Scopes, until

@@ -13,6 +13,7 @@ import (
 	"weir/ingress/proxy"
 	"weir/internal/outbound"
 	"weir/internal/task"
+	"weir/internal/token"
 	"weir/processors/tunnel"
 	"weir/schemas"
 )
@@ -143,7 +144,7 @@ func (a *App) sender(ctx context.Context, text string) (ingress.Identity, error)
 	if a.open() {
 		return everyone(), nil
 	}
-	t, err := a.verify([]string{"Bearer " + text})
+	t, err := a.verify(token.Bearer("Bearer " + text))
 	return ingress.Identity{Token: t}, err
 }
 
@@ -158,7 +159,7 @@ func (a *App) whileToken(ctx context.Context, text string) (context.Context, fun
 	case !task.Is(text) && a.open():
 		return ctx, func() {}, nil
 	case !task.Is(text):
-		return a.tokens.While(ctx, []string{"Bearer " + text})
+		return a.tokens.While(ctx, token.Bearer("Bearer "+text))
 	}
 	t, _ := task.Parse(text) // one that cannot be read is refused below
 	lost, forget := a.activeTasks.Lost(t)

@@ -28,6 +28,7 @@ import (
 	"weir/internal/postcondition"
 	"weir/internal/redact"
 	"weir/internal/telemetry"
+	"weir/internal/token"
 	"weir/schemas"
 	published "weir/schemas/json"
 )
@@ -101,7 +102,7 @@ func (a *App) openTasks(ctx context.Context) error {
 	}
 	a.teardown.push(func(context.Context) error { a.activeTasks.Stop(); return nil })
 	a.taskService = tasks.NewService(a.ledger, a.activeTasks, a.broker.Bucket(schemas.LeaseBucket), tasks.Config{
-		Verify:  func(token string) (schemas.Token, error) { return a.verify([]string{"Bearer " + token}) },
+		Verify:  func(text string) (schemas.Token, error) { return a.verify(token.Bearer("Bearer " + text)) },
 		Barrier: a.broker.Barrier, Lease: a.cfg.Tasks.Lease, Rate: a.cfg.Auth.Rate, Draining: a.draining,
 	})
 	return nil

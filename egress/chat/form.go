@@ -2,7 +2,6 @@ package chat
 
 import (
 	"context"
-	"net/http"
 
 	"weir/egress/stream"
 	"weir/internal/ledger"
@@ -16,8 +15,6 @@ type form struct {
 	named bool
 	// done is the end of every stream; empty: the chunks of an answer report its end.
 	done string
-	// write answers with an error.
-	write func(w http.ResponseWriter, r *http.Request, err error)
 	// body is the body of an answer that failed. It does not depend on the request.
 	body func(r *RefusalError) any
 	// failed returns the last frames of a stream whose answer failed.
@@ -30,7 +27,7 @@ type form struct {
 // formOf is the form of a dialect.
 func formOf(d schemas.Dialect) form {
 	chat := form{
-		done: done, write: problem.WriteChat, body: chatBody,
+		done: done, body: chatBody,
 		failed: func(_ context.Context, f *frames, it *stream.Item, r *RefusalError) ([]byte, error) {
 			return Last(f.ref, it.Seq, it.Event.Time, r), nil
 		},
@@ -38,9 +35,9 @@ func formOf(d schemas.Dialect) form {
 	}
 	switch d {
 	case schemas.DialectResponses:
-		return form{named: true, write: chat.write, body: chat.body, failed: failedResponse, cut: cutResponse}
+		return form{named: true, body: chat.body, failed: failedResponse, cut: cutResponse}
 	case schemas.DialectMessages, schemas.DialectCount:
-		return form{named: true, write: problem.WriteMessages, body: messagesBody, failed: failedMessage, cut: cutMessage}
+		return form{named: true, body: messagesBody, failed: failedMessage, cut: cutMessage}
 	default: // embeddings have no streams
 		return chat
 	}

@@ -35,7 +35,7 @@ func (a Answerer) modelsFor(serve func(c *gin.Context, who egress.Reader) error)
 			err = serve(c, who)
 		}
 		if err != nil {
-			problem.WriteFor(protocol(c.Request))(c.Writer, c.Request, err)
+			problem.WriteChat(c.Writer, c.Request, protocol(c.Request), err)
 		}
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 	"weir/egress/stream"
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/problem"
 	"weir/internal/wire"
 	"weir/schemas"
 )
@@ -25,7 +26,7 @@ func (a Answerer) responses() []egress.Route {
 	for _, base := range schemas.ChatBases() {
 		all = append(all, egress.Read(base+schemas.RouteResponses+"/:id", func(c *gin.Context) error {
 			if err := a.showResponse(c); err != nil {
-				formOf(schemas.DialectResponses).write(c.Writer, c.Request, err)
+				problem.WriteChat(c.Writer, c.Request, schemas.DialectResponses, err)
 			}
 			return nil
 		})...)
@@ -174,7 +175,7 @@ func (a Answerer) respond(w http.ResponseWriter, r *http.Request, ref schemas.Re
 	case err != nil && ctx.Err() != nil:
 		wire.Drop(ctx)
 	case err != nil:
-		formOf(schemas.DialectResponses).write(w, r, dropped(err))
+		problem.WriteChat(w, r, schemas.DialectResponses, dropped(err))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"weir/egress/stream"
 	"weir/internal/fault"
 	"weir/internal/models"
+	"weir/internal/problem"
 	"weir/schemas"
 )
 
@@ -50,13 +51,14 @@ func (a Answerer) Surfaces() []egress.Surface {
 
 // view is how the answers of a dialect leave that are no stream.
 func view(d schemas.Dialect) egress.View {
-	fail := formOf(d).write
 	return egress.View{
 		Kind: schemas.KindChat, Stopping: errNotAnswered(),
 		Answer: func(w http.ResponseWriter, _ *http.Request, _ schemas.Ref, s *schemas.Settled, doc json.RawMessage) error {
 			return Answer(w, d, s, doc)
 		},
-		Fail: func(w http.ResponseWriter, r *http.Request, _ schemas.Ref, err error) { fail(w, r, err) },
+		Fail: func(w http.ResponseWriter, r *http.Request, _ schemas.Ref, err error) {
+			problem.WriteChat(w, r, d, err)
+		},
 	}
 }
 
@@ -178,7 +180,7 @@ func (f *frames) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		err = refusal.Write(w, f.order.Dialect)
 	}
 	if err != nil {
-		f.write(w, r, err)
+		problem.WriteChat(w, r, f.order.Dialect, err)
 	}
 }
 

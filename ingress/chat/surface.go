@@ -117,7 +117,7 @@ func Surface(s *ingress.Server, cfg Config) ingress.Surface {
 func fail(c *gin.Context, p problem.Error, err error) schemas.Code {
 	d, _ := schemas.DialectOf(c.Request.URL.Path)
 	identify(c, d)
-	problem.WriteFor(d)(c.Writer, c.Request, err)
+	problem.WriteChat(c.Writer, c.Request, d, err)
 	return p.Code
 }
 

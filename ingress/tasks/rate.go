@@ -7,15 +7,13 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"weir/schemas"
+	"weir/internal/limits"
 )
 
 // rates counts the requests of each task's token that is in force, and together those of
 // all others.
 type rates struct {
-	limit rate.Limit
-	burst int
-	now   func() time.Time
+	now func() time.Time
 
 	mu        sync.Mutex
 	held      map[string]*rate.Limiter
@@ -25,16 +23,8 @@ type rates struct {
 
 // newRates takes a rate that was checked; another lets nothing pass.
 func newRates(text string, now func() time.Time) *rates {
-	r := &rates{now: now, held: map[string]*rate.Limiter{}}
-	if count, per, ok := schemas.ParseRate(text); ok {
-		r.limit, r.burst = rate.Limit(float64(count)/per.Seconds()), count
-	}
-	r.strangers = rate.NewLimiter(r.limit, r.burst)
-	return r
+	return &rates{now: now, held: map[string]*rate.Limiter{}, strangers: limits.NewRate(text)}
 }
-
-// longestWait is what is said where no request will ever pass.
-const longestWait = time.Hour
 
 // reserve counts one request of a known token, or returns the wait before the next. An unknown token
 // must wait until it may be refused, so that invalid tokens can neither fill the table nor make the
@@ -45,7 +35,7 @@ func (r *rates) reserve(key string) (wait time.Duration, known bool) {
 	defer r.mu.Unlock()
 	l, known := r.held[key]
 	if known {
-		return count(l, now), true
+		return limits.Reserve(l, now), true
 	}
 	return r.strange(now), false
 }
@@ -61,14 +51,14 @@ func (r *rates) room(key string) bool {
 
 // strange is how long to wait until a token may be refused.
 func (r *rates) strange(now time.Time) time.Duration {
-	missing := 1 - r.strangers.TokensAt(now)
+	limit, missing := r.strangers.Limit(), 1-r.strangers.TokensAt(now)
 	switch {
 	case missing <= 0:
 		return 0
-	case r.limit <= 0:
-		return longestWait
+	case limit <= 0:
+		return limits.LongestWait
 	default:
-		return min(time.Duration(missing/float64(r.limit)*float64(time.Second))+1, longestWait)
+		return min(time.Duration(missing/float64(limit)*float64(time.Second))+1, limits.LongestWait)
 	}
 }
 
@@ -81,8 +71,8 @@ func (r *rates) know(key string) {
 		return // it was counted when it came in
 	}
 	r.sweep(now)
-	l := rate.NewLimiter(r.limit, r.burst)
-	count(l, now)
+	l := rate.NewLimiter(r.strangers.Limit(), r.strangers.Burst())
+	limits.Reserve(l, now)
 	r.held[key] = l
 }
 
@@ -97,19 +87,6 @@ func (r *rates) refuse(key string) {
 	}
 }
 
-// count counts one request, or says how long to wait for the next.
-func count(l *rate.Limiter, now time.Time) time.Duration {
-	wait := l.ReserveN(now, 1)
-	if !wait.OK() {
-		return longestWait
-	}
-	delay := wait.DelayFrom(now)
-	if delay > 0 {
-		wait.CancelAt(now)
-	}
-	return delay
-}
-
 // sweepEvery is how often the tokens are dropped that have sent nothing for a while.
 const sweepEvery = time.Minute
 
@@ -118,6 +95,6 @@ func (r *rates) sweep(now time.Time) {
 	if age := now.Sub(r.swept); age >= 0 && age < sweepEvery {
 		return
 	}
-	maps.DeleteFunc(r.held, func(_ string, l *rate.Limiter) bool { return l.TokensAt(now) >= float64(r.burst) })
+	maps.DeleteFunc(r.held, func(_ string, l *rate.Limiter) bool { return l.TokensAt(now) >= float64(l.Burst()) })
 	r.swept = now
 }

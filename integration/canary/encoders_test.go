@@ -398,7 +398,13 @@ func (e *encoders) update(p *planter) {
 func (e *encoders) refuse(p *planter) {
 	err := p.fails()
 	for _, write := range []func(http.ResponseWriter, *http.Request, error){
-		problem.Write, problem.WriteChat, problem.WriteMessages, problem.WriteAgent, problem.WriteGit,
+		problem.Write, problem.WriteAgent, problem.WriteGit,
+		func(w http.ResponseWriter, r *http.Request, err error) {
+			problem.WriteChat(w, r, schemas.DialectChat, err)
+		},
+		func(w http.ResponseWriter, r *http.Request, err error) {
+			problem.WriteChat(w, r, schemas.DialectMessages, err)
+		},
 		func(w http.ResponseWriter, _ *http.Request, err error) { problem.WriteRun(w, "run-1", err) },
 	} {
 		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/", strings.NewReader(p.text("body")))

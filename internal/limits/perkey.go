@@ -4,7 +4,37 @@ import (
 	"context"
 	"hash/fnv"
 	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"weir/schemas"
 )
+
+// NewRate returns a limiter of a rate as it is written everywhere, see schemas.ParseRate, with as
+// many requests in a burst as its count. If the text is no rate, it lets nothing pass.
+func NewRate(text string) *rate.Limiter {
+	count, per, ok := schemas.ParseRate(text)
+	if !ok {
+		return rate.NewLimiter(0, 0)
+	}
+	return rate.NewLimiter(rate.Limit(float64(count)/per.Seconds()), count)
+}
+
+// LongestWait is the wait of a rate that lets nothing pass.
+const LongestWait = time.Hour
+
+// Reserve counts one request, or says how long to wait for the next.
+func Reserve(l *rate.Limiter, now time.Time) (wait time.Duration) {
+	r := l.ReserveN(now, 1)
+	if !r.OK() {
+		return LongestWait
+	}
+	if wait = r.DelayFrom(now); wait > 0 {
+		r.CancelAt(now)
+	}
+	return wait
+}
 
 // PerKey limits how many of something each key has at a time. It is safe for concurrent use.
 type PerKey[K comparable] struct {

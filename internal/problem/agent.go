@@ -30,13 +30,9 @@ func WriteAgent(w http.ResponseWriter, r *http.Request, err error) {
 	e := Of(err)
 	ReportOf(r.Context()).Code = e.Code
 	id, operation := Agent(r.Context())
-	e.answer(w, "application/json", schemas.AgentResponse{RequestID: id, Operation: operation, Error: e.agent()})
-}
-
-// agent is the error with the codes that agents know. The original code becomes the detail.
-func (e *Error) agent() *schemas.AgentError {
-	code, detail := AgentCode(e.Code)
-	return &schemas.AgentError{Code: code, Message: cmp.Or(e.Detail, e.Title), Detail: cmp.Or(e.Word, detail)}
+	code, detail := AgentCode(e.Code) // the code that agents know; the original one becomes the detail
+	refused := schemas.AgentError{Code: code, Message: cmp.Or(e.Detail, e.Title), Detail: cmp.Or(e.Word, detail)}
+	e.answer(w, "application/json", plain(schemas.AgentResponse{RequestID: id, Operation: operation, Error: &refused}))
 }
 
 // AgentCode is the agent API's word for a code, and the finer word beside it.

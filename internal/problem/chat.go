@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,21 +14,18 @@ import (
 	"weir/schemas"
 )
 
-// WriteChat is Write in the format of the chat completions protocol. An invalid body is 400 there;
-// an *Error with a status keeps its own.
-func WriteChat(w http.ResponseWriter, r *http.Request, err error) {
-	e := Of(err)
+// WriteChat is Write in the format of a dialect's protocol. An invalid body is 400 there; an *Error
+// with a status keeps its own.
+func WriteChat(w http.ResponseWriter, r *http.Request, d schemas.Dialect, err error) {
+	e, id := Of(err), RequestID(r.Context())
+	var body any = schemas.ChatRefusal{Error: Chat(err, id)}
+	if d.Family() == schemas.DialectMessages {
+		body = Messages(err, id)
+	}
 	ReportOf(r.Context()).Code = e.Code
 	e.Status = chatStatus(e, err)
 	Limits(w.Header(), e.Limits)
-	e.answer(w, "application/json", schemas.ChatRefusal{Error: e.chat(RequestID(r.Context()))})
-}
-
-// Chat is the error of WriteChat's body, for a stream that has begun.
-func Chat(err error, requestID string) schemas.ChatRefused {
-	e := Of(err)
-	e.Status = chatStatus(e, err)
-	return e.chat(requestID)
+	e.answer(w, "application/json", plain(body))
 }
 
 func chatStatus(e Error, err error) int {
@@ -37,7 +35,10 @@ func chatStatus(e Error, err error) int {
 	return e.Status
 }
 
-func (e *Error) chat(requestID string) schemas.ChatRefused {
+// Chat is the error of a chat completion's body, for a stream that has begun, too.
+func Chat(err error, requestID string) schemas.ChatRefused {
+	e := Of(err)
+	e.Status = chatStatus(e, err)
 	// The provider's own words count, where the error is one that it answered with.
 	var provider struct {
 		Code  string `json:"provider_code"`
@@ -116,11 +117,26 @@ func (e *Error) metadata(requestID string) json.RawMessage {
 			all[name], _ = json.Marshal(word) //nolint:errchkjson // a string: cannot fail
 		}
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(all) //nolint:errchkjson // members that were read as JSON: cannot fail
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return bytes.TrimSuffix(plain(all), []byte("\n"))
+}
+
+// Messages is the body of an error in the Messages protocol, for a stream that has begun, too. Its
+// type is the provider's own where it answered with one, else the status decides.
+func Messages(err error, requestID string) schemas.MessagesRefusal {
+	e := Of(err)
+	e.Status = chatStatus(e, err)
+	requestID = cmp.Or(e.RequestID, requestID)
+	class := schemas.MessagesError(e.Status)
+	var provider struct {
+		Type string `json:"provider_type"`
+	}
+	if json.Unmarshal(e.Details, &provider) == nil && slices.Contains(schemas.MessagesErrors(), provider.Type) {
+		class = provider.Type
+	}
+	return schemas.MessagesRefusal{
+		Type: "error", RequestID: requestID,
+		Error: schemas.MessagesRefused{Type: class, Message: cmp.Or(e.Detail, e.Title), Metadata: e.metadata(requestID)},
+	}
 }
 
 // Limits sets the x-ratelimit headers by what budgets leave: of requests and of tokens,

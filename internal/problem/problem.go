@@ -54,7 +54,7 @@ func Write(w http.ResponseWriter, r *http.Request, err error) {
 	if e.RequestID == "" {
 		e.RequestID = RequestID(r.Context())
 	}
-	e.answer(w, MediaType, e.Problem)
+	e.answer(w, MediaType, plain(e.Problem))
 }
 
 // seconds is a delay as Retry-After names it, rounded up.
@@ -161,15 +161,7 @@ func WriteGit(w http.ResponseWriter, r *http.Request, err error) {
 		Write(w, r, err)
 		return
 	}
-	text := cmp.Or(e.Detail, e.Title) + " (" + string(e.Code) + ")\n"
-	h := w.Header()
-	h.Set("Content-Type", "text/plain; charset=utf-8")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	e.SetHeaders(h)
-	h.Set("Content-Length", strconv.Itoa(len(text)))
-	w.WriteHeader(e.Status)
-	_, _ = w.Write([]byte(text)) // the client is gone if this fails
+	e.answer(w, "text/plain; charset=utf-8", []byte(cmp.Or(e.Detail, e.Title)+" ("+string(e.Code)+")\n"))
 }
 
 // WriteRun is Write in the words of the run contract. requestID is the run's, and
@@ -196,23 +188,28 @@ func WriteRun(w http.ResponseWriter, requestID string, err error) {
 	case e.Code == schemas.InvalidRequest, e.Code == schemas.ValidationError:
 		e.Status = http.StatusUnprocessableEntity
 	}
-	e.answer(w, "application/json", body)
+	e.answer(w, "application/json", plain(body))
+}
+
+// plain is JSON without the escapes that are for HTML.
+func plain(body any) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(body) //nolint:errchkjson // strings, numbers, booleans, and members that were read as JSON: cannot fail
+	return b.Bytes()
 }
 
 // answer writes the headers that every refusal has, and a body.
-func (e *Error) answer(w http.ResponseWriter, mediaType string, body any) {
+func (e *Error) answer(w http.ResponseWriter, mediaType string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", mediaType)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	e.SetHeaders(h)
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(body) //nolint:errchkjson // strings, numbers and booleans: cannot fail
-	h.Set("Content-Length", strconv.Itoa(b.Len()))
+	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(e.Status)
-	_, _ = w.Write(b.Bytes()) // the client is gone if this fails
+	_, _ = w.Write(body) // the client is gone if this fails
 }
 
 // SetHeaders sets the headers that say how to do better, whatever the body's form.

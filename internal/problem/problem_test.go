@@ -17,6 +17,20 @@ import (
 	"weir/schemas"
 )
 
+// answered has a request answered whose id is r-1, and checks what every refusal has.
+func answered(t *testing.T, status int, media, after string, write http.HandlerFunc, why ...any) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	write(w, httptest.NewRequestWithContext(problem.WithRequestID(t.Context(), "r-1"), http.MethodPost, "/", http.NoBody))
+	require.Equal(t, status, w.Code, why...)
+	require.Equal(t, media, w.Header().Get("Content-Type"), why...)
+	require.Equal(t, "no-store", w.Header().Get("Cache-Control"), why...)
+	require.Equal(t, after, w.Header().Get("Retry-After"), why...)
+	require.Equal(t, status == 401, w.Header().Get("WWW-Authenticate") != "", why...)
+	require.NotContains(t, w.Body.String(), "secret", why...)
+	return w
+}
+
 func TestWrite(t *testing.T) {
 	t.Parallel()
 	secret := errors.New("dial tcp 10.1.2.3:443: secret")
@@ -50,12 +64,7 @@ func TestWrite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := httptest.NewRecorder()
-			r := httptest.NewRequestWithContext(problem.WithRequestID(t.Context(), "r-1"), http.MethodGet, "/", http.NoBody)
-			problem.Write(w, r, tc.err)
-			require.Equal(t, tc.status, w.Code)
-			require.Equal(t, problem.MediaType, w.Header().Get("Content-Type"))
-			require.Equal(t, tc.retryAfter, w.Header().Get("Retry-After"))
+			w := answered(t, tc.status, problem.MediaType, tc.retryAfter, func(w http.ResponseWriter, r *http.Request) { problem.Write(w, r, tc.err) })
 			require.Equal(t, map[bool]string{true: "Bearer"}[tc.status == 401], w.Header().Get("WWW-Authenticate"))
 			var p schemas.Problem
 			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &p))
@@ -65,7 +74,6 @@ func TestWrite(t *testing.T) {
 			require.Equal(t, "about:blank", p.Type)
 			require.Equal(t, http.StatusText(tc.status), p.Title)
 			require.Equal(t, "r-1", p.RequestID)
-			require.NotContains(t, w.Body.String(), "secret")
 		})
 	}
 }
@@ -115,12 +123,9 @@ func TestWriteRun(t *testing.T) {
 			400, schemas.InvalidRequest, schemas.InvalidRequest, "", "",
 		},
 	} {
-		w := httptest.NewRecorder()
-		problem.WriteRun(w, "run-1", tc.err)
-		require.Equal(t, tc.status, w.Code, tc)
-		require.Equal(t, "application/json", w.Header().Get("Content-Type"))
-		require.Equal(t, tc.retryAfter, w.Header().Get("Retry-After"))
-		require.NotContains(t, w.Body.String(), "secret")
+		w := answered(t, tc.status, "application/json", tc.retryAfter, func(w http.ResponseWriter, _ *http.Request) {
+			problem.WriteRun(w, "run-1", tc.err)
+		}, tc)
 		var body schemas.RunRefusal
 		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body))
 		require.NotEmpty(t, body.Error.Message)
@@ -180,14 +185,9 @@ func TestWriteAgent(t *testing.T) {
 				if asked.id != "" {
 					ctx = problem.WithAgent(ctx, asked.id, asked.operation)
 				}
-				w := httptest.NewRecorder()
-				problem.WriteAgent(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", http.NoBody), tc.err)
-				require.Equal(t, tc.status, w.Code)
-				require.Equal(t, "application/json", w.Header().Get("Content-Type"))
-				require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
-				require.Equal(t, tc.retryAfter, w.Header().Get("Retry-After"))
-				require.Equal(t, tc.status == 401, w.Header().Get("WWW-Authenticate") != "")
-				require.NotContains(t, w.Body.String(), "secret")
+				w := answered(t, tc.status, "application/json", tc.retryAfter, func(w http.ResponseWriter, r *http.Request) {
+					problem.WriteAgent(w, r.WithContext(ctx), tc.err)
+				})
 				var body schemas.AgentResponse
 				require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body))
 				require.NotNil(t, body.Error)
@@ -212,5 +212,37 @@ func TestEveryCodeHasAWordForAgents(t *testing.T) {
 		code, detail := problem.AgentCode(c)
 		require.Contains(t, known, code, "%s", c)
 		require.True(t, code == c || c == schemas.Internal || detail == string(c), "%s", c)
+	}
+}
+
+func TestWriteGit(t *testing.T) {
+	t.Parallel()
+	limited := &problem.Error{Problem: schemas.Problem{Code: schemas.RateLimited, Detail: "wait"}, RetryAfter: 1500 * time.Millisecond}
+	for name, tc := range map[string]struct {
+		err               error
+		status            int
+		text, again, asks string
+	}{
+		"a sentence":  {fault.New(schemas.NotFound, "there is none"), 404, "there is none (NOT_FOUND)\n", "", ""},
+		"no sentence": {&problem.Error{Problem: schemas.Problem{Code: schemas.Forbidden}}, 403, "Forbidden (FORBIDDEN)\n", "", ""},
+		"ours":        {errors.New("dial 10.1.2.3: secret"), 500, "something went wrong on our side (INTERNAL)\n", "", ""},
+		"no token":    {fault.New(schemas.Unauthorized, "send one"), 401, "send one (UNAUTHORIZED)\n", "", `Basic realm="weir"`},
+		"later":       {limited, 429, "wait (RATE_LIMITED)\n", "2", ""},
+	} {
+		for agent, isGit := range map[string]bool{"git/2.39.5": true, "": false, "curl/8 git/2": false} {
+			media := map[bool]string{true: "text/plain; charset=utf-8", false: problem.MediaType}[isGit]
+			w := answered(t, tc.status, media, tc.again, func(w http.ResponseWriter, r *http.Request) {
+				r.Header.Set("User-Agent", agent)
+				problem.WriteGit(w, r, tc.err)
+			}, name)
+			require.Equal(t, tc.asks, w.Header().Get("WWW-Authenticate"), name)
+			if isGit {
+				require.Equal(t, tc.text, w.Body.String(), name)
+				continue
+			}
+			var p schemas.Problem
+			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &p), name)
+			require.Equal(t, "r-1", p.RequestID, name)
+		}
 	}
 }

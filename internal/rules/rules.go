@@ -21,6 +21,7 @@ import (
 // records Subject is the key and Seq the number of the write; without Data the
 // key is gone.
 type Store interface {
+	mirror.Reader
 	// Put stores a value if the key's newest write is last, 0 for none.
 	// fault.ErrFenced says that it is not; fault.ErrTooLarge that no message can
 	// hold it.
@@ -31,9 +32,6 @@ type Store interface {
 	// Next is the first write of the key behind a write that is still kept;
 	// fault.ErrNotFound: there is none.
 	Next(ctx context.Context, key string, after uint64) (schemas.Record, error)
-	// Read returns up to limit records behind a write, oldest first. Fewer
-	// than limit says that there were no more when it was called.
-	Read(ctx context.Context, after uint64, limit int) ([]schemas.Record, error)
 	// Watch calls fn for what is stored from now on, and lost when some of
 	// that may be missing.
 	Watch(fn func(schemas.Record), lost func()) (stop func(), err error)
@@ -49,9 +47,7 @@ type Config struct {
 	// Changed is called after another set of a tenant has come into force; it must not block.
 	// Default: none.
 	Changed func(tenant string)
-	// Now is the clock; default time.Now.
-	Now    func() time.Time
-	Logger *slog.Logger // default: none
+	Logger  *slog.Logger // default: none
 }
 
 func (c Config) withDefaults() Config {
@@ -59,9 +55,6 @@ func (c Config) withDefaults() Config {
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Changed == nil {
 		c.Changed = func(string) {}
-	}
-	if c.Now == nil {
-		c.Now = time.Now
 	}
 	return c
 }
@@ -168,7 +161,7 @@ func (k *Keeper) After(ctx context.Context, tenant string, revision uint64) (Sna
 func (k *Keeper) Put(ctx context.Context, tenant string, doc schemas.RuleSet, revision uint64) (Snapshot, error) {
 	doc.V, doc.Tenant, doc.Previous = schemas.RuleSetVersion, tenant, revision
 	if doc.At.IsZero() {
-		doc.At = k.cfg.Now().UTC()
+		doc.At = time.Now().UTC()
 	}
 	value, err := encode(doc)
 	if err != nil {

@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	"weir/internal/traffic"
 	"weir/schemas"
@@ -126,17 +128,9 @@ func blame(data []byte) error {
 	return errDamaged
 }
 
-// strict reads one JSON value without a member that v does not have.
+// strict reads one JSON value, as encoding/json does, without a member that v does not have.
 func strict(data []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errDamaged
-	}
-	return nil
+	return jsonv2.Unmarshal(data, v, jsonv1.DefaultOptionsV1(), jsonv2.RejectUnknownMembers(true))
 }
 
 // encode writes a set so that its rules' own bytes stay what they are.

@@ -2,7 +2,6 @@ package secrets
 
 import (
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 )
@@ -33,25 +32,11 @@ func (v Value) ExposeSecret() string {
 // Len is the text's length in bytes.
 func (v Value) Len() int { return len(v.ExposeSecret()) }
 
-// IsZero reports whether there is no text.
-func (v Value) IsZero() bool { return v.ExposeSecret() == "" }
-
 // Format implements fmt.Formatter for every verb and flag.
 func (Value) Format(s fmt.State, _ rune) { _, _ = s.Write([]byte(redacted)) }
 
-func (Value) String() string { return redacted }
-
-// GoString implements fmt.GoStringer.
-func (Value) GoString() string { return redacted }
-
-// MarshalText implements encoding.TextMarshaler, and with it map keys and YAML.
+// MarshalText implements encoding.TextMarshaler, which JSON, map keys, YAML and slog use.
 func (Value) MarshalText() ([]byte, error) { return []byte(redacted), nil }
-
-// MarshalJSON implements json.Marshaler.
-func (Value) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `"`), nil }
-
-// LogValue implements slog.LogValuer.
-func (Value) LogValue() slog.Value { return slog.StringValue(redacted) }
 
 // maxFormer is how many former values of a secret are remembered.
 const maxFormer = 3

@@ -38,7 +38,7 @@ func (k *Keeper) First(ctx context.Context, file string, another bool) (made boo
 	if err != nil {
 		return false, err
 	}
-	id, s, text := mint()
+	id, s, text := mint(prefix)
 	t.ID = id
 	if err := writePrivate(beside, text+"\n"); err != nil {
 		return false, err
@@ -68,7 +68,7 @@ func (k *Keeper) works(file string) bool {
 	if err != nil {
 		return false
 	}
-	h, err := k.find([]string{"Bearer " + strings.TrimSuffix(string(data), "\n")})
+	h, _, err := k.find(Bearer("Bearer " + strings.TrimSuffix(string(data), "\n")))
 	return err == nil && h.governs(time.Now())
 }
 

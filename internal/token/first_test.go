@@ -116,7 +116,7 @@ func TestWhatLiesBesideMustWork(t *testing.T) {
 	_, err := k.First(t.Context(), file, false)
 	require.NoError(t, err)
 	before := readToken(t, file)
-	_, _, unknown := mint()
+	_, _, unknown := mint(prefix)
 	for name, text := range map[string]string{
 		"nothing":        "",
 		"unknown":        unknown,

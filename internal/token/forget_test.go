@@ -44,7 +44,7 @@ func TestEndedTokensAreForgotten(t *testing.T) {
 			require.Equal(t, lasting.ID, all[0].ID)
 			require.Len(t, k.held, 1)
 			k.verifies(t, lasting.Secret)
-			_, err := k.Verify(bearing(expiring.Secret))
+			_, _, err := k.Verify(bearing(expiring.Secret))
 			require.Equal(t, errUnauthorized(), err)
 			k.Stop()
 		}

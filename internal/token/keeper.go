@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir/internal/fault"
+	"weir/internal/limits"
 	"weir/internal/mirror"
 	"weir/schemas"
 )
@@ -75,8 +76,9 @@ func (c Config) withDefaults() Config {
 
 // Keeper knows every token. It is safe for concurrent use.
 type Keeper struct {
-	store Store
-	cfg   Config
+	store   Store
+	cfg     Config
+	streams *limits.PerKey[string] // event streams that are open, by token or session
 
 	mu    sync.RWMutex
 	held  map[string]*held
@@ -100,6 +102,7 @@ type held struct {
 // New returns a Keeper over a store. It refuses all requests before Start.
 func New(s Store, cfg Config) *Keeper {
 	k := &Keeper{store: s, cfg: cfg.withDefaults(), held: map[string]*held{}, stop: func() {}}
+	k.streams = limits.NewPerKey[string](k.cfg.Streams)
 	k.follower = mirror.New(mirror.Config{
 		Component: "token", Check: k.cfg.check, Patience: k.cfg.stale / 2, Logger: k.cfg.Logger, Look: k.refresh,
 	})
@@ -206,49 +209,56 @@ func (*LimitedError) Error() string { return "the token has sent too many reques
 
 var errStale = errors.New("the copy of the tokens is too old")
 
-// Verify finds out whose request has these Authorization headers, and counts it. Errors:
-// UNAUTHORIZED; a *LimitedError; UNAVAILABLE while the store has not been read, or has been out of
-// reach for too long.
-func (k *Keeper) Verify(fields []string) (schemas.Token, error) {
-	h, err := k.find(fields)
+// Verify finds the token that a credential stands for, and counts the request. until is when its
+// session ends; zero: it has none. Errors: UNAUTHORIZED; a *LimitedError; UNAVAILABLE while the
+// store has not been read, or has been out of reach for too long.
+func (k *Keeper) Verify(c Credential) (t schemas.Token, until time.Time, err error) {
+	h, session, err := k.find(c)
 	if err != nil {
-		return schemas.Token{}, err
+		return t, until, err
 	}
-	return k.charge(h)
+	if session != nil {
+		until = session.token.ExpiresAt
+	}
+	if wait := h.use.reserve(time.Now()); wait > 0 {
+		return t, until, &LimitedError{Wait: wait}
+	}
+	return h.token, until, nil
 }
 
-// Known reports whether these Authorization headers show a token in force. It counts no request.
-func (k *Keeper) Known(fields []string) bool {
-	_, err := k.find(fields)
+// Known reports whether a credential is in force. It counts no request.
+func (k *Keeper) Known(c Credential) bool {
+	_, _, err := k.find(c)
 	return err == nil
 }
 
-// charge counts a request of a token.
-func (k *Keeper) charge(h *held) (schemas.Token, error) {
-	if wait := h.use.reserve(time.Now()); wait > 0 {
-		return schemas.Token{}, &LimitedError{Wait: wait}
+// find returns the token that a credential stands for, and its session if it has one, all in force.
+func (k *Keeper) find(c Credential) (h, session *held, err error) {
+	h, err = k.look(c)
+	if err != nil || !h.session {
+		return h, nil, err
 	}
-	return h.token, nil
+	session = h
+	if h = k.get(session.token.CreatedBy); h == nil || !h.valid(false, time.Now()) {
+		return nil, nil, errUnauthorized()
+	}
+	return h, session, nil
 }
 
-func (k *Keeper) find(fields []string) (*held, error) {
-	id, s, ok := bearer(fields)
+// look finds the token, or the session, with this secret. It does the same work for every
+// credential of the right form, so that its time does not tell an unknown id from a wrong secret.
+func (k *Keeper) look(c Credential) (*held, error) {
+	id, s, ok := c.parse()
 	if !ok {
 		return nil, errUnauthorized()
 	}
-	return k.look(id, s, false)
-}
-
-// look finds the token, or the session, with this secret. It does the same work for every token of
-// the right form, so that its time does not tell an unknown id from a wrong secret.
-func (k *Keeper) look(id string, s secret, session bool) (*held, error) {
 	now := time.Now()
 	hash := s.hash()
 	if k.stale(now) {
 		return nil, errUnknown(errStale)
 	}
 	h := cmp.Or(k.get(id), &held{gone: true})
-	if same := subtle.ConstantTimeCompare(hash[:], h.hash[:]) == 1; !same || !h.valid(session, now) {
+	if same := subtle.ConstantTimeCompare(hash[:], h.hash[:]) == 1; !same || !h.valid(c.prefix == ofSession, now) {
 		return nil, errUnauthorized()
 	}
 	return h, nil

@@ -26,7 +26,7 @@ func TestVerifyReadsOneSpelling(t *testing.T) {
 	require.Regexp(t, `^weir1_[a-z0-9]{16}_[A-Za-z0-9_-]{43}$`, made.Secret)
 	id, secret := made.ID, made.Secret[len(made.Secret)-secretText:]
 	for _, good := range []string{"Bearer ", "bearer ", "BEARER "} {
-		got, err := k.Verify([]string{good + made.Secret})
+		got, _, err := k.Verify(Bearer(good + made.Secret))
 		require.NoError(t, err)
 		require.Equal(t, id, got.ID)
 	}
@@ -51,7 +51,7 @@ func TestVerifyReadsOneSpelling(t *testing.T) {
 		"very long":     {"Bearer " + strings.Repeat("A", 1<<16)},
 		"nothing zero":  {"Bearer " + prefix + id + "_" + strings.Repeat("A", secretText)},
 	} {
-		_, err := k.Verify(fields)
+		_, _, err := k.Verify(Bearer(fields...))
 		require.Equal(t, errUnauthorized(), err, name)
 	}
 }
@@ -62,7 +62,7 @@ func TestNothingStoredGivesATokenAway(t *testing.T) {
 	k := node(t, s, Config{})
 	made := k.make(t, schemas.TokenRequest{Name: "ci", ExpiresIn: "1h", Entries: []string{"orders"}, Rate: "5/s"})
 	stored := string(s.Newest(made.ID).Data)
-	_, raw, ok := parse(made.Secret)
+	_, raw, ok := Bearer("Bearer " + made.Secret).parse()
 	require.True(t, ok)
 	for _, form := range []string{
 		made.Secret, made.Secret[len(made.Secret)-secretText:], string(raw[:]), base64.StdEncoding.EncodeToString(raw[:]), hex.EncodeToString(raw[:]),
@@ -199,7 +199,7 @@ func TestRates(t *testing.T) {
 		k := node(t, s, Config{Rate: "3/m"})
 		own := k.make(t, schemas.TokenRequest{Rate: "2/s"})
 		shared := k.make(t, schemas.TokenRequest{})
-		ask := func(text string) error { _, err := k.Verify(bearing(text)); return err }
+		ask := func(text string) error { _, _, err := k.Verify(bearing(text)); return err }
 		for range 3 {
 			require.NoError(t, ask(shared.Secret))
 		}
@@ -233,7 +233,7 @@ func TestStreams(t *testing.T) {
 			return ctx, release
 		}
 		refused := func(text string) { // in the same words, whyever
-			_, err := k.Verify(bearing(text))
+			_, _, err := k.Verify(bearing(text))
 			require.Equal(t, errUnauthorized(), err)
 			_, _, err = k.Stream(t.Context(), bearing(text))
 			require.Equal(t, errUnauthorized(), err)
@@ -259,7 +259,7 @@ func TestStreams(t *testing.T) {
 		k.revoke(t, other.ID)
 		require.Error(t, theirs.Err(), "revoked")
 		refused(other.Secret)
-		_, _, unknown := mint()
+		_, _, unknown := mint(prefix)
 		refused(unknown)
 		refused("x")
 		releaseTheirs()

@@ -44,7 +44,7 @@ func (k *Keeper) make(t *testing.T, req schemas.TokenRequest) schemas.NewToken {
 // verifies has the keeper accept a token, and returns what it knows of it.
 func (k *Keeper) verifies(t *testing.T, secret string, why ...any) schemas.Token {
 	t.Helper()
-	got, err := k.Verify(bearing(secret))
+	got, _, err := k.Verify(bearing(secret))
 	require.NoError(t, err, why...)
 	return got
 }
@@ -52,7 +52,7 @@ func (k *Keeper) verifies(t *testing.T, secret string, why ...any) schemas.Token
 // refuses has the keeper refuse a token with this code.
 func (k *Keeper) refuses(t *testing.T, want schemas.Code, secret string, why ...any) {
 	t.Helper()
-	_, err := k.Verify(bearing(secret))
+	_, _, err := k.Verify(bearing(secret))
 	require.Equal(t, want, code(t, err), why...)
 }
 
@@ -80,7 +80,7 @@ func (k *Keeper) list(t *testing.T, tenant string) []schemas.Token {
 	return page.Items
 }
 
-func bearing(text string) []string { return []string{"Bearer " + text} }
+func bearing(text string) Credential { return Bearer("Bearer " + text) }
 
 func code(t *testing.T, err error) schemas.Code {
 	t.Helper()

@@ -33,7 +33,7 @@ func (k *Keeper) Create(ctx context.Context, admin schemas.Token, req schemas.To
 		return schemas.NewToken{}, fault.New(schemas.Conflict, "the tenant "+t.Tenant+" has "+strconv.Itoa(k.cfg.active)+
 			" tokens in force, which is the limit; revoke unused ones, and give new ones an expires_in")
 	}
-	id, s, text := mint()
+	id, s, text := mint(prefix)
 	t.ID = id
 	if err := k.put(ctx, &held{token: t, hash: s.hash()}, 0); err != nil {
 		return schemas.NewToken{}, unstored(err, "whether the token was stored is unknown; list the tokens, and revoke what you do not know")

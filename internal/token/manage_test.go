@@ -178,7 +178,7 @@ func TestLimitedTokensGiveAwayWhatTheyHave(t *testing.T) {
 			return r
 		}
 		admin := k.make(t, asking(schemas.ScopeAdmin, c.has))
-		who, err := other.Verify(bearing(admin.Secret)) // as it is stored
+		who, _, err := other.Verify(bearing(admin.Secret)) // as it is stored
 		require.NoError(t, err)
 		require.Equal(t, c.has, c.got(who), name)
 		require.True(t, slices.ContainsFunc(other.list(t, schemas.Operator), func(t schemas.Token) bool { return t.ID == admin.ID && slices.Equal(c.has, c.got(t)) }), name)

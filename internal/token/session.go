@@ -23,14 +23,11 @@ const forgotten = 10
 // is kept nowhere else, and when it ends. Errors: as of Verify; CONFLICT for one session
 // too many; LOG_FULL; UNAVAILABLE: sign in again.
 func (k *Keeper) SignIn(ctx context.Context, token string) (value string, until time.Time, err error) {
-	h, err := k.find([]string{"Bearer " + token})
-	if err == nil {
-		_, err = k.charge(h)
-	}
+	by, _, err := k.Verify(Bearer("Bearer " + token))
 	if err != nil {
 		return "", until, err
 	}
-	of := func(s *held) bool { return s.session && !s.gone && s.token.CreatedBy == h.token.ID }
+	of := func(s *held) bool { return s.session && !s.gone && s.token.CreatedBy == by.ID }
 	if k.count(of) >= forgotten*k.cfg.sessions {
 		return "", until, fault.New(schemas.Conflict, "too many browsers were signed in and out with this token within the hour; wait, or sign in with another")
 	}
@@ -39,11 +36,11 @@ func (k *Keeper) SignIn(ctx context.Context, token string) (value string, until 
 		return "", until, fault.New(schemas.Conflict, "as many browsers are signed in with this token as may be, "+strconv.Itoa(k.cfg.sessions)+"; sign out in one")
 	}
 	until = now.Add(sessionLife)
-	if end := h.token.ExpiresAt; !end.IsZero() && end.Before(until) {
+	if end := by.ExpiresAt; !end.IsZero() && end.Before(until) {
 		until = end
 	}
-	id, s, text := mintAs(ofSession)
-	t := schemas.Token{ID: id, Name: "session", Tenant: h.token.Tenant, CreatedAt: now, CreatedBy: h.token.ID, ExpiresAt: until}
+	id, s, text := mint(ofSession)
+	t := schemas.Token{ID: id, Name: "session", Tenant: by.Tenant, CreatedAt: now, CreatedBy: by.ID, ExpiresAt: until}
 	if err := k.put(ctx, &held{token: t, hash: s.hash(), session: true}, 0); err != nil {
 		return "", until, unstored(err, "whether you are signed in is unknown; sign in again")
 	}
@@ -52,15 +49,11 @@ func (k *Keeper) SignIn(ctx context.Context, token string) (value string, until 
 
 // SignOut ends a session, and its streams. One that has ended, or never was, is no error.
 func (k *Keeper) SignOut(ctx context.Context, value string) error {
-	id, s, ok := parseAs(ofSession, value)
-	if !ok {
+	h, err := k.look(Session(value))
+	if public, ok := errors.AsType[*fault.Error](err); ok && public.Code == schemas.Unauthorized {
 		return nil
 	}
-	h, err := k.look(id, s, true)
 	if err != nil {
-		if public, ok := errors.AsType[*fault.Error](err); ok && public.Code == schemas.Unauthorized {
-			return nil
-		}
 		return err
 	}
 	_, err = k.end(ctx, h)
@@ -71,40 +64,4 @@ func (k *Keeper) SignOut(ctx context.Context, value string) error {
 		return unstored(err, "whether you are signed out is unknown; sign out again")
 	}
 	return nil
-}
-
-// VerifySession finds the token that a session stands for, and when the session ends, and
-// counts the request. Errors: as of Verify.
-func (k *Keeper) VerifySession(value string) (t schemas.Token, until time.Time, err error) {
-	session, h, err := k.stands(value)
-	if err != nil {
-		return t, until, err
-	}
-	t, err = k.charge(h)
-	return t, session.token.ExpiresAt, err
-}
-
-// StreamSession is Stream for a session. It counts for the session's token, and ends when
-// either of the two ends.
-func (k *Keeper) StreamSession(ctx context.Context, value string) (_ context.Context, release func(), err error) {
-	session, h, err := k.stands(value)
-	if err != nil {
-		return ctx, nil, err
-	}
-	return k.hold(ctx, true, h, session)
-}
-
-// stands finds a session and the token that it stands for, both in force.
-func (k *Keeper) stands(value string) (session, h *held, err error) {
-	id, s, ok := parseAs(ofSession, value)
-	if !ok {
-		return nil, nil, errUnauthorized()
-	}
-	if session, err = k.look(id, s, true); err != nil {
-		return nil, nil, err
-	}
-	if h = k.get(session.token.CreatedBy); h == nil || !h.valid(false, time.Now()) {
-		return nil, nil, errUnauthorized()
-	}
-	return session, h, nil
 }

@@ -28,7 +28,7 @@ func TestASessionStandsForItsToken(t *testing.T) {
 	value := k.signIn(t, made.Secret)
 	require.NotContains(t, value, made.Secret[len(made.Secret)-secretText:])
 	for _, at := range []*Keeper{k, node(t, shared, Config{Reads: true})} { // another node, or this one after a restart
-		got, until, err := at.VerifySession(value)
+		got, until, err := at.Verify(Session(value))
 		require.NoError(t, err)
 		require.Equal(t, made.ID, got.ID)
 		require.Equal(t, []string{"one"}, got.Entries)
@@ -36,14 +36,14 @@ func TestASessionStandsForItsToken(t *testing.T) {
 		require.WithinDuration(t, time.Now().Add(12*time.Hour), until, time.Minute)
 	}
 	// A session is no token, and a token no session.
-	_, err := k.Verify(bearing(value))
+	_, _, err := k.Verify(bearing(value))
 	require.Equal(t, errUnauthorized(), err)
-	_, err = k.Verify(bearing(prefix + strings.TrimPrefix(value, ofSession)))
+	_, _, err = k.Verify(bearing(prefix + strings.TrimPrefix(value, ofSession)))
 	require.Equal(t, errUnauthorized(), err)
 	for _, other := range []string{"", made.Secret, ofSession + strings.TrimPrefix(made.Secret, prefix), value[:len(value)-1], value + "A"} {
-		_, _, err = k.VerifySession(other)
+		_, _, err = k.Verify(Session(other))
 		require.Equal(t, errUnauthorized(), err, other)
-		_, _, err = k.StreamSession(t.Context(), other)
+		_, _, err = k.Stream(t.Context(), Session(other))
 		require.Equal(t, errUnauthorized(), err, other)
 		require.NoError(t, k.SignOut(t.Context(), other))
 	}
@@ -53,7 +53,7 @@ func TestASessionStandsForItsToken(t *testing.T) {
 	require.Len(t, k.list(t, "acme"), 1)
 	_, err = k.Revoke(t.Context(), root(), value[len(ofSession):len(ofSession)+idLength])
 	require.Equal(t, schemas.NotFound, code(t, err))
-	_, _, err = k.VerifySession(value)
+	_, _, err = k.Verify(Session(value))
 	require.NoError(t, err)
 }
 
@@ -82,15 +82,15 @@ func TestASessionEnds(t *testing.T) {
 				defer k.Stop()
 				made := k.make(t, schemas.TokenRequest{ExpiresIn: tc.expires})
 				value := k.signIn(t, made.Secret)
-				ctx, release, err := k.StreamSession(t.Context(), value)
+				ctx, release, err := k.Stream(t.Context(), Session(value))
 				require.NoError(t, err)
 				defer release()
 				tc.end(t, k, made, value)
 				synctest.Wait()
 				require.ErrorIs(t, ctx.Err(), context.Canceled, "its streams end with it")
-				_, _, err = k.VerifySession(value)
+				_, _, err = k.Verify(Session(value))
 				require.Equal(t, errUnauthorized(), err)
-				_, _, err = k.StreamSession(t.Context(), value)
+				_, _, err = k.Stream(t.Context(), Session(value))
 				require.Equal(t, errUnauthorized(), err)
 				require.NoError(t, k.SignOut(t.Context(), value), "again changes nothing")
 			})
@@ -151,20 +151,20 @@ func TestASessionIsItsTokensUse(t *testing.T) {
 	k := node(t, bucket.New(), Config{Streams: 1})
 	made := k.make(t, schemas.TokenRequest{Rate: "3/h"})
 	value := k.signIn(t, made.Secret) // one
-	_, _, err := k.VerifySession(value)
+	_, _, err := k.Verify(Session(value))
 	require.NoError(t, err)
 	_, release, err := k.Stream(t.Context(), bearing(made.Secret))
 	require.NoError(t, err)
-	_, _, err = k.StreamSession(t.Context(), value)
+	_, _, err = k.Stream(t.Context(), Session(value))
 	require.Equal(t, schemas.RateLimited, code(t, err))
 	release()
-	_, release, err = k.StreamSession(t.Context(), value)
+	_, release, err = k.Stream(t.Context(), Session(value))
 	require.NoError(t, err)
 	defer release()
-	_, err = k.Verify(bearing(made.Secret)) // three
+	_, _, err = k.Verify(bearing(made.Secret)) // three
 	require.NoError(t, err)
 	var limited *LimitedError
-	_, _, err = k.VerifySession(value)
+	_, _, err = k.Verify(Session(value))
 	require.ErrorAs(t, err, &limited)
 	_, _, err = k.SignIn(t.Context(), made.Secret)
 	require.ErrorAs(t, err, &limited)

@@ -29,10 +29,8 @@ type secret [secretSize]byte
 
 func (s secret) hash() [sha256.Size]byte { return sha256.Sum256(s[:]) }
 
-// mint makes a new token.
-func mint() (id string, s secret, text string) { return mintAs(prefix) }
-
-func mintAs(prefix string) (id string, s secret, text string) {
+// mint makes a new token or session.
+func mint(prefix string) (id string, s secret, text string) {
 	var letters [idLength]byte
 	_, _ = rand.Read(letters[:]) // never fails
 	_, _ = rand.Read(s[:])
@@ -43,17 +41,32 @@ func mintAs(prefix string) (id string, s secret, text string) {
 	return id, s, prefix + id + "_" + base64.RawURLEncoding.EncodeToString(s[:])
 }
 
+// Credential is what a request shows of a token, or of a session that stands for one.
+type Credential struct{ prefix, text string }
+
+// Session is the credential of a browser, see SignIn.
+func Session(value string) Credential { return Credential{ofSession, value} }
+
+// Bearer is the credential in the Authorization headers of a request: there must be one, its scheme
+// Bearer in any case, one space, and the token.
+func Bearer(fields ...string) Credential {
+	if len(fields) == 1 && len(fields[0]) <= maxHeader {
+		if scheme, text, _ := strings.Cut(fields[0], " "); strings.EqualFold(scheme, "Bearer") {
+			return Credential{prefix, text}
+		}
+	}
+	return Credential{}
+}
+
 // Is reports whether a text claims to be a token, well-formed or not.
 func Is(text string) bool { return strings.HasPrefix(text, prefix) }
 
-// parse reads a token. Each has one spelling.
-func parse(text string) (id string, s secret, ok bool) { return parseAs(prefix, text) }
-
-func parseAs(prefix, text string) (id string, s secret, ok bool) {
-	if len(text) != textLength || !strings.HasPrefix(text, prefix) {
+// parse reads a credential. Each token has one spelling.
+func (c Credential) parse() (id string, s secret, ok bool) {
+	if len(c.text) != textLength || !strings.HasPrefix(c.text, c.prefix) {
 		return "", s, false
 	}
-	id, encoded := text[len(prefix):len(prefix)+idLength], text[len(prefix)+idLength:]
+	id, encoded := c.text[len(prefix):len(prefix)+idLength], c.text[len(prefix)+idLength:]
 	if !ValidID(id) || encoded[0] != '_' {
 		return "", s, false
 	}
@@ -76,17 +89,4 @@ func ValidID(s string) bool {
 		}
 	}
 	return true
-}
-
-// bearer reads the token out of the Authorization headers of a request: there
-// must be one, its scheme Bearer in any case, one space, and the token.
-func bearer(fields []string) (id string, s secret, ok bool) {
-	if len(fields) != 1 || len(fields[0]) > maxHeader {
-		return "", s, false
-	}
-	scheme, text, _ := strings.Cut(fields[0], " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return "", s, false
-	}
-	return parse(text)
 }

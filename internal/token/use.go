@@ -9,6 +9,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"weir/internal/fault"
+	"weir/internal/limits"
 	"weir/schemas"
 )
 
@@ -17,38 +18,26 @@ type use struct {
 	limiter *rate.Limiter
 	last    atomic.Int64 // when it was last used, in nanoseconds
 
-	mu      sync.Mutex
-	streams int
-	ends    map[*context.CancelFunc]struct{} // of the streams, and of what else follows the token
+	mu   sync.Mutex
+	ends map[*context.CancelFunc]struct{} // of the streams, and of what else follows the token
 }
 
 func newUse(l *rate.Limiter) *use { return &use{limiter: l, ends: map[*context.CancelFunc]struct{}{}} }
 
-// rate is the token's own rate, or the default. A burst may contain as many requests as its count.
+// rate is the token's own rate, or the default.
 func (k *Keeper) rate(t schemas.Token) *rate.Limiter {
-	count, per, ok := schemas.ParseRate(t.Rate)
-	if !ok {
-		if count, per, ok = schemas.ParseRate(k.cfg.Rate); !ok {
-			return rate.NewLimiter(0, 0) // a configuration that was not checked: nothing
-		}
+	if _, _, ok := schemas.ParseRate(t.Rate); ok {
+		return limits.NewRate(t.Rate)
 	}
-	return rate.NewLimiter(rate.Limit(float64(count)/per.Seconds()), count)
+	return limits.NewRate(k.cfg.Rate)
 }
 
 // reserve counts one request, or says how long to wait for the next.
 func (u *use) reserve(now time.Time) time.Duration {
-	r := u.limiter.ReserveN(now, 1)
-	if !r.OK() {
-		return time.Hour
-	}
-	wait := r.DelayFrom(now)
-	if wait > 0 {
-		r.CancelAt(now)
-	}
 	if at := now.UnixNano(); at-u.last.Load() >= int64(time.Second) {
 		u.last.Store(at)
 	}
-	return wait
+	return limits.Reserve(u.limiter, now)
 }
 
 // usedEvery is by how much the stored time of a token's last use may be late.
@@ -89,31 +78,26 @@ func (k *Keeper) storeUses(ctx context.Context) {
 	}
 }
 
-// Stream lets the sender of these Authorization headers hold one more event stream open, until it
-// calls release. The context that comes back ends sooner than ctx when the token expires or is
+// Stream lets the sender of a credential hold one more event stream open, until it calls release.
+// The context that comes back ends sooner than ctx when the token, or the session, expires or is
 // revoked. The request itself was counted by Verify. Errors: UNAUTHORIZED, UNAVAILABLE;
 // RATE_LIMITED for one stream too many.
-func (k *Keeper) Stream(ctx context.Context, fields []string) (_ context.Context, release func(), err error) {
-	h, err := k.find(fields)
+func (k *Keeper) Stream(ctx context.Context, c Credential) (_ context.Context, release func(), err error) {
+	return k.hold(ctx, true, c)
+}
+
+// While is Stream, and counts nothing.
+func (k *Keeper) While(ctx context.Context, c Credential) (_ context.Context, release func(), err error) {
+	return k.hold(ctx, false, c)
+}
+
+// hold returns a context that ends with a credential. With counted it is a stream of its token, and
+// of its session.
+func (k *Keeper) hold(ctx context.Context, counted bool, c Credential) (_ context.Context, release func(), err error) {
+	token, session, err := k.find(c)
 	if err != nil {
 		return ctx, nil, err
 	}
-	return k.hold(ctx, true, h)
-}
-
-// While returns a context that ends sooner than ctx when the token of these Authorization headers
-// expires or is revoked. It counts nothing. Errors: UNAUTHORIZED, UNAVAILABLE.
-func (k *Keeper) While(ctx context.Context, fields []string) (_ context.Context, release func(), err error) {
-	h, err := k.find(fields)
-	if err != nil {
-		return ctx, nil, err
-	}
-	return k.hold(ctx, false, h)
-}
-
-// hold returns a context that ends with the first of some tokens. With counted it is a stream of
-// each.
-func (k *Keeper) hold(ctx context.Context, counted bool, all ...*held) (_ context.Context, release func(), err error) {
 	ctx, end := context.WithCancel(ctx)
 	undo := []func(){end}
 	release = sync.OnceFunc(func() {
@@ -121,18 +105,24 @@ func (k *Keeper) hold(ctx context.Context, counted bool, all ...*held) (_ contex
 			f()
 		}
 	})
-	for _, h := range all {
+	for _, h := range []*held{token, session} {
+		if h == nil {
+			continue
+		}
 		if !h.token.ExpiresAt.IsZero() {
 			timer := time.AfterFunc(time.Until(h.token.ExpiresAt), end)
 			undo = append(undo, func() { timer.Stop() })
 		}
-		leave, ok := h.use.enter(&end, counted, k.cfg.Streams)
-		if !ok {
-			release()
-			return ctx, nil, fault.New(schemas.RateLimited, "this token holds as many event streams open as it may; close one first")
+		if counted {
+			leave, ok := k.streams.TryAcquire(h.token.ID)
+			if !ok {
+				release()
+				return ctx, nil, fault.New(schemas.RateLimited, "this token holds as many event streams open as it may; close one first")
+			}
+			undo = append(undo, leave)
 		}
-		undo = append(undo, leave)
-		if again := k.get(h.token.ID); again == nil || again.gone || !again.token.RevokedAt.IsZero() { // between look and enter
+		undo = append(undo, h.use.follow(&end))
+		if again := k.get(h.token.ID); again == nil || again.gone || !again.token.RevokedAt.IsZero() { // between look and follow
 			release()
 			return ctx, nil, errUnauthorized()
 		}
@@ -140,25 +130,16 @@ func (k *Keeper) hold(ctx context.Context, counted bool, all ...*held) (_ contex
 	return ctx, release, nil
 }
 
-// enter has end called when the token ends, until leave is called.
-func (u *use) enter(end *context.CancelFunc, counted bool, most int) (leave func(), ok bool) {
+// follow has end called when the token ends, until leave is called.
+func (u *use) follow(end *context.CancelFunc) (leave func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if counted && u.streams >= most {
-		return nil, false
-	}
-	n := 0
-	if counted {
-		n = 1
-	}
-	u.streams += n
 	u.ends[end] = struct{}{}
 	return func() {
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		u.streams -= n
 		delete(u.ends, end)
-	}, true
+	}
 }
 
 // end ends every stream, and what else follows the token.

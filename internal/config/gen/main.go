@@ -5,7 +5,6 @@ package main
 //go:generate go run .
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/invopop/jsonschema"
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
@@ -58,7 +58,7 @@ func generate() ([]byte, error) {
 	}
 	r.LookupComment = func(t reflect.Type, name string) string { // a key's comment, and what its tags say
 		if name == "" {
-			return ""
+			return oneLine(r.CommentMap[t.PkgPath()+"."+t.Name()])
 		}
 		comment := r.CommentMap[t.PkgPath()+"."+t.Name()+"."+name]
 		f, _ := t.FieldByName(name)
@@ -72,7 +72,7 @@ func generate() ([]byte, error) {
 		if standard := f.Tag.Get("default"); standard != "" {
 			comment += " Default: " + standard + "."
 		}
-		return comment
+		return oneLine(comment)
 	}
 	raw, err := json.Marshal(r.Reflect(config.Config{}))
 	if err != nil {
@@ -81,18 +81,12 @@ func generate() ([]byte, error) {
 	if raw, err = refine(raw); err != nil {
 		return nil, err
 	}
-	var doc map[string]any
-	if err := json.Unmarshal(raw, &doc); err != nil {
-		return nil, err
-	}
-	oneLine(doc)
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	err = enc.Encode(doc)
-	return out.Bytes(), err
+	raw, err = jsontext.AppendFormat(nil, raw, jsontext.ReorderRawObjects(true), jsontext.WithIndent("  "))
+	return append(raw, '\n'), err
 }
+
+// oneLine undoes the line breaks that comments have in source.
+func oneLine(comment string) string { return strings.Join(strings.Fields(comment), " ") }
 
 // name keeps apart the types of the two packages that have one name.
 func name(t reflect.Type) string {
@@ -124,24 +118,6 @@ func scalar(t reflect.Type) *jsonschema.Schema {
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "array", Items: names, UniqueItems: true}, names}}
 	default:
 		return nil
-	}
-}
-
-// oneLine undoes the line breaks that comments have in source.
-func oneLine(node any) {
-	switch n := node.(type) {
-	case map[string]any:
-		for key, value := range n {
-			if text, ok := value.(string); ok && key == "description" {
-				n[key] = strings.Join(strings.Fields(text), " ")
-			} else {
-				oneLine(value)
-			}
-		}
-	case []any:
-		for _, item := range n {
-			oneLine(item)
-		}
 	}
 }
 
