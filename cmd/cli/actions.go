@@ -220,11 +220,9 @@ first: Weir cannot know. The answer is recorded once; the status of the action s
 }
 
 type redriveFlags struct {
-	all, yes   bool
-	rate       string
-	kind, code string // empty: any
-
-	query url.Values
+	all, yes bool
+	rate     string
+	query    url.Values // of the filters
 }
 
 func newActionRedrive(env *Env) *cobra.Command {
@@ -268,7 +266,7 @@ With --status, list the selected actions; add --yes to redrive them.`,
 func (f *redriveFlags) check(flags *pflag.FlagSet, args []string) (*rate.Limiter, error) {
 	var filtered []string
 	filtered, f.query = filters(flags)
-	f.kind, f.code = f.query.Get("kind"), f.query.Get("code")
+	kind := f.query.Get("kind")
 	count, per, ok := schemas.ParseRate(f.rate)
 	switch {
 	case !ok:
@@ -281,8 +279,8 @@ func (f *redriveFlags) check(flags *pflag.FlagSet, args []string) (*rate.Limiter
 		return nil, usageError{errors.New("with --all, only --kind and --code choose among the dead letters")}
 	case !f.all && len(args) == 0 && f.query.Get("status") == "":
 		return nil, usageError{errors.New("actions redrive takes ids, --status, or --all; `weir dead ls` lists the dead letters")}
-	case f.all && f.kind != "" && !slices.Contains(schemas.Kinds(), schemas.Kind(f.kind)):
-		return nil, usageError{fmt.Errorf("--kind: there is no kind %q; choose from %v", f.kind, schemas.Kinds())}
+	case f.all && kind != "" && !slices.Contains(schemas.Kinds(), schemas.Kind(kind)):
+		return nil, usageError{fmt.Errorf("--kind: there is no kind %q; choose from %v", kind, schemas.Kinds())}
 	}
 	return rate.NewLimiter(rate.Every(per/time.Duration(count)), 1), nil
 }
@@ -315,7 +313,7 @@ func (c *api) redriveLetters(ctx context.Context, f *redriveFlags, pace *rate.Li
 		if err != nil {
 			return err
 		}
-		if f.kind != "" && f.kind != string(d.Kind) || f.code != "" && f.code != string(d.Code) {
+		if kind, code := f.query.Get("kind"), f.query.Get("code"); kind != "" && kind != string(d.Kind) || code != "" && code != string(d.Code) {
 			continue
 		}
 		if _, known := newest[d.ActionID]; !known {

@@ -191,6 +191,17 @@ const biggestPage = 1000
 
 // list reads the items of a route page by page, until there are no more of them or as many as limit.
 func list[T any](ctx context.Context, c *api, route string, query url.Values, limit int) iter.Seq2[T, error] {
+	return pages[T](ctx, c, route, "cursor", query, limit)
+}
+
+// history reads the events so far below a route.
+func history[T any](ctx context.Context, c *api, route string, limit int) iter.Seq2[T, error] {
+	return pages[T](ctx, c, route+"/events", "after", url.Values{"limit": {strconv.Itoa(biggestPage)}}, limit)
+}
+
+// pages reads the items of a route until there are no more of them or as many as limit. next is the parameter that
+// names the end of the page before.
+func pages[T any](ctx context.Context, c *api, route, next string, query url.Values, limit int) iter.Seq2[T, error] {
 	query = maps.Clone(query)
 	if query == nil {
 		query = url.Values{}
@@ -200,34 +211,27 @@ func list[T any](ctx context.Context, c *api, route string, query url.Values, li
 			if limit < everything {
 				query.Set("limit", strconv.Itoa(min(left, biggestPage)))
 			}
-			items, err := page[T](ctx, c, route, query)
+			p, err := get[struct {
+				Items []T `json:"items"`
+				pageEnd
+			}](ctx, c, route, query)
+			c.last, c.items = p.pageEnd, c.items+len(p.Items)
 			if err != nil {
 				var none T
 				yield(none, err)
 				return
 			}
-			next := c.last.Next
-			for _, one := range items[:min(len(items), left)] {
+			for _, one := range p.Items[:min(len(p.Items), left)] {
 				if left--; !yield(one, nil) {
 					return
 				}
 			}
-			if next == "" {
+			if p.Next == "" || len(p.Items) == 0 {
 				return
 			}
-			query.Set("cursor", next)
+			query.Set(next, p.Next)
 		}
 	}
-}
-
-// page reads one page of a list.
-func page[T any](ctx context.Context, c *api, route string, query url.Values) ([]T, error) {
-	p, err := get[struct {
-		Items []T `json:"items"`
-		pageEnd
-	}](ctx, c, route, query)
-	c.last, c.items = p.pageEnd, c.items+len(p.Items)
-	return p.Items, err
 }
 
 // printList prints documents, one a line of JSON, or as a table for a person: a header, and a row for
@@ -269,6 +273,20 @@ func (c *api) print(doc any, err error, format string, args ...any) error {
 		_, err = fmt.Fprintf(c.Out, format+"\n", args...)
 		return err
 	}
+}
+
+// printVerdict prints a document, or a text that may begin with an outcome, and ends the program with a code.
+func (c *api) printVerdict(doc any, text string, code int) error {
+	var err error
+	if c.asJSON {
+		err = PrintDocument(c.Out, doc)
+	} else {
+		err = printOutcome(c.Out, text)
+	}
+	if err == nil && code != ExitOK {
+		return exitError{code: code}
+	}
+	return err
 }
 
 // printLine prints a document, or cells of it with a separator between.

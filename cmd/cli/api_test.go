@@ -378,8 +378,6 @@ func TestTellReload(t *testing.T) {
 			{Node: "b", Role: "worker", Error: "it has not reported its result in time"},
 		}},
 	} {
-		var out bytes.Buffer
-		printReload(&out, done)
-		require.Equal(t, want, out.String())
+		require.Equal(t, want, reloadText(done))
 	}
 }

@@ -136,13 +136,12 @@ func (f *chatFlags) chat(ctx context.Context, c *api, body chatRequest) error {
 		return chatRefusal(resp)
 	}
 	answer := &chatAnswer{api: c, action: resp.Header.Get(schemas.HeaderGeneration)}
-	if resp.StatusCode == http.StatusAccepted {
+	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); {
+	case resp.StatusCode == http.StatusAccepted:
 		return answer.lacking("the completion is under way, and this server does not wait for its answer")
-	}
-	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind {
-	case "text/event-stream":
+	case kind == "text/event-stream":
 		err = answer.stream(resp.Body)
-	case "application/json":
+	case kind == "application/json":
 		err = answer.document(resp.Body)
 	default:
 		return fmt.Errorf("the server answered %s with something that is no completion; is it a Weir?", resp.Status)

@@ -53,40 +53,37 @@ afterwards. A node that cannot be reached is not in the list.`,
 		if err != nil {
 			return err
 		}
-		if c.asJSON {
-			err = PrintDocument(c.Out, done)
-		} else {
-			printReload(c.Out, done)
+		code := ExitOK
+		if !agree(done.Nodes) {
+			code = ExitFailed
 		}
-		if err == nil && !agree(done.Nodes) {
-			return Printed()
-		}
-		return err
+		return c.printVerdict(done, reloadText(done), code)
 	})
 }
 
-// printReload prints what became of a reload: of one node, or a line for each.
-func printReload(out io.Writer, done schemas.Reload) {
+// reloadText says what became of a reload: of one node, or a line for each.
+func reloadText(done schemas.Reload) string {
+	var text strings.Builder
 	if len(done.Nodes) == 0 {
-		fmt.Fprintln(out, reloaded(done.Version, done.Previous, done.Changed))
+		fmt.Fprintln(&text, reloaded(done.Version, done.Previous, done.Changed))
 		if done.Node != "" {
-			fmt.Fprintf(out, "that is node %s: the others have files of their own, and --all asks each\n", done.Node)
+			fmt.Fprintf(&text, "that is node %s: the others have files of their own, and --all asks each\n", done.Node)
 		}
-		return
 	}
 	for _, n := range done.Nodes {
-		text := reloaded(n.Version, n.Previous, n.Changed)
+		result := reloaded(n.Version, n.Previous, n.Changed)
 		switch {
 		case n.Version == "":
-			text = n.Error
+			result = n.Error
 		case n.Error != "":
-			text = fmt.Sprintf("policy %s is in force as before: %s", n.Version, n.Error)
+			result = fmt.Sprintf("policy %s is in force as before: %s", n.Version, n.Error)
 		}
-		fmt.Fprintf(out, "%s %s: %s\n", n.Role, n.Node, text)
+		fmt.Fprintf(&text, "%s %s: %s\n", n.Role, n.Node, result)
 	}
 	if !agree(done.Nodes) {
-		fmt.Fprintf(out, "the %d nodes do not have the same policy\n", len(done.Nodes))
+		fmt.Fprintf(&text, "the %d nodes do not have the same policy\n", len(done.Nodes))
 	}
+	return text.String()
 }
 
 func reloaded(version, previous string, changed bool) string {
