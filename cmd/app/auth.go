@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"time"
 
@@ -28,18 +27,16 @@ import (
 // openTokens opens the store of tokens. If the operator has no admin token, it makes one, unless
 // the node is in open mode: then only agents and git need tokens.
 func (a *App) openTokens(ctx context.Context) error {
-	k := token.New(a.broker.Bucket(schemas.TokenBucket), token.Config{Rate: a.cfg.Auth.Rate, Streams: a.cfg.Auth.Streams, Reads: !a.role.accepts(), Logger: a.log})
-	if err := k.Start(ctx); err != nil {
-		return fmt.Errorf("tokens: %w", err)
+	a.tokens = token.New(a.broker.Bucket(schemas.TokenBucket), token.Config{Rate: a.cfg.Auth.Rate, Streams: a.cfg.Auth.Streams, Reads: !a.role.accepts(), Logger: a.log})
+	if err := a.startPart(ctx, "tokens", a.tokens); err != nil {
+		return err
 	}
-	a.teardown.push(func(context.Context) error { k.Stop(); return nil })
-	a.tokens = k
 	switch {
 	case a.open():
 		return nil
 	case a.role.accepts() && a.cfg.AdminTokenFile() != "":
 		return a.makeAdmin(ctx)
-	case !k.Administered():
+	case !a.tokens.Administered():
 		// One of those that were started with this one may be about to make it.
 		a.log.LogAttrs(ctx, slog.LevelWarn, "admin_token_missing")
 		a.notice("there is no admin token yet, and this node makes none: an ingress or `weir serve` on this log that has auth.admin_token_file writes the first one there when it starts")
@@ -199,12 +196,11 @@ func (a *App) listenProxy(ctx context.Context) error {
 	if a.role != RoleAll {
 		return cli.Usage(fmt.Errorf("proxy.listen: the proxy needs ingress and worker in one process; run it with `weir serve`, and remove it for `weir %s`", a.role))
 	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, family(at), at)
+	server, err := a.listenAt(ctx, at)
 	if err != nil {
 		return fmt.Errorf("proxy.listen: %w; choose another address with --proxy-listen", err)
 	}
-	a.proxy = a.newServer(l)
-	a.teardown.push(func(context.Context) error { return ignoreClosed(l.Close()) })
+	a.proxy = server
 	if p := a.cfg.Proxy; p.CACert != "" {
 		ca, err := proxy.LoadCA(p.CACert, p.CAKey, time.Now())
 		if err != nil {

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"weir/cmd/cli"
 	"weir/cmd/cli/archive"
 	"weir/internal/broker"
@@ -153,46 +151,6 @@ func ignoreMissing(err error) error {
 		return nil
 	}
 	return err
-}
-
-func newRestore(env *cli.Env) *cobra.Command {
-	file, replace, asJSON := "", false, false
-	set := settingFlags{{"data", "data", "the directory to restore into (default ./weir-data)"}}
-	cmd := &cobra.Command{
-		Use:   "restore FILE",
-		Short: "Restore a backup into the data directory of a Weir that does not run",
-		Long: `Restore the backup in FILE into the data directory of the configuration. The file is
-checked before anything is written. Start the gateway with the same configuration after.
-
-Actions that were open when the backup was taken end as outcome_unknown: the node that was
-backed up may have called their targets since. Actions that had ended are as they were.
-Event ids and tokens stay valid. The configuration and admin.token are not in a backup.`,
-		Example: `  weir restore weir-2026-11-26.backup --data /var/lib/weir
-  weir restore weir-2026-11-26.backup --config /etc/weir.yaml --replace`,
-		Args: cli.Exactly(1, "the file of a backup"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := config.Load(file, env.Environ, set.given(cmd))
-			if err != nil {
-				return cli.Usage(err)
-			}
-			r := restorer{cfg: cfg, replace: replace, progress: env.Err}
-			done, err := r.run(cmd.Context(), args[0])
-			if err != nil {
-				return fmt.Errorf("restore: %w", err)
-			}
-			if asJSON {
-				return cli.PrintDocument(env.Out, done)
-			}
-			_, err = fmt.Fprintf(env.Out, "restored the backup of %s into %s: %d parts, %d open actions ended as outcome_unknown\n",
-				done.Started.Format(time.RFC3339), cfg.Data, len(done.Parts), done.Unknown)
-			return err
-		},
-	}
-	configFlag(cmd, &file)
-	cmd.Flags().BoolVar(&replace, "replace", false, "move the content of the data directory to replaced-TIME in it")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	set.register(cmd)
-	return cmd
 }
 
 // restored is the report of a restore.

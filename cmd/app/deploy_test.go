@@ -203,7 +203,7 @@ func TestTheImageServesOthersWithTokens(t *testing.T) {
 		assert.False(t, config.Loopback(cfg.Listen))
 		assert.Equal(t, "/data/admin.token", cfg.AdminTokenFile())
 	}
-	source, err := os.ReadFile(filepath.Join("..", "cli", "version.go"))
+	source, err := os.ReadFile(filepath.Join("..", "cli", "cli.go"))
 	require.NoError(t, err)
 	makefile, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))
 	require.NoError(t, err)

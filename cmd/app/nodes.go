@@ -55,24 +55,19 @@ func (a *App) hearNodes(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	answer := nodeAnswer{NodeReport: a.report("")}
 	var under sync.WaitGroup
-	unlist, err := a.broker.Listen(schemas.NodesRequestRoot+".*", func(subject string, _ []byte) {
+	err := a.listenFor(schemas.NodesRequestRoot+".*", func(subject string) {
 		a.sendReport(strings.TrimPrefix(subject, schemas.NodesRequestRoot+"."), nodeAnswer{a.report(a.policy.Load().Version()), true})
 	})
 	if err != nil {
 		return err
 	}
-	a.teardown.push(func(context.Context) error { unlist(); return nil })
-	forget, err := a.broker.Listen(schemas.PolicyRequestRoot+".*", func(subject string, _ []byte) {
+	a.teardown.push(func(context.Context) error { under.Wait(); return nil }) // after the last request
+	return a.listenFor(schemas.PolicyRequestRoot+".*", func(subject string) {
 		ask := strings.TrimPrefix(subject, schemas.PolicyRequestRoot+".")
 		a.sendReport(ask, answer)
 		// A node that sends a request meanwhile must receive this node's first answer at once.
 		under.Go(func() { a.reloadFor(ctx, ask, answer) })
 	})
-	if err != nil {
-		return err
-	}
-	a.teardown.push(func(context.Context) error { forget(); under.Wait(); return nil })
-	return nil
 }
 
 // reloadFor reloads, and answers the request for it.

@@ -157,7 +157,7 @@ const handBack = 2 * time.Second
 
 // startWork begins to take work, and to receive cancels.
 func (a *App) startWork(ctx context.Context) error {
-	forget, err := a.broker.Listen(schemas.CancelRoot+".>", func(subject string, _ []byte) {
+	err := a.listenFor(schemas.CancelRoot+".>", func(subject string) {
 		if ref, ok := schemas.ParseCancel(subject); ok {
 			a.work.pipeline.Stop(ref)
 		}
@@ -165,7 +165,6 @@ func (a *App) startWork(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.teardown.push(func(context.Context) error { forget(); return nil })
 	if err := a.work.worker.Start(ctx); err != nil {
 		return errors.Join(err, a.work.worker.Stop())
 	}

@@ -33,13 +33,8 @@ import (
 
 // openRules copies the tenants' traffic rules and begins to follow them.
 func (a *App) openRules(ctx context.Context) error {
-	k := rules.New(a.broker.Bucket(schemas.RuleBucket), rules.Config{Changed: a.rulesChanged, Logger: a.log})
-	if err := k.Start(ctx); err != nil {
-		return fmt.Errorf("rules: %w", err)
-	}
-	a.teardown.push(func(context.Context) error { k.Stop(); return nil })
-	a.rules = k
-	return nil
+	a.rules = rules.New(a.broker.Bucket(schemas.RuleBucket), rules.Config{Changed: a.rulesChanged, Logger: a.log})
+	return a.startPart(ctx, "rules", a.rules)
 }
 
 // rulesChanged wakes the actions that the former rules delay, once a worker is running.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"runtime"
 	"sync"
@@ -108,10 +107,9 @@ func (a *App) copies() int {
 // which agents and people change them.
 func (a *App) openTasks(ctx context.Context) error {
 	a.activeTasks = activetasks.New(a.broker, activetasks.Config{Layout: a.layout(), Logger: a.log})
-	if err := a.activeTasks.Start(ctx); err != nil {
-		return fmt.Errorf("tasks: %w", err)
+	if err := a.startPart(ctx, "tasks", a.activeTasks); err != nil {
+		return err
 	}
-	a.teardown.push(func(context.Context) error { a.activeTasks.Stop(); return nil })
 	a.taskService = tasks.NewService(a.ledger, a.activeTasks, a.broker.Bucket(schemas.LeaseBucket), tasks.Config{
 		Verify:  func(token string) (schemas.Token, error) { return a.verify([]string{"Bearer " + token}) },
 		Barrier: a.broker.Barrier, Lease: a.cfg.Tasks.Lease, Rate: a.cfg.Auth.Rate, Draining: a.draining,
@@ -255,15 +253,10 @@ func (a *App) openDestinations(ctx context.Context) error {
 	if !a.cfg.Embedded() && (a.role.works() || a.role.shows()) {
 		shared = a.broker.Bucket(schemas.DestinationBucket)
 	}
-	b := destination.New(a.broker.Bucket(schemas.OperationBucket), shared, destination.Config{
+	a.destinations = destination.New(a.broker.Bucket(schemas.OperationBucket), shared, destination.Config{
 		Worker: a.worker, Notify: a.ledger.Notify, Logger: a.log, Metrics: a.metrics,
 	})
-	if err := b.Start(ctx); err != nil {
-		return fmt.Errorf("destinations: %w", err)
-	}
-	a.teardown.push(func(context.Context) error { b.Stop(); return nil })
-	a.destinations = b
-	return nil
+	return a.startPart(ctx, "destinations", a.destinations)
 }
 
 // operationsView lists the paused and pinned calls, with the reasons.
@@ -363,11 +356,7 @@ func (a *App) openModels(ctx context.Context) error {
 		return nil
 	}
 	a.lists = listed.New(a.broker.Bucket(schemas.ModelBucket), a.log)
-	if err := a.lists.Start(ctx); err != nil {
-		return fmt.Errorf("models: %w", err)
-	}
-	a.teardown.push(func(context.Context) error { a.lists.Stop(); return nil })
-	return nil
+	return a.startPart(ctx, "models", a.lists)
 }
 
 // providerModels is an upstream's own list of models.
