@@ -163,7 +163,7 @@ func newActionCancel(env *Env) *cobra.Command {
 		Example: `  weir actions cancel 01890a5d-…`,
 		Args:    between(1, math.MaxInt, "actions cancel takes ids; `weir actions ls --status open` shows them"),
 	}, func(ctx context.Context, c *api, ids []string) error {
-		failed := false
+		code := ExitOK
 		for _, id := range ids {
 			s, err := c.Cancel(ctx, id)
 			state := string(s.Status)
@@ -174,14 +174,11 @@ func newActionCancel(env *Env) *cobra.Command {
 				if len(ids) == 1 {
 					return err
 				}
-				failed = true
+				code = ExitFailed
 				fmt.Fprintf(c.Err, "weir: %s: %v\n", id, err)
 			}
 		}
-		if failed {
-			return Printed()
-		}
-		return nil
+		return ended(code)
 	})
 }
 
@@ -266,7 +263,6 @@ With --status, list the selected actions; add --yes to redrive them.`,
 func (f *redriveFlags) check(flags *pflag.FlagSet, args []string) (*rate.Limiter, error) {
 	var filtered []string
 	filtered, f.query = filters(flags)
-	kind := f.query.Get("kind")
 	count, per, ok := schemas.ParseRate(f.rate)
 	switch {
 	case !ok:
@@ -279,8 +275,6 @@ func (f *redriveFlags) check(flags *pflag.FlagSet, args []string) (*rate.Limiter
 		return nil, usageError{errors.New("with --all, only --kind and --code choose among the dead letters")}
 	case !f.all && len(args) == 0 && f.query.Get("status") == "":
 		return nil, usageError{errors.New("actions redrive takes ids, --status, or --all; `weir dead ls` lists the dead letters")}
-	case f.all && kind != "" && !slices.Contains(schemas.Kinds(), schemas.Kind(kind)):
-		return nil, usageError{fmt.Errorf("--kind: there is no kind %q; choose from %v", kind, schemas.Kinds())}
 	}
 	return rate.NewLimiter(rate.Every(per/time.Duration(count)), 1), nil
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -196,8 +197,11 @@ func list[T any](ctx context.Context, c *api, route string, query url.Values, li
 
 // history reads the events so far below a route.
 func history[T any](ctx context.Context, c *api, route string, limit int) iter.Seq2[T, error] {
-	return pages[T](ctx, c, route+"/events", "after", url.Values{"limit": {strconv.Itoa(biggestPage)}}, limit)
+	return pages[T](ctx, c, route+"/events", paramAfter, url.Values{"limit": {strconv.Itoa(biggestPage)}}, limit)
 }
+
+// paramAfter is the parameter of events, of which each page has a next, be it empty. A list may have empty pages.
+const paramAfter = "after"
 
 // pages reads the items of a route until there are no more of them or as many as limit. next is the parameter that
 // names the end of the page before.
@@ -226,7 +230,7 @@ func pages[T any](ctx context.Context, c *api, route, next string, query url.Val
 					return
 				}
 			}
-			if p.Next == "" || len(p.Items) == 0 {
+			if p.Next == "" || len(p.Items) == 0 && next == paramAfter {
 				return
 			}
 			query.Set(next, p.Next)
@@ -283,10 +287,7 @@ func (c *api) printVerdict(doc any, text string, code int) error {
 	} else {
 		err = printOutcome(c.Out, text)
 	}
-	if err == nil && code != ExitOK {
-		return exitError{code: code}
-	}
-	return err
+	return cmp.Or(err, ended(code))
 }
 
 // printLine prints a document, or cells of it with a separator between.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"mime"
 	"net/http"
 	"strconv"
@@ -244,16 +243,6 @@ func modelRow(m schemas.ModelView) []any {
 		input, output, request = perMillion(p.Prompt), perMillion(p.Completion), cmp.Or(p.Request, "0")
 	}
 	return []any{m.ID, m.OwnedBy, context, input, output, request, cmp.Or(m.AliasOf, "-")}
-}
-
-// perMillion is the price of a million tokens, from that of one.
-func perMillion(price string) string {
-	one, ok := new(big.Rat).SetString(price)
-	if !ok {
-		return price
-	}
-	text := one.Mul(one, big.NewRat(1_000_000, 1)).FloatString(6)
-	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
 // maxAnswer is the most that is read of an answer, or of one event of it.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -218,20 +219,17 @@ func health(ctx context.Context, c *client.Client, ready bool) healthReport {
 }
 
 func printHealth(env *Env, r healthReport, ready, asJSON bool) error {
-	switch {
-	case asJSON:
-		if err := PrintDocument(env.Out, r); err != nil {
-			return err
-		}
-	case !r.Healthy:
-		fmt.Fprintf(env.Err, "weir: %s is not healthy: %s\n", r.URL, r.Error)
-	case ready:
-		fmt.Fprintln(env.Out, "ready")
-	default:
-		fmt.Fprintln(env.Out, "alive")
+	code, text := ExitOK, "alive"
+	if ready {
+		text = "ready"
 	}
 	if !r.Healthy {
-		return Printed()
+		code = ExitFailed
 	}
-	return nil
+	if code != ExitOK && !asJSON {
+		fmt.Fprintf(env.Err, "weir: %s is not healthy: %s\n", r.URL, r.Error)
+		return ended(code)
+	}
+	c := &api{Streams: env.Streams, asJSON: asJSON}
+	return cmp.Or(c.print(r, nil, "%s", text), ended(code))
 }

@@ -90,7 +90,15 @@ func (e exitError) Error() string {
 func (e exitError) Unwrap() error { return e.error }
 
 // Printed ends the program with ExitFailed after the errors were printed.
-func Printed() error { return exitError{code: ExitFailed} }
+func Printed() error { return ended(ExitFailed) }
+
+// ended ends the program with a code, after everything was printed.
+func ended(code int) error {
+	if code == ExitOK {
+		return nil
+	}
+	return exitError{code: code}
+}
 
 // exitOf is the exit code for a call or a request that ended with a code.
 func exitOf(code schemas.Code) int {

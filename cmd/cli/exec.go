@@ -151,10 +151,8 @@ func (f *execFlags) sendBatch(ctx context.Context, c *api, header http.Header) e
 		var item schemas.BatchItem
 		err := items.Decode(&item)
 		switch {
-		case errors.Is(err, io.EOF) && n == len(requests) && worst == ExitOK:
-			return nil
 		case errors.Is(err, io.EOF) && n == len(requests):
-			return exitError{code: worst}
+			return ended(worst)
 		case err != nil:
 			return fmt.Errorf("the answer was cut off after %d of %d items: %w", n, len(requests), cmp.Or(ctx.Err(), err))
 		}

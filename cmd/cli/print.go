@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"os"
 	"slices"
 	"strings"
@@ -190,6 +191,16 @@ func when(at time.Time) string {
 		return ""
 	}
 	return at.Local().Format(time.DateTime)
+}
+
+// perMillion is the price of a million tokens, from that of one.
+func perMillion(price string) string {
+	one, ok := new(big.Rat).SetString(price)
+	if !ok {
+		return price
+	}
+	text := one.Mul(one, big.NewRat(1_000_000, 1)).FloatString(6)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
 // orDash is a text in a table, or a dash.

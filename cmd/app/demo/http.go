@@ -3,7 +3,6 @@ package demo
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -54,14 +53,8 @@ func (t *tour) resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	joined := slices.Concat(first, rest)
-	if len(joined) != len(whole) {
-		return mismatch("events over the cut", len(whole), len(joined))
-	}
-	for i := range whole {
-		if joined[i] != whole[i] {
-			return mismatch(fmt.Sprintf("event %d over the cut", i+1), whole[i].LastEventID, joined[i].LastEventID)
-		}
+	if joined := slices.Concat(first, rest); !slices.Equal(joined, whole) {
+		return mismatch("the events over the cut", whole, joined)
 	}
 	if end := whole[len(whole)-1]; end.Type != "settled" {
 		return mismatch("the last event", "settled", end.Type)

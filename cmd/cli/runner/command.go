@@ -1,12 +1,10 @@
 package runner
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"os/exec"
@@ -192,35 +190,6 @@ func (r *runner) end(ctx context.Context, p *process, done <-chan struct{}) erro
 		kill(p.cmd)
 	}
 	return context.Cause(ctx)
-}
-
-const (
-	tailLines = 5
-	tailBytes = 4 << 10
-)
-
-// tail is the end of a file of text.
-func tail(name string) []string {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil
-	}
-	data := make([]byte, min(info.Size(), tailBytes))
-	n, err := f.ReadAt(data, max(0, info.Size()-tailBytes))
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil
-	}
-	lines := strings.Split(string(bytes.TrimSpace(data[:n])), "\n")
-	lines = lines[max(0, len(lines)-tailLines):]
-	if len(lines) == 1 && lines[0] == "" {
-		return nil
-	}
-	return lines
 }
 
 // promptFile has the text of the task, in the directory of its command.

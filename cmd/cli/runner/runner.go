@@ -36,13 +36,13 @@ type Config struct {
 	Dir string
 	// Environ is what the command finds besides its task, as NAME=value.
 	Environ []string
-	// Slots is how many tasks are worked on at a time; default 1.
+	// Slots is how many tasks are worked on at a time; required.
 	Slots int
-	// Output is how much of a command's output is kept, in bytes; default 1 MiB.
+	// Output is how much of a command's output is kept, in bytes; required.
 	Output int64
 	// Keep leaves the directories and outputs of commands that did well as well.
 	Keep bool
-	// Grace is the time between asking a command to end and ending it; default 10 s.
+	// Grace is the time between asking a command to end and ending it; required.
 	Grace time.Duration
 	// Once ends the runner when there is nothing more to lease.
 	Once bool
@@ -50,14 +50,6 @@ type Config struct {
 	Pause time.Duration
 	// Notify receives the notices, from several goroutines; required.
 	Notify func(Notice)
-}
-
-func (c Config) withDefaults() Config {
-	c.Slots = max(c.Slots, 1)
-	c.Output = cmp.Or(c.Output, 1<<20)
-	c.Grace = cmp.Or(c.Grace, 10*time.Second)
-	c.Pause = cmp.Or(c.Pause, 2*time.Second)
-	return c
 }
 
 // Notice is one thing that happened.
@@ -72,8 +64,8 @@ type Notice struct {
 	Reported bool `json:"reported,omitempty"`
 	// Completed: the runner completed the task, as the command ended with status 0.
 	Completed bool `json:"completed,omitempty"`
-	// Output is the file with the command's output, and Tail the end of it, of a command
-	// that did not do well.
+	// Output is the file with the command's output, and Tail the last lines, without the task's token,
+	// of a command that did not do well.
 	Output string   `json:"output,omitempty"`
 	Tail   []string `json:"tail,omitempty"`
 	// Error is what went wrong between the runner and the server.
@@ -96,7 +88,8 @@ type runner struct{ cfg Config }
 // stops the running commands and gives their tasks back. It returns the error of the first
 // request alone: it waits for a server that has answered before.
 func Run(ctx context.Context, cfg Config) error {
-	r := &runner{cfg.withDefaults()}
+	cfg.Pause = cmp.Or(cfg.Pause, 2*time.Second)
+	r := &runner{cfg}
 	if err := os.MkdirAll(r.cfg.Dir, 0o700); err != nil {
 		return err
 	}
@@ -179,7 +172,7 @@ func (r *runner) work(ctx context.Context, t *schemas.LeasedTask) (began bool) {
 	if end.missing() {
 		note.What, note.Error = Released, "the shell cannot find or run the command"
 		r.release(last, t, &note)
-		note.Tail = tail(name + ".log")
+		note.Tail = out.lines()
 		r.cfg.Notify(note)
 		return false
 	}
@@ -191,7 +184,7 @@ func (r *runner) work(ctx context.Context, t *schemas.LeasedTask) (began bool) {
 		note.Output = ""
 		r.tidy(name)
 	} else {
-		note.Tail = tail(name + ".log")
+		note.Tail = out.lines()
 	}
 	r.cfg.Notify(note)
 	return true
