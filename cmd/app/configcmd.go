@@ -195,12 +195,8 @@ Event ids and tokens stay valid. The configuration and admin.token are not in a 
 			if err != nil {
 				return fmt.Errorf("restore: %w", err)
 			}
-			if asJSON {
-				return cli.PrintDocument(env.Out, done)
-			}
-			_, err = fmt.Fprintf(env.Out, "restored the backup of %s into %s: %d parts, %d open actions ended as outcome_unknown\n",
+			return env.Print(asJSON, done, "restored the backup of %s into %s: %d parts, %d open actions ended as outcome_unknown",
 				done.Started.Format(time.RFC3339), cfg.Data, len(done.Parts), done.Unknown)
-			return err
 		},
 	}
 	configFlag(cmd, &file)

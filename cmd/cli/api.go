@@ -268,15 +268,10 @@ func printList[T any](c *api, all iter.Seq2[T, error], empty, header string, row
 
 // print prints a document, or a line of text about it, unless there is an error.
 func (c *api) print(doc any, err error, format string, args ...any) error {
-	switch {
-	case err != nil:
-		return err
-	case c.asJSON:
-		return PrintDocument(c.Out, doc)
-	default:
-		_, err = fmt.Fprintf(c.Out, format+"\n", args...)
+	if err != nil {
 		return err
 	}
+	return c.Print(c.asJSON, doc, format, args...)
 }
 
 // printVerdict prints a document, or a text that may begin with an outcome, and ends the program with a code.

@@ -93,8 +93,7 @@ func (f *checkFlags) run(cmd *cobra.Command, env *Env, args []string) error {
 		if n > 0 {
 			text = "\n" + text
 		}
-		c := &api{Streams: env.Streams, asJSON: f.asJSON}
-		if err := c.print(report, nil, "%s", strings.TrimSuffix(text, "\n")); err != nil {
+		if err := env.Print(f.asJSON, report, "%s", strings.TrimSuffix(text, "\n")); err != nil {
 			return err
 		}
 	}
@@ -230,6 +229,5 @@ func printHealth(env *Env, r healthReport, ready, asJSON bool) error {
 		fmt.Fprintf(env.Err, "weir: %s is not healthy: %s\n", r.URL, r.Error)
 		return ended(code)
 	}
-	c := &api{Streams: env.Streams, asJSON: asJSON}
-	return cmp.Or(c.print(r, nil, "%s", text), ended(code))
+	return cmp.Or(env.Print(asJSON, r, "%s", text), ended(code))
 }

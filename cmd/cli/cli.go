@@ -303,15 +303,11 @@ func newVersion(env *Env) *cobra.Command {
 		Use: "version", Short: "Print the version", Example: "  weir version --json", Args: Exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
 			b := Built()
-			if asJSON {
-				return PrintDocument(env.Out, b)
-			}
 			revision := b.Revision
 			if short := revision[:min(8, len(revision))]; short != "" && strings.Contains(b.Version, short) {
 				revision = "" // a version without a tag names the commit
 			}
-			_, err := fmt.Fprintln(env.Out, joined(" ", "weir", b.Version, b.Go, b.Platform, revision))
-			return err
+			return env.Print(asJSON, b, "%s", joined(" ", "weir", b.Version, b.Go, b.Platform, revision))
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")

@@ -185,6 +185,15 @@ func PrintDocument(out io.Writer, doc any) error {
 	return err
 }
 
+// Print prints a document as JSON, or a line of text about it.
+func (s *Streams) Print(asJSON bool, doc any, format string, args ...any) error {
+	if asJSON {
+		return PrintDocument(s.Out, doc)
+	}
+	_, err := fmt.Fprintf(s.Out, format+"\n", args...)
+	return err
+}
+
 // when is an instant in a table, in the time of this machine; empty: it is none.
 func when(at time.Time) string {
 	if at.IsZero() {

@@ -100,6 +100,7 @@ func TestCompletion(t *testing.T) {
 		"actions redrive ":            "a-9\trun FETCH POISON",
 		"tasks follow ":               "t-1\tRunning: Fix\\u0009the \\u001b[31mtotals",
 		"task show ":                  "t-1\t",
+		"tasks logs ":                 "t-1\t",
 		"tokens revoke ":              "k-1\tci",
 		"pause ":                      "github",
 		"pin ":                        "closed",
