@@ -277,14 +277,48 @@ func (a *App) Failed() <-chan struct{} {
 	return a.server.Failed()
 }
 
-func (a *App) listen(ctx context.Context) error {
-	l, err := (&net.ListenConfig{}).Listen(ctx, family(a.cfg.Listen), a.cfg.Listen)
-	if err != nil {
+func (a *App) listen(ctx context.Context) (err error) {
+	if a.http, err = a.listenAt(ctx, a.cfg.Listen); err != nil {
 		return fmt.Errorf("listen: %w; is another Weir running? choose another address with --listen", err)
 	}
-	a.http = a.newServer(l)
-	a.teardown.push(func(context.Context) error { return ignoreClosed(l.Close()) })
 	return nil
+}
+
+// listenAt opens an address, and makes a server that serves nothing yet.
+func (a *App) listenAt(ctx context.Context, address string) (*httpServer, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, family(address), address)
+	if err != nil {
+		return nil, err
+	}
+	a.teardown.push(func(context.Context) error {
+		if err := l.Close(); !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil
+	})
+	return a.newServer(l), nil
+}
+
+// startPart starts a part, which the teardown stops.
+func (a *App) startPart(ctx context.Context, name string, part interface {
+	Start(ctx context.Context) error
+	Stop()
+},
+) error {
+	if err := part.Start(ctx); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	a.teardown.push(func(context.Context) error { part.Stop(); return nil })
+	return nil
+}
+
+// listenFor handles the notices on a subject until the teardown.
+func (a *App) listenFor(subject string, handle func(subject string)) error {
+	forget, err := a.broker.Listen(subject, func(subject string, _ []byte) { handle(subject) })
+	if err == nil {
+		a.teardown.push(func(context.Context) error { forget(); return nil })
+	}
+	return err
 }
 
 // family keeps an address of IPv4 to it: net takes 0.0.0.0 for every address
@@ -294,13 +328,6 @@ func family(listen string) string {
 		return "tcp4"
 	}
 	return "tcp"
-}
-
-func ignoreClosed(err error) error {
-	if errors.Is(err, net.ErrClosed) {
-		return nil
-	}
-	return err
 }
 
 func portOf(addr string) uint16 {

@@ -1,18 +1,23 @@
 package app
 
 import (
+	"context"
 	_ "embed"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"weir/cmd/app/demo"
 	"weir/cmd/cli"
 	"weir/ingress/proxy"
+	"weir/internal/broker/embedded"
 	"weir/internal/config"
+	"weir/schemas"
 )
 
 // firstConfig is the configuration that `weir init` writes.
@@ -165,6 +170,42 @@ func printProblems(env *cli.Env, cfg config.Config, all []configProblem, asJSON 
 	return nil
 }
 
+func newRestore(env *cli.Env) *cobra.Command {
+	file, replace, asJSON := "", false, false
+	set := settingFlags{{"data", "data", "the directory to restore into (default ./weir-data)"}}
+	cmd := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Restore a backup into the data directory of a Weir that does not run",
+		Long: `Restore the backup in FILE into the data directory of the configuration. The file is
+checked before anything is written. Start the gateway with the same configuration after.
+
+Actions that were open when the backup was taken end as outcome_unknown: the node that was
+backed up may have called their targets since. Actions that had ended are as they were.
+Event ids and tokens stay valid. The configuration and admin.token are not in a backup.`,
+		Example: `  weir restore weir-2026-11-26.backup --data /var/lib/weir
+  weir restore weir-2026-11-26.backup --config /etc/weir.yaml --replace`,
+		Args: cli.Exactly(1, "the file of a backup"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := config.Load(file, env.Environ, set.given(cmd))
+			if err != nil {
+				return cli.Usage(err)
+			}
+			r := restorer{cfg: cfg, replace: replace, progress: env.Err}
+			done, err := r.run(cmd.Context(), args[0])
+			if err != nil {
+				return fmt.Errorf("restore: %w", err)
+			}
+			return env.Print(asJSON, done, "restored the backup of %s into %s: %d parts, %d open actions ended as outcome_unknown",
+				done.Started.Format(time.RFC3339), cfg.Data, len(done.Parts), done.Unknown)
+		},
+	}
+	configFlag(cmd, &file)
+	cmd.Flags().BoolVar(&replace, "replace", false, "move the content of the data directory to replaced-TIME in it")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	set.register(cmd)
+	return cmd
+}
+
 func newProxy(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "proxy",
@@ -198,4 +239,63 @@ them: with it, anyone can pose as any host to these clients.`,
 			return nil
 		},
 	}
+}
+
+func newDemo(env *cli.Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "demo",
+		Short: "Run a tour on this machine",
+		Long: `Start a Weir in a temporary directory and a local upstream, and show: a plan with an
+allowed, a denied and a retried decision; a repeat that does nothing; an answer checked
+against a schema; a stream that is cut and resumed; the evidence as a NATS client
+receives it. The tour checks every line that it prints. Exit 0 if all is as expected.`,
+		Example: "  weir demo",
+		Args:    cli.Exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			err := demo.Run(cmd.Context(), startDemo, cli.Unescaped(env.Out))
+			if err != nil {
+				return fmt.Errorf("demo: %w", err)
+			}
+			return nil
+		},
+	}
+}
+
+// startDemo starts an App on a temporary directory, with one entry in its policy
+// and a port for NATS clients.
+func startDemo(ctx context.Context, entry, prefix string) (demo.Weir, func() error, error) {
+	dir, err := os.MkdirTemp("", "weir-demo-")
+	if err != nil {
+		return demo.Weir{}, nil, err
+	}
+	remove := func() error { return os.RemoveAll(dir) }
+	text := fmt.Sprintf(`listen: 127.0.0.1:0
+data: %q
+nats: {listen: "127.0.0.1:0"}
+policy:
+  allowlist:
+    - {name: %q, url_prefix: %q, methods: [GET, POST], network: loopback}
+`, dir, entry, prefix)
+	cfg, err := config.Parse("demo", []byte(text), nil, nil)
+	if err != nil {
+		return demo.Weir{}, nil, errors.Join(err, remove())
+	}
+	a, err := New(ctx, Options{Config: cfg, Log: io.Discard})
+	if err != nil {
+		return demo.Weir{}, nil, errors.Join(err, remove())
+	}
+	stop := func() error { return errors.Join(a.Stop(context.WithoutCancel(ctx)), remove()) }
+	if err := a.Start(ctx); err != nil {
+		return demo.Weir{}, nil, errors.Join(err, stop())
+	}
+	w := demo.Weir{URL: a.URL(), Durability: a.broker.Durability()}
+	w.Evidence = func(ctx context.Context, entry string, each func(schemas.Evidence)) error {
+		o, err := embedded.Observe(ctx, embedded.CredentialsFile(a.cfg.Data))
+		if err != nil {
+			return err
+		}
+		defer o.Close()
+		return o.Follow(ctx, "tour", schemas.EvidenceFilter("default", "", entry, "", false), each)
+	}
+	return w, stop, nil
 }

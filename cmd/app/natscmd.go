@@ -139,11 +139,7 @@ them is cut off when the servers read it. The evidence stays.`,
 				return fmt.Errorf("nats tenant: %w", err)
 			}
 			made := natsTenant{Tenant: name, Observer: natsconf.ObserverFile(r.Dir, name), Agent: natsconf.AgentFile(r.Dir, name)}
-			if asJSON {
-				return cli.PrintDocument(env.Out, made)
-			}
-			_, err = fmt.Fprintf(env.Out, "observer: %s\nagent: %s\nthen have the servers read accounts.conf again, and run: weir nats provision --tenant %s …\n", made.Observer, made.Agent, name)
-			return err
+			return env.Print(asJSON, made, "observer: %s\nagent: %s\nthen have the servers read accounts.conf again, and run: weir nats provision --tenant %s …", made.Observer, made.Agent, name)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "the directory of weir nats init")

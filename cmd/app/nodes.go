@@ -6,14 +6,23 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"log/slog"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
+
 	"weir/cmd/cli"
+	"weir/internal/config"
 	"weir/internal/fault"
+	"weir/internal/redact"
+	"weir/internal/secrets"
+	"weir/internal/telemetry"
 	"weir/schemas"
 )
 
@@ -46,24 +55,19 @@ func (a *App) hearNodes(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	answer := nodeAnswer{NodeReport: a.report("")}
 	var under sync.WaitGroup
-	unlist, err := a.broker.Listen(schemas.NodesRequestRoot+".*", func(subject string, _ []byte) {
+	err := a.listenFor(schemas.NodesRequestRoot+".*", func(subject string) {
 		a.sendReport(strings.TrimPrefix(subject, schemas.NodesRequestRoot+"."), nodeAnswer{a.report(a.policy.Load().Version()), true})
 	})
 	if err != nil {
 		return err
 	}
-	a.teardown.push(func(context.Context) error { unlist(); return nil })
-	forget, err := a.broker.Listen(schemas.PolicyRequestRoot+".*", func(subject string, _ []byte) {
+	a.teardown.push(func(context.Context) error { under.Wait(); return nil }) // after the last request
+	return a.listenFor(schemas.PolicyRequestRoot+".*", func(subject string) {
 		ask := strings.TrimPrefix(subject, schemas.PolicyRequestRoot+".")
 		a.sendReport(ask, answer)
 		// A node that sends a request meanwhile must receive this node's first answer at once.
 		under.Go(func() { a.reloadFor(ctx, ask, answer) })
 	})
-	if err != nil {
-		return err
-	}
-	a.teardown.push(func(context.Context) error { forget(); under.Wait(); return nil })
-	return nil
 }
 
 // reloadFor reloads, and answers the request for it.
@@ -189,4 +193,207 @@ func gather(ctx context.Context, answers <-chan nodeAnswer, first time.Duration)
 		return cmp.Or(strings.Compare(a.Role, b.Role), strings.Compare(a.Node, b.Node))
 	})
 	return nodes
+}
+
+// quiet is how long a file must be unchanged before it is read, because an editor writes in several
+// steps. In a folder that never is quiet it is read anyway, patience after the first change.
+const (
+	quiet    = 200 * time.Millisecond
+	patience = 5 * quiet
+)
+
+// watchFile reloads when the configuration's file changes. It watches the folder and not the file:
+// editors and Kubernetes put another file, or another link, in its place. A node that cannot watch
+// runs without.
+func (a *App) watchFile(ctx context.Context) {
+	if a.opts.File == "" {
+		return
+	}
+	w, err := fsnotify.NewWatcher()
+	if err == nil {
+		if err = w.Add(filepath.Dir(a.opts.File)); err != nil {
+			_ = w.Close()
+		}
+	}
+	if err != nil {
+		a.log.WarnContext(ctx, "configuration_watch_failed", "err_kind", telemetry.ErrKind(err))
+		a.notice("changes of " + a.opts.File + " are not noticed by themselves; send SIGHUP after one")
+		return
+	}
+	f := &watchedFile{path: a.opts.File, watcher: w}
+	f.followLink()
+	a.refresh(ctx) // it may have changed while the node started
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.follow(ctx, func() { a.refresh(ctx) })
+	}()
+	a.teardown.push(func(context.Context) error {
+		cancel()
+		<-done
+		return w.Close()
+	})
+}
+
+// watchedFile is a file and the folders in which something may happen to it.
+type watchedFile struct {
+	path    string
+	watcher *fsnotify.Watcher
+	target  string // the folder that a link led to, when it was last looked at
+}
+
+// follow calls look after something happened that may be a change of the file,
+// until ctx ends. Whether it was one is look's to find out.
+func (f *watchedFile) follow(ctx context.Context, look func()) {
+	timer := time.NewTimer(quiet)
+	timer.Stop()
+	defer timer.Stop()
+	var latest time.Time // when to look whatever happens; zero: nothing has happened
+	happened := func() {
+		if latest.IsZero() {
+			latest = time.Now().Add(patience)
+		}
+		if left := time.Until(latest); left > 0 { // else the timer has run out
+			timer.Reset(min(quiet, left))
+		}
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case ev, ok := <-f.watcher.Events:
+			if !ok {
+				return
+			}
+			// Writes to other files of the folder are nothing to us, except a schema that an entry
+			// names; a link that is exchanged has another name than the file.
+			name := filepath.Base(ev.Name)
+			if !ev.Has(fsnotify.Write) || name == filepath.Base(f.path) || filepath.Ext(name) == ".json" || f.target != "" {
+				happened()
+			}
+		case _, ok := <-f.watcher.Errors: // events were lost: look
+			if !ok {
+				return
+			}
+			happened()
+		case <-timer.C:
+			latest = time.Time{}
+			f.followLink()
+			look()
+		}
+	}
+}
+
+// followLink watches the folder of the link's target, if the file is a link.
+func (f *watchedFile) followLink() {
+	target, err := filepath.EvalSymlinks(f.path)
+	if err != nil {
+		return
+	}
+	folder := filepath.Dir(target)
+	if own, err := filepath.EvalSymlinks(filepath.Dir(f.path)); err != nil || own == folder {
+		folder = ""
+	}
+	if folder == f.target {
+		return
+	}
+	if f.target != "" {
+		_ = f.watcher.Remove(f.target) // it may be gone
+	}
+	f.target = ""
+	if folder != "" && f.watcher.Add(folder) == nil {
+		f.target = folder
+	}
+}
+
+// warnings are faults of a configuration that an operator can mend while Weir runs, so it takes effect.
+func (a *App) warnings(c config.Config) []string {
+	return append(secretWarnings(c, a.secretStore()), a.natsWarnings()...)
+}
+
+// secretWarnings are secrets that the store does not have, or that are too short to be redacted.
+func secretWarnings(c config.Config, store *secrets.Store) (all []string) {
+	if err := store.Check(); err != nil {
+		all = append(all, fmt.Sprintf("secrets: %v", err))
+	}
+	warn := func(whose string, templates map[string]string) {
+		for _, name := range slices.Sorted(maps.Keys(templates)) {
+			if w := unsafeSecret(store, templates[name]); w != "" {
+				all = append(all, whose+name+": "+w)
+			}
+		}
+	}
+	for _, e := range c.Policy.Allowlist {
+		entry := fmt.Sprintf("entry %q: ", e.Name)
+		warn(entry+"header ", e.Headers)
+		warn(entry+"query parameter ", e.Query)
+		warn(entry+"body member ", e.Body)
+	}
+	for _, taskType := range slices.Sorted(maps.Keys(c.Agents)) {
+		warn("agent "+taskType+": ", map[string]string{"token": c.Agents[taskType].Token})
+	}
+	for _, m := range slices.Sorted(maps.Keys(c.Models)) {
+		warn("model "+m+": header ", c.Models[m].Headers)
+		for _, u := range c.Models[m].Upstreams {
+			warn("model "+m+": upstream "+u.Name+": header ", u.Headers)
+		}
+	}
+	return all
+}
+
+// natsWarnings warn about content that crosses NATS in clear, and about what NATS does not serve.
+func (a *App) natsWarnings() (all []string) {
+	if at := a.NATS(); at != "" && !config.Loopback(at) {
+		text := fmt.Sprintf("nats.listen: other machines can reach %s, and it has no TLS: anyone who reads its traffic reads the evidence", at)
+		if a.servesRPC() {
+			text += ", and the tokens of those who use the agent API there"
+		}
+		all = append(all, text)
+	}
+	if a.role.accepts() && !a.servesRPC() {
+		all = append(all, "the agent API is served over HTTP and not over NATS: this node requires no token, so every client of the NATS server could change the rules; set auth.mode to tokens to serve it over NATS")
+	}
+	return all
+}
+
+// unsafeSecret describes the problem with the secrets of a template.
+func unsafeSecret(store *secrets.Store, template string) string {
+	_, used, err := store.Resolve(template)
+	if err != nil {
+		return err.Error() + "; its calls will fail until it is there"
+	}
+	for _, s := range used {
+		if s.Len() < redact.MinSecret {
+			return fmt.Sprintf("a secret in it is shorter than %d bytes; it cannot be taken out of answers", redact.MinSecret)
+		}
+	}
+	return ""
+}
+
+func (a *App) notice(text string) { a.opts.notice(text) }
+
+// notice writes a warning in the format of the log.
+func (o Options) notice(text string) {
+	switch {
+	case o.Notices == nil:
+	case o.Config.Telemetry.LogFormat == telemetry.FormatText:
+		fmt.Fprintln(o.Notices, "weir: warning:", text)
+	default:
+		slog.New(slog.NewJSONHandler(o.Notices, nil)).Warn("warning_raised", "text", text)
+	}
+}
+
+// reportLoss lists the records that the operator has given up.
+func (a *App) reportLoss() {
+	if a.server == nil || !a.opts.AcceptLoss {
+		return
+	}
+	for _, l := range a.server.Lost() {
+		a.notice(l + "; a call whose record is gone may be made a second time when it is asked for again")
+	}
+	if len(a.server.Lost()) == 0 {
+		a.notice("--accept-loss: nothing was lost")
+	}
+	a.notice("--accept-loss: take it away before the next start, or damage is not noticed again")
 }

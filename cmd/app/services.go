@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"runtime"
 	"sync"
@@ -22,13 +21,25 @@ import (
 	"weir/internal/broker/access"
 	"weir/internal/broker/embedded"
 	"weir/internal/config"
+	"weir/internal/fault"
 	"weir/internal/jsonschema"
 	"weir/internal/ledger"
 	"weir/internal/limits"
+	"weir/internal/limits/budget"
+	"weir/internal/limits/destination"
+	"weir/internal/models/listed"
 	"weir/internal/postcondition"
 	"weir/internal/redact"
 	"weir/internal/telemetry"
 	"weir/internal/token"
+	"weir/processors"
+	"weir/processors/call"
+	"weir/processors/call/agent"
+	"weir/processors/call/direct"
+	"weir/processors/call/model"
+	"weir/processors/chat"
+	"weir/processors/listing"
+	"weir/processors/runs"
 	"weir/schemas"
 	published "weir/schemas/json"
 )
@@ -97,10 +108,9 @@ func (a *App) copies() int {
 // which agents and people change them.
 func (a *App) openTasks(ctx context.Context) error {
 	a.activeTasks = activetasks.New(a.broker, activetasks.Config{Layout: a.layout(), Logger: a.log})
-	if err := a.activeTasks.Start(ctx); err != nil {
-		return fmt.Errorf("tasks: %w", err)
+	if err := a.startPart(ctx, "tasks", a.activeTasks); err != nil {
+		return err
 	}
-	a.teardown.push(func(context.Context) error { a.activeTasks.Stop(); return nil })
 	a.taskService = tasks.NewService(a.ledger, a.activeTasks, a.broker.Bucket(schemas.LeaseBucket), tasks.Config{
 		Verify:  func(text string) (schemas.Token, error) { return a.verify(token.Bearer("Bearer " + text)) },
 		Barrier: a.broker.Barrier, Lease: a.cfg.Tasks.Lease, Rate: a.cfg.Auth.Rate, Draining: a.draining,
@@ -235,4 +245,134 @@ func checkPostcondition(doc json.RawMessage) (supported bool, err error) {
 		return bad.Supported(), bad
 	}
 	return true, err
+}
+
+// openDestinations mirrors the operators' holds, and the workers' notices about destinations. A
+// worker that is alone on its log sends no notices.
+func (a *App) openDestinations(ctx context.Context) error {
+	var shared destination.Store
+	if !a.cfg.Embedded() && (a.role.works() || a.role.shows()) {
+		shared = a.broker.Bucket(schemas.DestinationBucket)
+	}
+	a.destinations = destination.New(a.broker.Bucket(schemas.OperationBucket), shared, destination.Config{
+		Worker: a.worker, Notify: a.ledger.Notify, Logger: a.log, Metrics: a.metrics,
+	})
+	return a.startPart(ctx, "destinations", a.destinations)
+}
+
+// operationsView lists the paused and pinned calls, with the reasons.
+func (a *App) operationsView() schemas.OperationsView {
+	v := schemas.OperationsView{Items: a.destinations.Operations(), Destinations: a.destinations.Destinations()}
+	if v.Items == nil {
+		v.Items = []schemas.Operation{}
+	}
+	return v
+}
+
+// operations are what operators decide, for ingress.
+type operations struct{ app *App }
+
+// Order puts an operation in force on this node; the others follow when they receive it.
+func (o operations) Order(ctx context.Context, op schemas.Operation) (schemas.Operation, error) {
+	op, err := o.app.destinations.Order(ctx, op)
+	return op, o.durable(ctx, err)
+}
+
+// Lift takes an operation back.
+func (o operations) Lift(ctx context.Context, do string, t schemas.Target) (schemas.Operation, error) {
+	op, err := o.app.destinations.Lift(ctx, do, t)
+	return op, o.durable(ctx, err)
+}
+
+// durable returns when the decision survives a crash.
+func (o operations) durable(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, destination.ErrUnreadable):
+		return &fault.Error{Code: schemas.Conflict, Cause: err, Message: "another version of Weir wrote what is in force; change it with that version, or a newer one"}
+	case err != nil:
+		return err
+	}
+	return o.app.broker.Barrier(ctx)
+}
+
+// Entries are the names of the policy in force: its entries, its allowed hosts, and the
+// entries of agents and models.
+func (o operations) Entries() []string { return o.app.policy.Load().EntryNames() }
+
+// openBudgets opens the accounts of budgets.
+func (a *App) openBudgets(ctx context.Context) error {
+	a.budgetLimiter = budget.NewLimiter(a.broker.Bucket(schemas.BudgetBucket), budget.Config{Budgets: a.budgets, Logger: a.log})
+	if !a.role.works() {
+		return nil // workers remove the old ones
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	tidy := make(chan struct{})
+	go func() {
+		defer close(tidy)
+		a.budgetLimiter.Run(ctx)
+	}()
+	a.teardown.push(func(context.Context) error { stop(); <-tidy; return nil })
+	return nil
+}
+
+// runs executes kind run: Weir's own task types by the executors of other kinds, the rest by the
+// agents in force.
+func (a *App) runs(w *workshop) processors.Kind {
+	adapter := agent.New(w.client, a.secrets, agent.Config{Event: int64(a.cfg.Limits.Response), Stream: int64(a.cfg.Limits.Stream)})
+	r := runs.New(a.ledger, runs.Config{
+		HTTP: w.calls, Plans: w.plans, Draining: a.draining,
+		Remote: runs.NewRemote(a.ledger, w.caller, a.recorder, call.Answers{Blobs: a.ledger}, runs.RemoteConfig{
+			Agents: a.agent, Adapter: adapter, Metrics: a.metrics, Draining: a.draining,
+			TenantShare: a.cfg.TenantShare(),
+		}),
+	})
+	a.work.runs = r // a reload refreshes it
+	return processors.Kind{Executor: r, WritesStarted: r.WritesStarted}
+}
+
+// chats is kind chat.
+func (a *App) chats(w *workshop) processors.Kind {
+	adapter := model.New(w.client, a.secrets, model.Config{Event: int64(a.cfg.Limits.Response), Stream: int64(a.cfg.Limits.Stream)})
+	p := chat.New(a.ledger, w.caller, a.recorder, w.answers, chat.Config{
+		Models: a.models, Adapter: adapter, Budgets: a.budgetLimiter, Mac: a.seal.Mac, Metrics: a.metrics, Draining: a.draining,
+	})
+	return processors.Kind{Executor: p, Ended: p.Ended}
+}
+
+// taskReader is the holder of a task's token as a reader of its own task only. It keeps the lease,
+// and changes no task.
+func (a *App) taskReader(ctx context.Context, token string) (egress.Reader, error) {
+	v, err := a.taskService.Look(ctx, token)
+	if err != nil {
+		return egress.Reader{}, err
+	}
+	a.taskService.Touch(ctx, v.Ref, v.Lease)
+	who := v.Identity()
+	return egress.Reader{Tenant: who.Tenant, Entries: who.Entries, Models: who.Models, Task: who.Task(), Model: who.Holding.Model}, nil
+}
+
+// openModels begins to follow the lists of models that providers have.
+func (a *App) openModels(ctx context.Context) error {
+	if !a.role.works() && !a.role.shows() {
+		return nil
+	}
+	a.lists = listed.New(a.broker.Bucket(schemas.ModelBucket), a.log)
+	return a.startPart(ctx, "models", a.lists)
+}
+
+// providerModels is an upstream's own list of models.
+func (a *App) providerModels(up schemas.ModelUpstream) []schemas.ListedModel {
+	if a.lists == nil {
+		return nil
+	}
+	return a.lists.Models(up)
+}
+
+// newListing makes what reads those lists. Its calls are made as all calls are, and belong to no action.
+func (a *App) newListing(adapter *direct.Adapter, calls call.Config) *listing.Refresher {
+	return listing.New(listing.Config{
+		Upstreams: func() []schemas.ModelUpstream { return a.models().Listing() }, Lists: a.lists,
+		Caller: call.New(call.Unlogged{}, a.guard, adapter, calls), Adapter: adapter,
+		Record: a.recorder.Record, Logger: a.log,
+	})
 }

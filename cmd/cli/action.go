@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -38,12 +37,15 @@ func (c *api) showAction(ctx context.Context, id string) error {
 		return err
 	}
 	fmt.Fprintln(c.Out)
-	events, more, err := history[schemas.EventView](ctx, c, route+"/events", mostEvents)
-	if err != nil {
-		return err
+	var events []schemas.EventView
+	for e, err := range history[schemas.EventView](ctx, c, route, mostEvents) {
+		if err != nil {
+			return err
+		}
+		events = append(events, e)
 	}
 	printTimeline(c.Out, view.Created, events)
-	if more {
+	if len(events) == mostEvents && c.last.Next != "" {
 		fmt.Fprintf(c.Out, "… there is more: `weir tail actions %s`\n", id)
 	}
 	if view.ResolveURL != "" && view.Resolution == nil {
@@ -104,17 +106,6 @@ func actionFacts(v schemas.ActionView) [][2]string {
 
 // mostEvents is how long a timeline is at most.
 const mostEvents = 1000
-
-// history reads the events so far of an action or a task, and whether there are more than most.
-func history[T any](ctx context.Context, c *api, route string, most int) (events []T, more bool, err error) {
-	for query := (url.Values{"limit": {strconv.Itoa(biggestPage)}}); len(events) < most; query.Set("after", c.last.Next) {
-		items, err := page[T](ctx, c, route, query)
-		if events = append(events, items...); err != nil || c.last.Next == "" || len(items) == 0 {
-			return events, false, err
-		}
-	}
-	return events, true, nil
-}
 
 // printTimeline prints events. Of deltas and of progress that follow one another it prints the first and how
 // many they are.

@@ -1,10 +1,14 @@
 package cli
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -184,4 +188,130 @@ func TestActionsResolve(t *testing.T) {
 	resolution = &schemas.Resolution{Effect: "applied"}
 	_, said = run(ExitOK, "actions", "show", "a")
 	require.NotContains(t, said, hint)
+}
+
+func TestCallText(t *testing.T) {
+	t.Parallel()
+	called := schemas.Called{Method: "GET", Host: "h.example", Path: "/a"}
+	plan := schemas.Called{Method: "PUT", Host: "h.example", Path: "/a", Calls: 3}
+	for want, e := range map[string]schemas.ActionEntry{
+		"GET h.example/a":      {Kind: schemas.KindRun, Agent: "HTTP_EXECUTE", Called: called},
+		"PUT h.example/a (+2)": {Kind: schemas.KindPlan, Called: plan},
+		"run FETCH":            {Kind: schemas.KindRun, Agent: "FETCH"},
+		"chat openai/gpt-5":    {Kind: schemas.KindChat, ModelUse: schemas.ModelUse{Model: "openai/gpt-5"}},
+		"task coder":           {Kind: schemas.KindTask, Agent: "coder"},
+		"push":                 {Kind: schemas.KindPush},
+	} {
+		require.Equal(t, want, entryCall(e))
+	}
+	require.Equal(t, "chat m", viewCall(schemas.ActionView{Kind: schemas.KindChat, Result: []byte(`{"model":"m"}`)}))
+	require.Equal(t, "chat responses m", viewCall(schemas.ActionView{Kind: schemas.KindChat, Result: []byte(`{"dialect":"responses","model":"m"}`)}))
+	require.Equal(t, "chat", viewCall(schemas.ActionView{Kind: schemas.KindChat, Result: []byte(`[]`)}))
+}
+
+func TestEvidenceText(t *testing.T) {
+	t.Parallel()
+	for payload, want := range map[string]string{
+		`{"method":"GET","request_fingerprint":"GET https://h.example/a?key,b","status":404,"duration_ms":12}`: "GET h.example/a  404  12ms",
+		`{"method":"POST","target":"POST https://h.example/a?","reason":"no entry"}`:                           "POST h.example/a  no entry",
+		`{"effect_ref":"e","method":"PUT","url":"http://h.example/a?b=c#d","status":200}`:                      "PUT h.example/a  200",
+		`{"method":"GET","request_fingerprint":"hmac-sha256:00","status":200,"duration_ms":3}`:                 "GET  200  3ms",
+		`{"model_asked":"fast","model":"openai/gpt-5","status":200,"duration_ms":1500}`:                        "openai/gpt-5  200  1.5s",
+		`{"repo":"shop","ref":"refs/heads/a","result":"ok","duration_ms":5}`:                                   "shop refs/heads/a  5ms",
+		`{"status":"succeeded","artifact_refs":{}}`:                                                            "succeeded",
+		`[]`: "", `null`: "", `{"method":1}`: "",
+	} {
+		require.Equal(t, want, evidenceText([]byte(payload)), payload)
+	}
+}
+
+func TestTailLine(t *testing.T) {
+	t.Parallel()
+	at, ms := time.Date(2026, 11, 1, 12, 0, 0, 5e6, time.Local), 3.0
+	e := schemas.ActionEntry{ID: "a-1", Kind: "http", Called: schemas.Called{Method: "GET", Host: "h.example", Path: "/a"}, Created: at, Status: "accepted"}
+	line := func(colour bool) string {
+		var out strings.Builder
+		require.NoError(t, printCells(printer{to: &out, colour: colour}, "  ", tailCells(e)))
+		return out.String()
+	}
+	require.Equal(t, "12:00:00.005  a-1  accepted   GET h.example/a\n", line(false))
+	e.Status, e.HTTPStatus, e.Code, e.DurationMS, e.Caller = "failed", 503, schemas.HTTPFailure, &ms, "shop"
+	require.Equal(t, "12:00:00.005  a-1  failed     GET h.example/a  503  HTTP_FAILURE  3ms  shop\n", line(false))
+	require.Contains(t, line(true), "a-1  \x1b[31mfailed   \x1b[0m  GET")
+	require.Equal(t, "12:00:00", listTime(at, at.Add(time.Hour)))
+	require.Equal(t, "2026-11-01 12:00:00", listTime(at, at.Add(24*time.Hour)))
+}
+
+// copying answers as a server that copies a repository: 202 at once, 202 again, as a
+// node does that stops, and then the repository.
+func copying(t *testing.T, ends bool) (url string, ids chan string) {
+	t.Helper()
+	ids = make(chan string, 3)
+	var posts atomic.Int64
+	url = served(t, func(w http.ResponseWriter, r *http.Request) {
+		var req schemas.RepoRequest
+		if err := json.NewDecoder(r.Body).Decode(&req); err != nil || req.RequestID == "" {
+			http.Error(w, "no id", http.StatusBadRequest)
+			return
+		}
+		ids <- req.RequestID
+		if n := posts.Add(1); n == 2 || r.Header.Get("Prefer") == "respond-async" {
+			w.WriteHeader(http.StatusAccepted)
+			fmt.Fprint(w, `{"id":"a-1","status":"accepted","duplicate":false,"durability":"disk"}`)
+			return
+		}
+		if !ends {
+			<-r.Context().Done()
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprint(w, `{"name":"shop","mode":"hosted","default_branch":"main","url":"http://127.0.0.1/git/shop.git"}`)
+	})
+	return url, ids
+}
+
+func TestCopyARepository(t *testing.T) {
+	t.Parallel()
+	url, ids := copying(t, true)
+	code, out, said := command(t, "repos", "create", "shop", "--import", "https://up.example.com/shop.git", "--server", url)
+	require.Equal(t, ExitOK, code, said)
+	require.Equal(t, "repository shop, hosted, branch main: http://127.0.0.1/git/shop.git\n", out)
+	require.Equal(t, "copying; `weir tail actions a-1` shows the progress\n", said)
+	close(ids)
+	id := <-ids
+	require.NotEmpty(t, id)
+	for again := range ids {
+		require.Equal(t, id, again, "a repeat joins the same action")
+	}
+}
+
+// TestACopyIsRefused: nothing is said to be under way that never began.
+func TestACopyIsRefused(t *testing.T) {
+	t.Parallel()
+	url := always(t, http.StatusConflict, "application/problem+json", `{"title":"Conflict","status":409,"detail":"there is one","code":"CONFLICT"}`)
+	code, out, said := command(t, "repos", "create", "shop", "--import", "https://up.example.com/shop.git", "--server", url)
+	require.Equal(t, 1, code)
+	require.Empty(t, out)
+	require.Equal(t, "weir: there is one (CONFLICT)\n", said)
+}
+
+// TestACopyGoesOn: a command that stops waiting says that the server goes on.
+func TestACopyGoesOn(t *testing.T) {
+	t.Parallel()
+	url, ids := copying(t, false)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var said bytes.Buffer
+	c := clientOf(t, url)
+	c.Out, c.Err = &said, &said
+	failed := make(chan error, 1)
+	go func() {
+		_, err := c.createRepo(ctx, schemas.RepoRequest{Name: "shop", ImportURL: "https://up.example.com/shop.git", RequestID: "mine"})
+		failed <- err
+	}()
+	for range 3 {
+		require.Equal(t, "mine", <-ids)
+	}
+	cancel()
+	require.EqualError(t, <-failed, "the copy goes on: `weir tail actions a-1` follows it, `weir actions cancel a-1` ends it")
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -191,6 +192,20 @@ const biggestPage = 1000
 
 // list reads the items of a route page by page, until there are no more of them or as many as limit.
 func list[T any](ctx context.Context, c *api, route string, query url.Values, limit int) iter.Seq2[T, error] {
+	return pages[T](ctx, c, route, "cursor", query, limit)
+}
+
+// history reads the events so far below a route.
+func history[T any](ctx context.Context, c *api, route string, limit int) iter.Seq2[T, error] {
+	return pages[T](ctx, c, route+"/events", paramAfter, url.Values{"limit": {strconv.Itoa(biggestPage)}}, limit)
+}
+
+// paramAfter is the parameter of events, of which each page has a next, be it empty. A list may have empty pages.
+const paramAfter = "after"
+
+// pages reads the items of a route until there are no more of them or as many as limit. next is the parameter that
+// names the end of the page before.
+func pages[T any](ctx context.Context, c *api, route, next string, query url.Values, limit int) iter.Seq2[T, error] {
 	query = maps.Clone(query)
 	if query == nil {
 		query = url.Values{}
@@ -200,34 +215,27 @@ func list[T any](ctx context.Context, c *api, route string, query url.Values, li
 			if limit < everything {
 				query.Set("limit", strconv.Itoa(min(left, biggestPage)))
 			}
-			items, err := page[T](ctx, c, route, query)
+			p, err := get[struct {
+				Items []T `json:"items"`
+				pageEnd
+			}](ctx, c, route, query)
+			c.last, c.items = p.pageEnd, c.items+len(p.Items)
 			if err != nil {
 				var none T
 				yield(none, err)
 				return
 			}
-			next := c.last.Next
-			for _, one := range items[:min(len(items), left)] {
+			for _, one := range p.Items[:min(len(p.Items), left)] {
 				if left--; !yield(one, nil) {
 					return
 				}
 			}
-			if next == "" {
+			if p.Next == "" || len(p.Items) == 0 && next == paramAfter {
 				return
 			}
-			query.Set("cursor", next)
+			query.Set(next, p.Next)
 		}
 	}
-}
-
-// page reads one page of a list.
-func page[T any](ctx context.Context, c *api, route string, query url.Values) ([]T, error) {
-	p, err := get[struct {
-		Items []T `json:"items"`
-		pageEnd
-	}](ctx, c, route, query)
-	c.last, c.items = p.pageEnd, c.items+len(p.Items)
-	return p.Items, err
 }
 
 // printList prints documents, one a line of JSON, or as a table for a person: a header, and a row for
@@ -260,15 +268,21 @@ func printList[T any](c *api, all iter.Seq2[T, error], empty, header string, row
 
 // print prints a document, or a line of text about it, unless there is an error.
 func (c *api) print(doc any, err error, format string, args ...any) error {
-	switch {
-	case err != nil:
-		return err
-	case c.asJSON:
-		return PrintDocument(c.Out, doc)
-	default:
-		_, err = fmt.Fprintf(c.Out, format+"\n", args...)
+	if err != nil {
 		return err
 	}
+	return c.Print(c.asJSON, doc, format, args...)
+}
+
+// printVerdict prints a document, or a text that may begin with an outcome, and ends the program with a code.
+func (c *api) printVerdict(doc any, text string, code int) error {
+	var err error
+	if c.asJSON {
+		err = PrintDocument(c.Out, doc)
+	} else {
+		err = printOutcome(c.Out, text)
+	}
+	return cmp.Or(err, ended(code))
 }
 
 // printLine prints a document, or cells of it with a separator between.

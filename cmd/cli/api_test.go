@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -10,9 +13,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	sse "github.com/tmaxmax/go-sse"
 
+	"weir/client"
+	"weir/internal/weirtest/llm"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -202,5 +210,174 @@ func TestUsage(t *testing.T) {
 			assert.Contains(t, errs, want)
 			assert.Empty(t, out, want)
 		}
+	}
+}
+
+// weir runs the program with something on standard input, and returns its exit code and what it printed.
+func weir(t *testing.T, in string, environ []string, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = program(t.Context(), args, environ, Streams{In: strings.NewReader(in), Out: &stdout, Err: &stderr})
+	return code, stdout.String(), stderr.String()
+}
+
+// program is the program without the commands that need a node.
+func program(ctx context.Context, args, environ []string, s Streams) int {
+	return Run(ctx, args, &Env{Streams: s, Environ: environ}, func(*Env) []*cobra.Command { return nil })
+}
+
+// command runs the program with nothing but its arguments.
+func command(t *testing.T, args ...string) (code int, out, errs string) {
+	t.Helper()
+	return weir(t, "", nil, args...)
+}
+
+// clientOf is a client without a token.
+func clientOf(t *testing.T, url string) *api {
+	t.Helper()
+	c, err := client.New(url, "")
+	require.NoError(t, err)
+	return &api{Client: c}
+}
+
+// served is the URL of a Weir.
+func served(t *testing.T, handler http.HandlerFunc) (url string) {
+	t.Helper()
+	return newServer(t, handler).URL
+}
+
+// newServer is a Weir: each of its answers has an id.
+func newServer(t *testing.T, handler http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Request-Id", "r-1")
+		handler(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// always is a server that answers every request alike.
+func always(t *testing.T, status int, kind, body string, header ...string) (url string) {
+	t.Helper()
+	return served(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", kind)
+		setAll(w.Header(), header...)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	})
+}
+
+// desk is a server that answers with documents. run runs the program against it, and expects an exit code.
+func desk(t *testing.T, answer func(r *http.Request) any) (run func(want int, args ...string) (out, said string)) {
+	t.Helper()
+	url := served(t, func(w http.ResponseWriter, r *http.Request) { assert.NoError(t, json.NewEncoder(w).Encode(answer(r))) })
+	return func(want int, args ...string) (string, string) {
+		t.Helper()
+		code, out, said := weir(t, "", []string{"WEIR_URL=" + url}, args...)
+		require.Equal(t, want, code, said)
+		return out, said
+	}
+}
+
+// example is a run of the program against a server that gives every request one answer.
+type example struct {
+	args   string // with spaces between
+	status int    // of the answer; 0: 200
+	kind   string // its media type; empty: JSON
+	answer string
+	code   int
+	out    string // all of standard output
+	errs   string // parts of standard error, with | between; empty: there is none
+}
+
+// examples runs them, and the arguments before each. The answers have more headers.
+func examples(t *testing.T, before string, cases map[string]example, header ...string) {
+	t.Helper()
+	table.Run(t, cases, func(t *testing.T, x example) {
+		server := always(t, cmp.Or(x.status, http.StatusOK), cmp.Or(x.kind, "application/json"), x.answer, header...)
+		code, out, errs := command(t, append(strings.Fields(before+" "+x.args), "--server", server)...)
+		assert.Equal(t, x.code, code, errs)
+		assert.Equal(t, x.out, out)
+		assert.Equal(t, x.errs == "", errs == "", errs)
+		for part := range strings.SplitSeq(x.errs, "|") {
+			assert.Contains(t, errs, part)
+		}
+		assert.NotContains(t, errs, "\x1b")
+	})
+}
+
+// unsafeText has one character of each sort that a terminal obeys or does not show, and others
+// that it shows.
+const unsafeText = "a\u009b31m\u202eb\u2066c\u200fd\u061ce\u2028f\U000e0041g é 語 👩\u200d💻"
+
+// TestABodyGoesToAPipeAsItIs: a pipe gets the body without escapes.
+func TestABodyGoesToAPipeAsItIs(t *testing.T) {
+	t.Parallel()
+	_, server := provider(t, llm.Config{Default: llm.Act{Texts: []string{unsafeText}}})
+	code, out, errs := saying(t, "", "chat", "m", "Hi", server)
+	require.Equal(t, ExitOK, code, errs)
+	assert.Equal(t, unsafeText+"\n", out)
+	code, out, errs = saying(t, "", "chat", "m", "Hi", server, "--json")
+	require.Equal(t, ExitOK, code, errs)
+	assert.Contains(t, out, `\u009b`)
+}
+
+func TestPrinter(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                   "",
+		"a\n\tb":             "a\n\tb",
+		"a\r\x1b[2J\x00\x7f": `a\u000d\u001b[2J\u0000\u007f`,
+		"\x9b é":             "\ufffd é",
+		"\U0001f600\ufeff":   "\U0001f600" + `\ufeff`,
+	} {
+		var out bytes.Buffer
+		n, err := printer{to: &out}.Write([]byte(text))
+		require.NoError(t, err)
+		assert.Equal(t, len(text), n)
+		assert.Equal(t, want, out.String())
+	}
+	assert.Equal(t, `a\u000a\u0009b`, oneLine("a\n\tb"))
+}
+
+// FuzzTail reads whatever a server says as `weir tail` does, and shows it.
+func FuzzTail(f *testing.F) {
+	for _, s := range []string{
+		"id: 1\nevent: settled\ndata: {\"settled\":{\"outcome\":\"succeeded\"},\"time\":\"t\"}\n\n", "data: []\n\n", "data: {\"settled\":1}\nevent: settled\n\n", "event: \ndata: {\"\":{\"a\":\"" + strings.Repeat("é", 300) + "\"}}\n\n",
+		"data: {\ndata: }\n\n", "data: null\n\n", "data: {\"time\":{},\"code\":null}\n\n", ":\n\n", "\x00", "data: \xff\n\n",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, wire []byte) {
+		for e, err := range sse.Read(bytes.NewReader(wire), &sse.ReadConfig{MaxEventSize: 1 << 20}) {
+			if err != nil {
+				return
+			}
+			var plain, raw bytes.Buffer
+			_ = (&api{Streams: Streams{Out: &plain}}).showEvent(e)
+			require.NoError(t, (&api{Streams: Streams{Out: &raw}, asJSON: true}).showEvent(e))
+			require.Equal(t, e.Data+"\n", raw.String(), "a program gets what was sent")
+		}
+	})
+}
+
+// TestTellReload has a line for each node, and says where they differ.
+func TestTellReload(t *testing.T) {
+	t.Parallel()
+	for want, done := range map[string]schemas.Reload{
+		"policy v2 is in force, in place of v1\n": {Version: "v2", Previous: "v1", Changed: true},
+		"nothing changed: policy v1 is in force\nthat is node n: the others have files of their own, and --all asks each\n": {Version: "v1", Previous: "v1", Node: "n"},
+		"egress a: nothing changed: policy v2 is in force\nworker b: policy v2 is in force, in place of v1\n": {Nodes: []schemas.NodeReport{
+			{Node: "a", Role: "egress", Version: "v2", Previous: "v2"}, {Node: "b", Role: "worker", Version: "v2", Previous: "v1", Changed: true},
+		}},
+		"egress a: nothing changed: policy v2 is in force\nworker b: policy v1 is in force as before: nothing was changed: it is wrong\nthe 2 nodes do not have the same policy\n": {Nodes: []schemas.NodeReport{
+			{Node: "a", Role: "egress", Version: "v2", Previous: "v2"}, {Node: "b", Role: "worker", Version: "v1", Error: "nothing was changed: it is wrong"},
+		}},
+		"worker b: it has not reported its result in time\nthe 1 nodes do not have the same policy\n": {Nodes: []schemas.NodeReport{
+			{Node: "b", Role: "worker", Error: "it has not reported its result in time"},
+		}},
+	} {
+		require.Equal(t, want, reloadText(done))
 	}
 }

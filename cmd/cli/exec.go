@@ -17,12 +17,11 @@ import (
 )
 
 type execFlags struct {
-	bodyFlags
-	headers                                  []string
-	key, schema, idempotent, upstream, batch string
-	async                                    bool
-	begin                                    beginFlags
+	callFlags
 	outputFlags
+	schema, repeat, batch string
+	async                 bool
+	begin                 beginFlags
 }
 
 func newExec(env *Env) *cobra.Command {
@@ -57,12 +56,9 @@ Exit codes:
   weir exec --batch requests.ndjson --idempotency-key import-7`,
 		Args: f.target,
 	}
-	cmd.Flags().StringArrayVarP(&f.headers, "header", "H", nil, "a request header, `'Name: value'`; may be repeated")
-	f.bind(cmd.Flags())
-	cmd.Flags().StringVar(&f.key, "key", "", "the entry of the policy to use (default the first that matches)")
+	f.bind(cmd, "gets")
 	cmd.Flags().StringVar(&f.schema, "response-schema", "", "a JSON Schema that the answer must satisfy: JSON, or @FILE")
-	cmd.Flags().StringVar(&f.idempotent, "idempotency-key", "", "make a repeat of this command join the same action")
-	cmd.Flags().StringVar(&f.upstream, "upstream-idempotency-key", "", "the Idempotency-Key that the target gets")
+	cmd.Flags().StringVar(&f.repeat, "idempotency-key", "", "make a repeat of this command join the same action")
 	f.register(cmd.Flags())
 	f.begin.register(cmd.Flags())
 	cmd.Flags().StringVar(&f.batch, "batch", "", "make the calls in this `FILE`; - reads standard input")
@@ -72,7 +68,7 @@ Exit codes:
 			return err
 		}
 		header := http.Header{}
-		setAll(header, "Idempotency-Key", f.idempotent)
+		setAll(header, "Idempotency-Key", f.repeat)
 		if f.async {
 			header.Set("Prefer", "respond-async")
 		}
@@ -95,35 +91,28 @@ Exit codes:
 	})
 }
 
-func (f *execFlags) request(env *Env, method, target string) (map[string]any, error) {
-	args := map[string]any{"method": method, "url": target}
-	headers, err := headersOf(f.headers)
-	if err != nil {
-		return nil, err
+// execRequest is the body of POST /v1/execute.
+type execRequest struct {
+	Type           string   `json:"type"`
+	Args           execArgs `json:"args"`
+	IdempotencyKey string   `json:"idempotency_key,omitempty"`
+}
+
+type execArgs struct {
+	schemas.ExplainRequest
+
+	Method         string          `json:"method"` // there even if it is empty, which the server refuses
+	ResponseSchema json.RawMessage `json:"response_schema,omitempty"`
+}
+
+func (f *execFlags) request(env *Env, method, target string) (execRequest, error) {
+	call, err := f.callFlags.request(env, method, target)
+	call.IdempotencyKey = ""
+	r := execRequest{Type: "Http", Args: execArgs{ExplainRequest: call, Method: method}, IdempotencyKey: f.idempotent}
+	if err == nil && f.schema != "" {
+		r.Args.ResponseSchema, err = env.document("response_schema", f.schema)
 	}
-	if headers != nil {
-		args["headers"] = headers
-	}
-	if f.key != "" {
-		args["allowlist_key"] = f.key
-	}
-	name, value, err := f.member(env)
-	if err != nil {
-		return nil, err
-	}
-	if name != "" {
-		args[name] = value
-	}
-	if f.schema != "" {
-		if args["response_schema"], err = env.document("response_schema", f.schema); err != nil {
-			return nil, err
-		}
-	}
-	body := map[string]any{"type": "Http", "args": args}
-	if f.upstream != "" {
-		body["idempotency_key"] = f.upstream
-	}
-	return body, nil
+	return r, err
 }
 
 func (f *execFlags) target(cmd *cobra.Command, args []string) error {
@@ -162,10 +151,8 @@ func (f *execFlags) sendBatch(ctx context.Context, c *api, header http.Header) e
 		var item schemas.BatchItem
 		err := items.Decode(&item)
 		switch {
-		case errors.Is(err, io.EOF) && n == len(requests) && worst == ExitOK:
-			return nil
 		case errors.Is(err, io.EOF) && n == len(requests):
-			return exitError{code: worst}
+			return ended(worst)
 		case err != nil:
 			return fmt.Errorf("the answer was cut off after %d of %d items: %w", n, len(requests), cmp.Or(ctx.Err(), err))
 		}

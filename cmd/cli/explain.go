@@ -83,27 +83,24 @@ denied. For a CONNECT through the forward proxy, write host:port in place of the
 			if err != nil {
 				return err
 			}
-			if c.asJSON {
-				err = PrintDocument(c.Out, x)
-			} else {
-				err = printOutcome(c.Out, explained(x))
+			code := ExitOK
+			if !x.Allowed {
+				code = exitOf(x.Code)
 			}
-			if err == nil && !x.Allowed {
-				return exitError{code: exitOf(x.Code)}
-			}
-			return err
+			return c.printVerdict(x, explained(x), code)
 		},
 	}
 	f.register(cmd, env)
-	f.bind(cmd)
+	f.bind(cmd, "would get")
 	return cmd
 }
 
-func (f *callFlags) bind(cmd *cobra.Command) {
+// bind adds the flags. gets says what becomes of the key: the target gets it, or would get it.
+func (f *callFlags) bind(cmd *cobra.Command, gets string) {
 	cmd.Flags().StringArrayVarP(&f.headers, "header", "H", nil, "a request header, `'Name: value'`; may be repeated")
 	f.bodyFlags.bind(cmd.Flags())
 	cmd.Flags().StringVar(&f.key, "key", "", "the entry of the policy to use (default the first that matches)")
-	cmd.Flags().StringVar(&f.idempotent, "upstream-idempotency-key", "", "the Idempotency-Key that the target would get")
+	cmd.Flags().StringVar(&f.idempotent, "upstream-idempotency-key", "", "the Idempotency-Key that the target "+gets)
 }
 
 func (f *callFlags) request(env *Env, method, target string) (req schemas.ExplainRequest, err error) {

@@ -3,10 +3,16 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
 	"github.com/spf13/cobra"
 
 	"weir/schemas"
@@ -47,40 +53,37 @@ afterwards. A node that cannot be reached is not in the list.`,
 		if err != nil {
 			return err
 		}
-		if c.asJSON {
-			err = PrintDocument(c.Out, done)
-		} else {
-			printReload(c.Out, done)
+		code := ExitOK
+		if !agree(done.Nodes) {
+			code = ExitFailed
 		}
-		if err == nil && !agree(done.Nodes) {
-			return Printed()
-		}
-		return err
+		return c.printVerdict(done, reloadText(done), code)
 	})
 }
 
-// printReload prints what became of a reload: of one node, or a line for each.
-func printReload(out io.Writer, done schemas.Reload) {
+// reloadText says what became of a reload: of one node, or a line for each.
+func reloadText(done schemas.Reload) string {
+	var text strings.Builder
 	if len(done.Nodes) == 0 {
-		fmt.Fprintln(out, reloaded(done.Version, done.Previous, done.Changed))
+		fmt.Fprintln(&text, reloaded(done.Version, done.Previous, done.Changed))
 		if done.Node != "" {
-			fmt.Fprintf(out, "that is node %s: the others have files of their own, and --all asks each\n", done.Node)
+			fmt.Fprintf(&text, "that is node %s: the others have files of their own, and --all asks each\n", done.Node)
 		}
-		return
 	}
 	for _, n := range done.Nodes {
-		text := reloaded(n.Version, n.Previous, n.Changed)
+		result := reloaded(n.Version, n.Previous, n.Changed)
 		switch {
 		case n.Version == "":
-			text = n.Error
+			result = n.Error
 		case n.Error != "":
-			text = fmt.Sprintf("policy %s is in force as before: %s", n.Version, n.Error)
+			result = fmt.Sprintf("policy %s is in force as before: %s", n.Version, n.Error)
 		}
-		fmt.Fprintf(out, "%s %s: %s\n", n.Role, n.Node, text)
+		fmt.Fprintf(&text, "%s %s: %s\n", n.Role, n.Node, result)
 	}
 	if !agree(done.Nodes) {
-		fmt.Fprintf(out, "the %d nodes do not have the same policy\n", len(done.Nodes))
+		fmt.Fprintf(&text, "the %d nodes do not have the same policy\n", len(done.Nodes))
 	}
+	return text.String()
 }
 
 func reloaded(version, previous string, changed bool) string {
@@ -151,5 +154,242 @@ func printPolicy(out io.Writer, v schemas.PolicyView) error {
 		return err
 	}
 	_, err := fmt.Fprintf(out, "allowed hosts: %s\nversion: %s\n", cmp.Or(list(v.AllowedHosts), "none"), v.Version)
+	return err
+}
+
+// caseResult is how a case came out: a line of JSON.
+type caseResult struct {
+	Line     int          `json:"line"`
+	Pass     bool         `json:"pass"`
+	Expected string       `json:"expected"`
+	Method   string       `json:"method"`
+	URL      string       `json:"url"`
+	Allowed  bool         `json:"allowed"`
+	Entry    string       `json:"entry,omitempty"`
+	Code     schemas.Code `json:"code,omitempty"`
+	Reason   string       `json:"reason,omitempty"`
+	Remedy   string       `json:"remedy,omitempty"`
+	Wanted   string       `json:"wanted,omitempty"` // what a case that fails wanted beyond allow or deny
+}
+
+func newPolicyTest(env *Env) *cobra.Command {
+	var f policyFlags
+	cmd := &cobra.Command{
+		Use:   "test CASES.yaml",
+		Short: "Test a policy with a file of calls that it must allow or deny",
+		Long: `Test a policy with a file of calls that it must allow or deny. Nothing is resolved or sent,
+and each call is decided as by "policy explain". A case is an item of a YAML list:
+
+  - allow: GET https://api.example.com/orders
+  - deny: DELETE https://api.example.com/orders
+    because: DENY_METHOD
+
+Other keys: by (the entry that must decide), key (the entry that the call names), headers,
+body, body_text, body_base64, form, idempotency_key, and entries (the only ones that the token
+may use).
+
+The policy is the one in force on a running Weir, as far as the token may use it, or with
+--config the one of a file.
+
+Exit codes:
+  0  every case passed
+  1  a case failed
+  2  the file, the configuration or the command line is wrong; no case was decided`,
+		Example: `  weir policy test cases.yaml
+  weir policy test --config weir.yaml cases.yaml
+  weir policy test --server http://127.0.0.1:8092 --json - < cases.yaml`,
+		Args: Exactly(1, "a file of cases, or - for standard input"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			data, err := env.read(args[0], maxText)
+			if err != nil {
+				return err
+			}
+			cases, err := readCases(args[0], data)
+			if err != nil {
+				return usageError{err}
+			}
+			c, p, local, err := f.source(cmd, env)
+			if err != nil {
+				return err
+			}
+			for _, one := range cases {
+				if one.Entries != nil && !local {
+					return usageError{fmt.Errorf("%s:%d: entries: only for a local configuration; with --server the token says which may be used", args[0], one.line)}
+				}
+			}
+			return c.testPolicy(args[0], cases, p)
+		},
+	}
+	f.register(cmd, env)
+	return cmd
+}
+
+func (c *api) testPolicy(file string, cases []policyCase, p Policy) error {
+	results, failed := make([]caseResult, len(cases)), 0
+	for i, one := range cases {
+		x, err := p.Explain(one.call, one.Entries)
+		if err != nil {
+			return fmt.Errorf("%s:%d: %w", file, one.line, err)
+		}
+		if results[i] = one.compare(x); !results[i].Pass {
+			failed++
+		}
+	}
+	for _, r := range results {
+		if err := c.print(r, nil, "%s", r.text(file)); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(c.Err, "%d cases: %d passed, %d failed\n", len(cases), len(cases)-failed, failed)
+	if failed > 0 {
+		return Printed()
+	}
+	return nil
+}
+
+// compare holds the explanation of a call against its case.
+func (c *policyCase) compare(x schemas.Explanation) caseResult {
+	r := caseResult{
+		Line: c.line, Expected: "deny", Method: c.call.Method, URL: c.call.URL,
+		Allowed: x.Allowed, Entry: x.Entry, Code: x.Code, Reason: x.Reason,
+	}
+	if c.Allow != "" {
+		r.Expected, r.Remedy = "allow", x.Remedy
+	}
+	r.Wanted = labels(" ", " ", "by", c.By, "because", string(c.Because))
+	r.Pass = x.Allowed == (c.Allow != "") && (c.By == "" || c.By == x.Entry) && (c.Because == "" || c.Because == x.Code)
+	if r.Pass {
+		r.Wanted, r.Remedy = "", ""
+	}
+	return r
+}
+
+func (r caseResult) text(file string) string {
+	word := map[bool]string{true: "PASS", false: "FAIL"}[r.Pass]
+	decided := "allowed" + labels(" ", "", " by", r.Entry)
+	if !r.Allowed {
+		reason := r.Reason
+		if r.Remedy != "" { // the hint is the better advice
+			reason, _, _ = strings.Cut(reason, "; ")
+			reason += "; to allow it, " + r.Remedy
+		}
+		decided = "denied" + labels(" ", "", " by", r.Entry) + ", " + joined(": ", string(r.Code), reason)
+	}
+	return fmt.Sprintf("%s %s:%d %s: %s", word, file, r.Line, joined(" ", r.Expected, r.Method, r.URL, r.Wanted), decided)
+}
+
+// policyCase is a call, and what the policy must say of it.
+type policyCase struct {
+	Allow   string       `yaml:"allow"`
+	Deny    string       `yaml:"deny"`
+	By      string       `yaml:"by"`      // the entry that must decide; empty: any
+	Because schemas.Code `yaml:"because"` // the code of the denial; empty: any
+	// Entries are the only ones that the caller may use; nil: all.
+	Entries        []string          `yaml:"entries"`
+	Key            string            `yaml:"key"`
+	Headers        map[string]string `yaml:"headers"`
+	Body           any               `yaml:"body"`
+	BodyText       any               `yaml:"body_text"`
+	BodyBase64     any               `yaml:"body_base64"`
+	Form           any               `yaml:"form"`
+	IdempotencyKey string            `yaml:"idempotency_key"`
+
+	line int
+	call schemas.ExplainRequest
+}
+
+// readCases reads a YAML list of cases. The error joins one for each mistake, with its line.
+func readCases(name string, data []byte) ([]policyCase, error) {
+	root, err := parseCases(name, data)
+	if err != nil {
+		return nil, err
+	}
+	list, ok := root.(*ast.SequenceNode)
+	if !ok || len(list.Values) == 0 {
+		return nil, fmt.Errorf("%s: it is not a list of cases; write one a line, such as: - allow: GET https://api.example.com/orders", name)
+	}
+	var cases []policyCase
+	var all []error
+	for _, node := range list.Values {
+		c := policyCase{line: lineOf(node)}
+		if err := c.read(node); err != nil {
+			all = append(all, fmt.Errorf("%s:%d: %w", name, c.line, err))
+		}
+		cases = append(cases, c)
+	}
+	return cases, errors.Join(all...)
+}
+
+func parseCases(name string, data []byte) (root ast.Node, err error) {
+	defer func() {
+		if recover() != nil { // the parser fails so on some broken texts
+			err = fmt.Errorf("%s: it is not YAML", name)
+		}
+	}()
+	file, err := parser.ParseBytes(data, 0)
+	if syntax, ok := errors.AsType[*yaml.SyntaxError](err); ok && syntax.Token != nil {
+		return nil, fmt.Errorf("%s:%d: it is not YAML: %s", name, syntax.Token.Position.Line, syntax.Message)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: it is not YAML: %w", name, err)
+	}
+	if len(file.Docs) == 0 {
+		return nil, nil //nolint:nilnil // an empty file holds no list
+	}
+	return file.Docs[0].Body, nil
+}
+
+// lineOf is the line on which a case begins.
+func lineOf(node ast.Node) int {
+	if m, ok := node.(*ast.MappingNode); ok && len(m.Values) > 0 {
+		node = m.Values[0].Key
+	}
+	if t := node.GetToken(); t != nil && t.Position != nil {
+		return t.Position.Line
+	}
+	return 0
+}
+
+// read reads a case.
+func (c *policyCase) read(node ast.Node) error {
+	if err := yaml.NodeToValue(node, c, yaml.Strict()); err != nil {
+		if wrong, ok := errors.AsType[yaml.Error](err); ok {
+			return fmt.Errorf("it is not a case: %s; see `weir policy test --help`", wrong.GetMessage())
+		}
+		return fmt.Errorf("it is not a case: %w; see `weir policy test --help`", err)
+	}
+	var members map[string]any
+	_ = yaml.NodeToValue(node, &members) // it can: c has them
+	for _, name := range []string{"because", "by", "entries", "headers", "idempotency_key", "key"} {
+		if value, ok := members[name]; ok && (value == nil || value == "") {
+			return errors.New(name + ": it is empty, and would test nothing; leave it out")
+		}
+	}
+	parts := strings.Fields(c.Allow + c.Deny)
+	switch {
+	case (c.Allow == "") == (c.Deny == ""):
+		return errors.New("give one of allow and deny")
+	case len(parts) != 2 || !schemas.KnownMethod(strings.ToUpper(parts[0])): //nolint:mnd // a method and a URL
+		return errors.New("write a method and a URL after allow or deny, such as GET https://api.example.com/orders; methods are " + strings.Join(schemas.Methods(), ", "))
+	case c.Allow != "" && c.Because != "":
+		return errors.New("because: only for deny; remove it")
+	case c.Because != "" && !slices.Contains(schemas.DenyCodes(), c.Because):
+		return fmt.Errorf("because: %q is not the code of a denial; the codes are %s", c.Because, strings.Join(texts(schemas.DenyCodes()...), ", "))
+	case c.Entries != nil && (len(c.Entries) == 0 || slices.Contains(c.Entries, "")):
+		return errors.New("entries: write the names of entries, such as [orders]; leave it out for all")
+	}
+	c.call = schemas.ExplainRequest{
+		Method: strings.ToUpper(parts[0]), URL: parts[1], Headers: c.Headers, AllowlistKey: c.Key, IdempotencyKey: c.IdempotencyKey,
+	}
+	var err error
+	for value, to := range map[*any]*json.RawMessage{
+		&c.Body: &c.call.Body, &c.BodyText: &c.call.BodyText, &c.BodyBase64: &c.call.BodyBase64, &c.Form: &c.call.Form,
+	} {
+		if *value != nil {
+			var wrong error
+			*to, wrong = json.Marshal(*value)
+			err = errors.Join(err, wrong)
+		}
+	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"os"
 	"slices"
 	"strings"
@@ -184,12 +185,31 @@ func PrintDocument(out io.Writer, doc any) error {
 	return err
 }
 
+// Print prints a document as JSON, or a line of text about it.
+func (s *Streams) Print(asJSON bool, doc any, format string, args ...any) error {
+	if asJSON {
+		return PrintDocument(s.Out, doc)
+	}
+	_, err := fmt.Fprintf(s.Out, format+"\n", args...)
+	return err
+}
+
 // when is an instant in a table, in the time of this machine; empty: it is none.
 func when(at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
 	return at.Local().Format(time.DateTime)
+}
+
+// perMillion is the price of a million tokens, from that of one.
+func perMillion(price string) string {
+	one, ok := new(big.Rat).SetString(price)
+	if !ok {
+		return price
+	}
+	text := one.Mul(one, big.NewRat(1_000_000, 1)).FloatString(6)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
 // orDash is a text in a table, or a dash.

@@ -73,7 +73,7 @@ func newRuleSwitch(env *Env, use, short, example, operation, done string) *cobra
 			w.tries = switchTries
 			return w.change(ctx, operation, map[string]any{}, done)
 		}
-		return w.change(ctx, operation, map[string]any{"id": args[0]}, fmt.Sprintf(done, args[0]))
+		return w.change(ctx, operation, map[string]any{"id": args[0]}, done, args[0])
 	})
 }
 
@@ -91,7 +91,7 @@ replaced as a whole. PATCH is JSON, FILE, @FILE or -.`,
 		if err != nil {
 			return err
 		}
-		return w.change(ctx, schemas.OpRulesPatch, map[string]any{"id": args[0], "patch": patch}, "rule "+args[0]+" is changed")
+		return w.change(ctx, schemas.OpRulesPatch, map[string]any{"id": args[0], "patch": patch}, "rule %s is changed", args[0])
 	})
 }
 
@@ -133,12 +133,30 @@ it names itself, or else to "default".`,
 			if err != nil {
 				return err
 			}
-			if err := w.say(done, fmt.Sprintf("rule %s is made in group %s", done.Rule.ID, done.Rule.Group)); err != nil {
+			if err := w.say(done, nil, "rule %s is made in group %s", done.Rule.ID, done.Rule.Group); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+// scopeFlags name the actions that rules are for.
+type scopeFlags struct{ schemas.RuleScope }
+
+func (f *scopeFlags) bind(cmd *cobra.Command, who string) {
+	flags := cmd.Flags()
+	flags.StringVar((*string)(&f.ActionKind), "kind", "", "the kind of "+who+", such as http, passthrough or run")
+	flags.StringVar(&f.Agent, "agent", "", "the task type or the token's id of "+who)
+	flags.StringVar(&f.RequestID, "request-id", "", "the id of "+who)
+}
+
+// scope is nil where nothing was said.
+func (f *scopeFlags) scope() *schemas.RuleScope {
+	if f.RuleScope == (schemas.RuleScope{}) {
+		return nil
+	}
+	return &f.RuleScope
 }
 
 func newRulesReset(env *Env) *cobra.Command {
@@ -153,10 +171,7 @@ be read, the command is refused and changes nothing.`,
 		Args:    Exactly(0, "no arguments"),
 	}, func(ctx context.Context, c *api, _ []string) error {
 		done, err := c.agent(ctx, schemas.RouteRulesReset, http.Header{"Idempotency-Key": {newAgentID()}}, nil)
-		if err != nil {
-			return err
-		}
-		return c.say(done, "the rules were removed; there are none now, and calls are sent again")
+		return c.say(done, err, "the rules were removed; there are none now, and calls are sent again")
 	})
 }
 
@@ -215,24 +230,34 @@ func newRulesStatus(env *Env) *cobra.Command {
 		Use: "status", Short: "Show whether the rules are on, their number and their etag", Example: "  weir rules status", Args: Exactly(0, "no arguments"),
 	}, func(ctx context.Context, c *api, _ []string) error {
 		s, err := c.rulesStatus(ctx)
-		if err != nil || c.asJSON {
-			return c.print(s.data, err, "")
+		word := "off"
+		if s.GlobalActive {
+			word = "on"
 		}
-		word := "on"
-		if !s.GlobalActive {
-			word = "off"
-		}
-		_, err = fmt.Fprintf(c.Out, "rules are %s; %d of them; %s\n", word, s.RuleCount, s.RulesEtag)
-		return err
+		return c.say(s, err, "rules are %s; %d of them", word, s.RuleCount)
 	})
+}
+
+// rulesStatus is the data of the operation status.
+func (c *api) rulesStatus(ctx context.Context) (written, error) {
+	return c.operate(ctx, schemas.OpStatus, map[string]any{})
+}
+
+// rule reads one rule, and the etag of the set that it is in.
+func (c *api) rule(ctx context.Context, id string) (written, error) {
+	one, err := c.operate(ctx, schemas.OpRulesGet, map[string]any{"id": id})
+	if err == nil && one.Rule == nil {
+		err = errors.New("the server's answer holds no rule that can be read")
+	}
+	return one, err
 }
 
 func (c *api) printRules(rules []schemas.Rule, empty string) error {
 	now := time.Now()
 	return printList(c, read(rules, nil), empty, "ID\tTYPE\tSTATE\tPRIORITY\tGROUP\tMETHOD\tPATTERN\tACTION\tSCOPE", func(r schemas.Rule) []any {
 		return []any{
-			oneLine(r.ID), oneLine(r.Type), stateOf(r, now), r.Priority, oneLine(r.Group), oneLine(cmp.Or(r.Match.Method, "ANY")),
-			oneLine(cut(r.Match.URLPattern, 60)), oneLine(cut(actionText(r), 60)), oneLine(scopeText(r.Scope)),
+			r.ID, r.Type, stateOf(r, now), r.Priority, r.Group, cmp.Or(r.Match.Method, "ANY"),
+			cut(r.Match.URLPattern, 60), cut(actionText(r), 60), scopeText(r.Scope),
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,10 +94,7 @@ func newRunnerRelay(env *Env) *cobra.Command {
 		Args: Exactly(1, "the command of a task, from `weir runner --sandbox`"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			code, err := runner.Relay(cmd.Context(), args[0], env.In)
-			if err == nil && code != 0 {
-				err = exitError{code: code}
-			}
-			return err
+			return cmp.Or(err, ended(code))
 		},
 	}
 }

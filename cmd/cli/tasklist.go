@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -185,17 +184,15 @@ is kept. The runner has the complete file. With --json, print the pieces.`,
 		if follow {
 			return c.updates(ctx, args[0], func(u schemas.TaskUpdate, _ string) error { return l.piece(u) })
 		}
-		for query := (url.Values{"limit": {strconv.Itoa(biggestPage)}}); ; query.Set("after", c.last.Next) {
-			updates, err := page[schemas.TaskUpdate](ctx, c, within(schemas.RouteTasks, args[0], "/events"), query)
-			for _, u := range updates {
-				if err := l.piece(u); err != nil {
-					return err
-				}
+		for u, err := range history[schemas.TaskUpdate](ctx, c, within(schemas.RouteTasks, args[0], ""), everything) {
+			if err == nil {
+				err = l.piece(u)
 			}
-			if err != nil || len(updates) == 0 || c.last.Next == "" {
+			if err != nil {
 				return err
 			}
 		}
+		return nil
 	})
 }
 

@@ -231,8 +231,8 @@ func actionIDs(query url.Values) source {
 	return selected(routeActions, query, func(e schemas.ActionEntry) (string, string) { return e.ID, entryCall(e) + " " + string(e.Status) })
 }
 
-// arguments are the sources of a command's arguments, by its path below weir. The last one is also
-// for the arguments after it, if the command takes several.
+// arguments are the sources of a command's arguments, by its path below weir, or by the command above it if it takes
+// an ID. The last one is also for the arguments after it, if the command takes several.
 func arguments() map[string][]source {
 	actions := actionIDs(nil)
 	dead := listed(routeDead, func(d schemas.DeadLetterView) (string, string) {
@@ -242,25 +242,18 @@ func arguments() map[string][]source {
 	states := func(context.Context, *api) []cobra.Completion { return pinWords() }
 	tasks, entries, models := flagSources()["task"], flagSources()["entry"], flagSources()["model"]
 	return map[string][]source{
+		"actions":         {actions},
 		"actions cancel":  {actionIDs(url.Values{"status": {"open"}})},
 		"actions redrive": {dead},
 		"actions resolve": {actionIDs(url.Values{"status": {string(schemas.OutcomeUnknown)}, "resolved": {"false"}})},
-		"actions show":    {actions},
 		"chat":            {models},
 		"pause":           {entries},
 		"pin":             {states, entries},
 		"resume":          {entries},
-		"rules disable":   {ruleIDs},
-		"rules enable":    {ruleIDs},
-		"rules get":       {ruleIDs},
-		"rules patch":     {ruleIDs},
+		"rules":           {ruleIDs},
 		"rules record":    {actions},
-		"tasks answer":    {tasks},
-		"tasks cancel":    {tasks},
-		"tasks follow":    {tasks},
-		"tasks show":      {tasks},
-		"tasks token":     {tasks},
-		"tokens revoke":   {tokens},
+		"tasks":           {tasks},
+		"tokens":          {tokens},
 	}
 }
 
@@ -301,6 +294,9 @@ func suggestValues(cmd *cobra.Command, env *Env) {
 		}
 	}
 	all := arguments()[path]
+	if all == nil && strings.Contains(cmd.Use, " ID") {
+		all = arguments()[cmd.Parent().Name()]
+	}
 	several := strings.Contains(cmd.Use, "…")
 	if len(all) == 0 {
 		return

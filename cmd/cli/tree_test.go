@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tmaxmax/go-sse"
 
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -98,6 +100,7 @@ func TestCompletion(t *testing.T) {
 		"actions redrive ":            "a-9\trun FETCH POISON",
 		"tasks follow ":               "t-1\tRunning: Fix\\u0009the \\u001b[31mtotals",
 		"task show ":                  "t-1\t",
+		"tasks logs ":                 "t-1\t",
 		"tokens revoke ":              "k-1\tci",
 		"pause ":                      "github",
 		"pin ":                        "closed",
@@ -244,4 +247,28 @@ func TestColours(t *testing.T) {
 	require.Equal(t, "\x1b[33mweir:\x1b[0m m\\u001b\n1        \x1b[31mevidence  \x1b[0m  t  DENY_HOST\n"+
 		"2        \x1b[32msettled   \x1b[0m  {\"outcome\":\"succeeded\"}\n", b.String())
 	require.False(t, (&Env{}).printer(&b).colour, "a pipe has no colours")
+}
+
+func TestBuilt(t *testing.T) {
+	t.Parallel()
+	type testCase struct {
+		main, vcs, release, revision string
+		version, commit              string
+	}
+	table.Run(t, map[string]testCase{
+		"a release":                  {"(devel)", "", "v1.2.3", "abc", "v1.2.3", "abc"},
+		"a release in a checkout":    {"v0.0.0-2026-abc", "abc", "v1.2.3", "def", "v1.2.3", "def"},
+		"a module":                   {"v1.2.3", "", "", "", "v1.2.3", ""},
+		"a checkout":                 {"v0.0.0-2026-abc+dirty", "abc", "", "", "v0.0.0-2026-abc+dirty", "abc"},
+		"a build without repository": {"(devel)", "", "", "", "unknown", ""},
+		"no build information":       {"", "", "", "", "unknown", ""},
+	}, func(t *testing.T, tt testCase) {
+		info := &debug.BuildInfo{Main: debug.Module{Version: tt.main}}
+		if tt.vcs != "" {
+			info.Settings = []debug.BuildSetting{{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: tt.vcs}}
+		}
+		b := built(info, tt.release, tt.revision)
+		assert.Equal(t, tt.version, b.Version)
+		assert.Equal(t, tt.commit, b.Revision)
+	})
 }

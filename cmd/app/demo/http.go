@@ -3,10 +3,12 @@ package demo
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/tmaxmax/go-sse"
 )
@@ -51,14 +53,8 @@ func (t *tour) resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	joined := slices.Concat(first, rest)
-	if len(joined) != len(whole) {
-		return mismatch("events over the cut", len(whole), len(joined))
-	}
-	for i := range whole {
-		if joined[i] != whole[i] {
-			return mismatch(fmt.Sprintf("event %d over the cut", i+1), whole[i].LastEventID, joined[i].LastEventID)
-		}
+	if joined := slices.Concat(first, rest); !slices.Equal(joined, whole) {
+		return mismatch("the events over the cut", whole, joined)
 	}
 	if end := whole[len(whole)-1]; end.Type != "settled" {
 		return mismatch("the last event", "settled", end.Type)
@@ -97,4 +93,59 @@ func (t *tour) stream(ctx context.Context, after string, most int) ([]sse.Event,
 		return nil, mismatch("events of the plan", "some", 0)
 	}
 	return events, nil
+}
+
+// shop is the local upstream of the tour. It counts each request before it answers, so that the tour can compare
+// the reports of Weir with what arrived.
+type shop struct {
+	server *http.Server
+	url    string
+
+	mu   sync.Mutex
+	seen map[string]int // requests by method and path
+}
+
+// openShop starts the shop on a loopback port.
+func openShop(ctx context.Context) (*shop, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	s := &shop{url: "http://" + listener.Addr().String(), seen: map[string]int{}}
+	s.server = &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second}
+	go func() { _ = s.server.Serve(listener) }() // ends with close
+	return s, nil
+}
+
+func (s *shop) close() { _ = s.server.Close() }
+
+// hits counts the requests that arrived for a path.
+func (s *shop) hits(method, path string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen[method+" "+path]
+}
+
+func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	what := r.Method + " " + r.URL.Path
+	s.seen[what]++
+	first := s.seen[what] == 1
+	s.mu.Unlock()
+	status, doc := http.StatusOK, `{"item": "lamp", "cents": 1999}`
+	switch what {
+	case "POST /v1/orders":
+		status, doc = http.StatusCreated, `{"order": 4711, "state": "taken"}`
+	case "GET /v1/stock":
+		if first {
+			panic(http.ErrAbortHandler) // the connection drops without an answer, as networks do
+		}
+		doc = `{"item": "lamp", "left": 12}`
+	case "GET /v1/price":
+	default:
+		status = http.StatusNotFound
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, doc)
 }

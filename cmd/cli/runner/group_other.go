@@ -4,7 +4,7 @@ package runner
 
 import "os/exec"
 
-// apart does nothing: this system has no process groups.
+// ownGroup does nothing: this system has no process groups.
 func ownGroup(*exec.Cmd) {}
 
 func ask(cmd *exec.Cmd) { kill(cmd) }

@@ -147,5 +147,18 @@ func (o *output) full() {
 func (o *output) summary() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.show(0)
 	return strings.TrimSpace(string(o.tail))
 }
+
+// lines are the last lines of the output, for a notice.
+func (o *output) lines() []string {
+	text := o.summary()
+	if text == "" {
+		return nil
+	}
+	all := strings.Split(text, "\n")
+	return all[max(0, len(all)-tailLines):]
+}
+
+const tailLines = 5

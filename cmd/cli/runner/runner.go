@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -35,13 +36,13 @@ type Config struct {
 	Dir string
 	// Environ is what the command finds besides its task, as NAME=value.
 	Environ []string
-	// Slots is how many tasks are worked on at a time; default 1.
+	// Slots is how many tasks are worked on at a time; required.
 	Slots int
-	// Output is how much of a command's output is kept, in bytes; default 1 MiB.
+	// Output is how much of a command's output is kept, in bytes; required.
 	Output int64
 	// Keep leaves the directories and outputs of commands that did well as well.
 	Keep bool
-	// Grace is the time between asking a command to end and ending it; default 10 s.
+	// Grace is the time between asking a command to end and ending it; required.
 	Grace time.Duration
 	// Once ends the runner when there is nothing more to lease.
 	Once bool
@@ -49,14 +50,6 @@ type Config struct {
 	Pause time.Duration
 	// Notify receives the notices, from several goroutines; required.
 	Notify func(Notice)
-}
-
-func (c Config) withDefaults() Config {
-	c.Slots = max(c.Slots, 1)
-	c.Output = cmp.Or(c.Output, 1<<20)
-	c.Grace = cmp.Or(c.Grace, 10*time.Second)
-	c.Pause = cmp.Or(c.Pause, 2*time.Second)
-	return c
 }
 
 // Notice is one thing that happened.
@@ -71,8 +64,8 @@ type Notice struct {
 	Reported bool `json:"reported,omitempty"`
 	// Completed: the runner completed the task, as the command ended with status 0.
 	Completed bool `json:"completed,omitempty"`
-	// Output is the file with the command's output, and Tail the end of it, of a command
-	// that did not do well.
+	// Output is the file with the command's output, and Tail the last lines, without the task's token,
+	// of a command that did not do well.
 	Output string   `json:"output,omitempty"`
 	Tail   []string `json:"tail,omitempty"`
 	// Error is what went wrong between the runner and the server.
@@ -95,7 +88,8 @@ type runner struct{ cfg Config }
 // stops the running commands and gives their tasks back. It returns the error of the first
 // request alone: it waits for a server that has answered before.
 func Run(ctx context.Context, cfg Config) error {
-	r := &runner{cfg.withDefaults()}
+	cfg.Pause = cmp.Or(cfg.Pause, 2*time.Second)
+	r := &runner{cfg}
 	if err := os.MkdirAll(r.cfg.Dir, 0o700); err != nil {
 		return err
 	}
@@ -178,7 +172,7 @@ func (r *runner) work(ctx context.Context, t *schemas.LeasedTask) (began bool) {
 	if end.missing() {
 		note.What, note.Error = Released, "the shell cannot find or run the command"
 		r.release(last, t, &note)
-		note.Tail = tail(name + ".log")
+		note.Tail = out.lines()
 		r.cfg.Notify(note)
 		return false
 	}
@@ -190,7 +184,7 @@ func (r *runner) work(ctx context.Context, t *schemas.LeasedTask) (began bool) {
 		note.Output = ""
 		r.tidy(name)
 	} else {
-		note.Tail = tail(name + ".log")
+		note.Tail = out.lines()
 	}
 	r.cfg.Notify(note)
 	return true
@@ -253,4 +247,63 @@ func (r *runner) release(ctx context.Context, t *schemas.LeasedTask, note *Notic
 func (r *runner) tidy(name string) {
 	_ = os.RemoveAll(name) // what cannot be removed is left for a person
 	_ = os.Remove(name + ".log")
+}
+
+// How long a request may take, and how long the server may hold one for a task.
+const (
+	answerWait = 10 * time.Second
+	leaseWait  = 20 * time.Second
+)
+
+var (
+	// errOver says that a token stands for no task any more.
+	errOver = errors.New("the task is over for this holder")
+	// errReported says that the holder of a token has said how its task ended.
+	errReported = errors.New("the agent has reported how the task ended")
+	// errFull says that a task takes no more output.
+	errFull = errors.New("the task has as much output as it may have")
+)
+
+// lease takes a task, or nothing where there is none within a while.
+func (r *runner) lease(ctx context.Context) (*schemas.LeasedTask, error) {
+	wait := leaseWait
+	if r.cfg.Once {
+		wait = 0
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait+answerWait)
+	defer cancel()
+	ask := schemas.LeaseRequest{Pool: r.cfg.Pool, WaitMS: int(wait.Milliseconds())}
+	t, err := client.Post[*schemas.LeasedTask](ctx, r.cfg.Client, schemas.RouteTaskLease, ask)
+	if err != nil {
+		return nil, err // and not what could be read of the answer
+	}
+	if t != nil && !schemas.ValidID(t.ID) { // it becomes the name of a directory
+		return nil, errors.New("the server's answer names a task that cannot be one")
+	}
+	return t, nil
+}
+
+// say sends something about a task with the token of its lease. errReported: the agent has said already
+// how the task ended. errOver: the task is over for another reason, or is another's. errFull: it takes no
+// more output.
+func (r *runner) say(ctx context.Context, t *schemas.LeasedTask, route string, body any) error {
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	err := r.cfg.Client.As(t.Token).Call(ctx, http.MethodPost, route, nil, body, nil)
+	no, ok := errors.AsType[*client.Error](err)
+	if !ok || no.Body == nil { // not Weir's answer
+		return err
+	}
+	why := no.Problem // of a task that does not run, the reason is its status
+	reported := why.Reason == string(schemas.TaskStatusCompleted) || why.Reason == string(schemas.TaskStatusFailed)
+	switch {
+	case why.Code == schemas.TaskNotRunning && reported:
+		return errReported
+	case why.Code == schemas.TaskNotRunning, no.Status == http.StatusUnauthorized:
+		return errOver
+	case why.Code == schemas.Conflict && route == schemas.RouteAgentOutput:
+		return errFull
+	default:
+		return err
+	}
 }
