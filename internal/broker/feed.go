@@ -220,6 +220,12 @@ func (f *feed) handle(d *delivery) {
 	m := message.NewMessage(f.stream+"/"+strconv.FormatUint(d.record.Seq, 10), d.record.Data) // without headers
 	m.SetContext(context.WithValue(ctx, deliveryKey{}, d))
 	select {
+	case <-f.ended: // even if a reader waits too
+		d.refuse(0)
+		return
+	default:
+	}
+	select {
 	case f.out <- m:
 	case <-f.ended:
 		d.refuse(0)
