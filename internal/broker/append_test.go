@@ -3,11 +3,13 @@ package broker
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
@@ -226,7 +228,7 @@ func TestAcknowledgements(t *testing.T) {
 		`{"stream":"S", "seq":99999999999999999999}`:        0,
 		``: 0,
 	} {
-		got, err := stored(&nats.Msg{Data: []byte(raw)})
+		_, got, err := stored(&nats.Msg{Data: []byte(raw)})
 		require.Equal(t, want, got, raw)
 		require.Equal(t, want == 0, err != nil, raw)
 	}
@@ -244,4 +246,109 @@ func TestCostOfAnAppend(t *testing.T) { //nolint:paralleltest // AllocsPerRun co
 	})
 	t.Log(cost, "allocations")
 	require.LessOrEqual(t, cost, 90.0)
+}
+
+func publishesOnce(t *testing.T, n *node) {
+	t.Helper()
+	p := NewPublisher(n.Broker)
+	topic := schemas.EvidenceSubject(schemas.Evidence{Tenant: "t", Kind: schemas.EvidenceAttempt, Entry: "e", ActionID: "a"})
+	batch := func() []*message.Message {
+		var all []*message.Message
+		for i := range 50 {
+			m := message.NewMessage(fmt.Sprint("id-", i), fmt.Append(nil, i))
+			all = append(all, m)
+		}
+		return all
+	}
+	require.NoError(t, p.Publish(topic, batch()...))
+	require.NoError(t, p.Publish(topic, batch()...), "a repeat is not an error")
+	recs := must(n.Range(t.Context(), schemas.EvidenceStream, topic, 0, 1000))(t)
+	require.Len(t, recs, 50)
+	for i, r := range recs {
+		require.Equal(t, fmt.Sprint("id-", i), r.ID)
+		require.Equal(t, strconv.Itoa(i), string(r.Data))
+		require.Equal(t, topic, r.Subject)
+	}
+	require.NoError(t, p.Publish(topic))
+	require.NoError(t, p.Close())
+	require.NoError(t, n.Ready(t.Context()), "the connection is not the publisher's")
+}
+
+func TestPublisherErrors(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{MaxPayload: 4 << 10}, Config{AttemptTimeout: 200 * time.Millisecond})
+	p := NewPublisher(n.Broker)
+	p.timeout = 300 * time.Millisecond
+	require.ErrorIs(t, p.Publish("weir.dead.t.http.a", message.NewMessage("big", make([]byte, 5<<10))), fault.ErrTooLarge)
+	require.ErrorIs(t, p.Publish("nobody.takes.this", message.NewMessage("x", nil)), fault.ErrUnavailable)
+	require.ErrorIs(t, p.Publish("nobody.takes.this", message.NewMessage("", nil)), fault.ErrUnavailable)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	m := message.NewMessage("gone", nil)
+	m.SetContext(ctx)
+	require.ErrorIs(t, p.Publish("nobody.takes.this", m), fault.ErrUnavailable)
+
+	_, last, err := n.Bounds(t.Context(), schemas.DeadStream)
+	require.NoError(t, err)
+	require.Zero(t, last)
+}
+
+// TestEvidenceCannotBeRemoved, and what an embedded server remembers of records it reads back at
+// each start; on a cluster a worker that was given up may write for longer.
+func TestEvidenceCannotBeRemoved(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	require.NoError(t, NewPublisher(n.Broker).Publish("weir.evidence.t.k.e.a", message.NewMessage("1", nil)))
+	s := must(n.js.Stream(t.Context(), schemas.EvidenceStream))(t)
+	require.Error(t, s.DeleteMsg(t.Context(), 1))
+	require.Error(t, s.Purge(t.Context()))
+	require.Equal(t, time.Minute, s.CachedInfo().Config.Duplicates)
+	require.Equal(t, 10*time.Minute, (&Broker{}).evidenceStream().Duplicates)
+	_, last, err := n.Bounds(t.Context(), schemas.EvidenceStream)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, last)
+}
+
+// wakes subscribes to the http wake-ups of partition 0 until the test ends.
+func (n *node) wakes(t *testing.T) <-chan *message.Message {
+	t.Helper()
+	s, _ := n.subscribe(t, SubscriberConfig{})
+	out := must(s.Subscribe(t.Context(), Topics(0)[1]))(t)
+	return out
+}
+
+// woken waits for the action's wake, acking everything.
+func woken(t *testing.T, out <-chan *message.Message, id string) schemas.Record {
+	t.Helper()
+	for {
+		m := next(t, out)
+		rec, _ := RecordOf(m)
+		m.Ack()
+		if rec.Subject == layout.Subject(ref(id), schemas.SectionWake) {
+			return rec
+		}
+	}
+}
+
+func TestLaterWakeReplacesTheEarlier(t *testing.T) {
+	t.Parallel()
+	n := open(t, embedded.Config{}, Config{})
+	out := n.wakes(t)
+	late := time.Now().Add(6500 * time.Millisecond)
+	require.NoError(t, n.Wake(t.Context(), ref("a"), time.Now().Add(5*time.Second)))
+	require.NoError(t, n.Wake(t.Context(), ref("a"), late))
+	require.NoError(t, n.Wake(t.Context(), ref("other"), time.Now().Add(6*time.Second)))
+	rec := woken(t, out, "a")
+	require.False(t, rec.Time.Before(late))
+	// That was the only one, and its schedule is used up.
+	all := must(n.Range(t.Context(), schemas.LogStream(0), layout.All(ref("a")), 0, 10))(t)
+	require.Len(t, all, 1)
+	_, err := n.Last(t.Context(), schemas.LogStream(0), layout.Schedule(ref("a")))
+	require.ErrorIs(t, err, fault.ErrNotFound)
+
+	// The other way round: an earlier one replaces a later.
+	require.NoError(t, n.Wake(t.Context(), ref("b"), time.Now().Add(time.Hour)))
+	require.NoError(t, n.Wake(t.Context(), ref("b"), time.Now().Add(300*time.Millisecond)))
+	woken(t, out, "b")
 }

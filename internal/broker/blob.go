@@ -3,12 +3,14 @@ package broker
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"weir/internal/fault"
+	"weir/internal/retry"
 	"weir/schemas"
 )
 
@@ -154,3 +157,156 @@ func blobSubject(name string) string {
 // blobAge is how long a body is stored: records may name it until the end of their own history, and
 // PutBlob reuses bodies that are younger than that history.
 func blobAge(history time.Duration) time.Duration { return 2 * history }
+
+// blobWindow is how many chunks of a body are on their way at once while it is stored or read.
+const blobWindow = 4
+
+// Spool stores a body as it comes, without a name: Commit gives it one. After an error nothing of it
+// is kept; an error of body is returned as it is. Only io.EOF itself is the body's end: an error that
+// wraps it is none.
+func (b *Broker) Spool(ctx context.Context, body io.Reader) (s schemas.Spooled, err error) {
+	s.Object = rand.Text()
+	var sent []*call // chunks whose acknowledgements are pending
+	defer func() {
+		if err != nil {
+			for _, c := range sent {
+				b.acks.drop(c)
+			}
+			b.Discard(ctx, s)
+			s = schemas.Spooled{}
+		}
+	}()
+	settle := func(pending int) error {
+		err := wrap(context.Cause(ctx))
+		for len(sent) > pending && err == nil {
+			err = b.acks.wait(ctx, sent[0], b.cfg.AttemptTimeout)
+			sent = sent[1:]
+		}
+		return err
+	}
+	sum := sha256.New()
+	var chunk bytes.Buffer
+	chunk.Grow(blobChunk + bytes.MinRead)
+	for end := false; !end; chunk.Reset() {
+		n, err := io.CopyN(&chunk, body, blobChunk)
+		if end = err == io.EOF; err != nil && !end { //nolint:errorlint // see above
+			return s, err
+		}
+		if n == 0 {
+			continue
+		}
+		sum.Write(chunk.Bytes())
+		if err := settle(blobWindow - 1); err != nil {
+			return s, err
+		}
+		s.Size, s.Chunks = s.Size+int(n), s.Chunks+1
+		// The connection has its own copy of the data after send.
+		c, err := b.acks.send(&nats.Msg{Subject: blobChunks + s.Object, Data: chunk.Bytes()}, nil)
+		if err != nil {
+			return s, err
+		}
+		sent = append(sent, c)
+	}
+	s.Name = hex.EncodeToString(sum.Sum(nil))
+	return s, settle(0)
+}
+
+// Discard drops a spooled body that was not committed, even if ctx has ended. Where the log does not
+// answer, it expires unused. One empty message is left until then: a purge needs a right of its own.
+func (b *Broker) Discard(ctx context.Context, s schemas.Spooled) {
+	if s.Chunks > 0 {
+		_, _ = b.store(context.WithoutCancel(ctx), rollup(blobChunks+s.Object, nil))
+	}
+}
+
+const (
+	// A replica that lags is asked again after blobLag, up to blobPatience times in a row.
+	blobLag      = 20 * time.Millisecond
+	blobPatience = 100
+)
+
+var errDamaged = fmt.Errorf("%w: a stored body is not what was stored", fault.ErrUnavailable)
+
+// OpenBlob returns a body that is read from the log as it is used, and its size; fault.ErrNotFound if
+// there is none, and fault.ErrUnavailable if parts of it are missing. Its last bytes are given out only
+// if the whole has the hash that is its name: otherwise Read returns fault.ErrUnavailable. Close may
+// be called from any goroutine, and ends a running Read.
+func (b *Broker) OpenBlob(ctx context.Context, name string) (body io.ReadCloser, size int64, err error) {
+	info, err := b.blobInfo(ctx, name)
+	if err != nil {
+		return nil, 0, err
+	}
+	r := &blob{b: b, name: name, chunks: blobChunks + info.NUID, left: uint64(info.Chunks), sum: sha256.New()}
+	r.ctx, r.cancel = context.WithCancel(ctx)
+	rest, err := r.fetch()
+	if err == nil && rest != r.left {
+		err = errDamaged
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		r.cancel()
+		return nil, 0, err
+	}
+	r.err = err
+	return r, int64(info.Size), nil //nolint:gosec // the size of what was stored
+}
+
+// blob is a stored body while it is read.
+type blob struct {
+	b            *Broker
+	ctx          context.Context //nolint:containedctx // lives as long as the body is read
+	cancel       context.CancelFunc
+	name, chunks string
+	from         uint64 // sequence of the next chunk, at least
+	left         uint64 // chunks that were not fetched
+	sum          hash.Hash
+	ready        []schemas.Record
+	err          error // what Read returns after what is ready
+}
+
+// Read implements io.Reader.
+func (r *blob) Read(p []byte) (int, error) {
+	for len(r.ready) == 0 {
+		if r.err != nil {
+			return 0, r.err
+		}
+		_, r.err = r.fetch()
+	}
+	n := copy(p, r.ready[0].Data)
+	if r.ready[0].Data = r.ready[0].Data[n:]; len(r.ready[0].Data) == 0 {
+		r.ready = r.ready[1:]
+	}
+	return n, nil
+}
+
+// fetch reads the next chunks, and returns how many the log has after them.
+func (r *blob) fetch() (rest uint64, err error) {
+	req := directGet{Next: r.chunks, Seq: max(r.from, 1), Batch: int(min(r.left, blobWindow))}
+	for late := 0; r.left > 0 && len(r.ready) == 0; late++ {
+		if late > 0 && (r.b.cfg.Replicas == 1 || late > blobPatience || !retry.Pause(r.ctx, blobLag)) {
+			return 0, errDamaged
+		}
+		p, err := r.b.get(r.ctx, blobStream, req)
+		if err != nil {
+			return 0, err
+		}
+		r.ready, rest = p.records, p.left
+	}
+	for _, chunk := range r.ready {
+		r.sum.Write(chunk.Data)
+		r.from = chunk.Seq + 1
+	}
+	if r.left -= uint64(len(r.ready)); r.left > 0 {
+		return rest, nil
+	}
+	if hex.EncodeToString(r.sum.Sum(nil)) != r.name {
+		r.ready = nil
+		return 0, errDamaged
+	}
+	return rest, io.EOF
+}
+
+// Close implements io.Closer.
+func (r *blob) Close() error {
+	r.cancel()
+	return nil
+}

@@ -46,6 +46,9 @@ type call struct {
 	err   error     // why there is no answer, or what it says
 }
 
+// errClosed is a closed broker or subscriber.
+var errClosed = errors.New("closed")
+
 // errSilent is a request that timed out without an answer.
 var errSilent = errors.New("no answer")
 
@@ -56,11 +59,8 @@ func newExchange() *exchange {
 // open begins to receive replies. It comes before any request.
 func (x *exchange) open(nc *nats.Conn) error {
 	x.nc, x.prefix = nc, nc.NewInbox()+"."
-	sub, err := nc.Subscribe(x.prefix+"*", x.deliver)
-	if err != nil {
-		return err
-	}
-	return sub.SetPendingLimits(-1, -1) // pending requests bound the replies
+	_, err := subscribe(nc, x.prefix+"*", x.deliver) // pending requests bound the replies
+	return err
 }
 
 // ask sends a request and waits for the answer.

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,15 +60,14 @@ type feed struct {
 	asked   int                    // messages requested and not received
 	hold    bool                   // send no pull until the next tick
 	heard   time.Time
-	looked  uint64 // the stream's newest record when keepPlace last ran; 0: a message was delivered since
+	looked  uint64 // the stream's newest record at the last check; 0: a message was delivered since
 	closing bool
 
 	running sync.WaitGroup // messages with handlers, or moving
 
-	ended  chan struct{} // closing has begun
-	abort  chan struct{} // running handlers are abandoned
-	halted chan struct{} // the subscription has delivered its last message
-	gone   chan struct{} // the output channel is closed
+	ended chan struct{} // closing has begun
+	abort chan struct{} // running handlers are abandoned
+	gone  chan struct{} // the output channel is closed
 }
 
 // open finds the consumer and sends the first pull. The caller holds the subscriber's mutex.
@@ -86,18 +86,13 @@ func (s *Subscriber) open(ctx context.Context, stream, durable string) (*feed, e
 		subject: "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + durable,
 		out:     make(chan *message.Message),
 		held:    make(map[*delivery]struct{}),
-		ended:   make(chan struct{}), abort: make(chan struct{}),
-		halted: make(chan struct{}), gone: make(chan struct{}),
+		ended:   make(chan struct{}), abort: make(chan struct{}), gone: make(chan struct{}),
 		slots: s.slots[stream],
 	}
 	f.handlers, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	if f.sub, err = s.b.nc.Subscribe(s.b.nc.NewInbox(), f.receive); err == nil {
-		f.sub.SetClosedHandler(func(string) { close(f.halted) })
-		err = f.sub.SetPendingLimits(-1, -1) // pulls bound the messages
-	}
-	if err != nil {
+	if f.sub, err = subscribe(s.b.nc, s.b.nc.NewInbox(), f.receive); err != nil { // pulls bound the messages
 		f.cancel()
-		return nil, wrap(err)
+		return nil, err
 	}
 	f.slots.mu.Lock()
 	f.pull()
@@ -134,7 +129,7 @@ func (f *feed) receive(m *nats.Msg) {
 		f.notice(m, now)
 		return
 	}
-	d, err := arrive(m, now)
+	d, err := f.arrive(m, now)
 	if err != nil {
 		f.warn("bad_reply") // it cannot be answered, and is delivered again
 		return
@@ -142,17 +137,16 @@ func (f *feed) receive(m *nats.Msg) {
 	if d.count > 1 {
 		f.s.b.cfg.Metrics.Redelivered(d.kind)
 	}
-	d.feed = f
 	f.slots.mu.Lock()
 	defer f.slots.mu.Unlock()
 	f.heard, f.looked = now, 0
 	f.asked = max(f.asked-1, 0)
 	if f.closing {
-		d.giveBack()
+		d.refuse(0)
 		return
 	}
 	if f.s.cfg.Unhandled[d.kind] {
-		_ = d.raw.NakWithDelay(unhandledDelay)
+		d.refuse(unhandledDelay)
 		f.pull()
 		return
 	}
@@ -198,9 +192,9 @@ func (f *feed) overflow(d *delivery) {
 			err = f.s.b.Barrier(f.handlers)
 		}
 		if err != nil {
-			_ = d.raw.NakWithDelay(f.s.cfg.NakDelay)
+			d.refuse(f.s.cfg.NakDelay)
 		} else {
-			d.ack()
+			_ = d.raw.Ack()
 			f.s.b.cfg.Metrics.Overflowed(d.kind)
 		}
 		f.slots.mu.Lock()
@@ -215,29 +209,34 @@ func (f *feed) overflow(d *delivery) {
 func (f *feed) handle(d *delivery) {
 	ctx, cancel := context.WithCancel(f.handlers)
 	defer cancel()
-	if d.restore(ctx, f.s.b) != nil {
-		d.refuse(f.s.cfg.NakDelay)
-		return
+	if d.bare {
+		rec, err := f.s.b.current(ctx, f.stream, directGet{Seq: d.record.Seq})
+		if err != nil {
+			d.refuse(f.s.cfg.NakDelay)
+			return
+		}
+		d.record.Data = rec.Data
 	}
-	m := d.message(ctx)
+	m := message.NewMessage(f.stream+"/"+strconv.FormatUint(d.record.Seq, 10), d.record.Data) // without headers
+	m.SetContext(context.WithValue(ctx, deliveryKey{}, d))
 	select {
 	case <-f.ended: // even if a reader waits too
-		d.giveBack()
+		d.refuse(0)
 		return
 	default:
 	}
 	select {
 	case f.out <- m:
 	case <-f.ended:
-		d.giveBack()
+		d.refuse(0)
 		return
 	}
 	select {
 	case <-m.Acked():
 		failpoint.At(failpoint.Acking, d.record.Subject)
-		d.ack()
+		_ = d.raw.Ack()
 	case <-m.Nacked():
-		d.refuse(f.s.cfg.NakDelay)
+		d.refuse(cmp.Or(d.nak, f.s.cfg.NakDelay))
 	case <-f.abort: // the handler may still act: the message is delivered again after the ack wait
 	}
 }
@@ -336,7 +335,7 @@ func (f *feed) close() {
 	f.closing = true
 	for _, d := range f.slots.remove(f) {
 		delete(f.held, d)
-		d.giveBack()
+		d.refuse(0)
 	}
 	f.waiting = 0
 	close(f.ended)
@@ -347,14 +346,7 @@ func (f *feed) close() {
 func (f *feed) drain() {
 	defer close(f.gone)
 	defer f.cancel()
-	// Draining makes the server send no more, and returns messages in transit. It fails on a closed
-	// connection, which has ended the subscription.
-	if f.sub.Drain() == nil {
-		select {
-		case <-f.halted:
-		case <-time.After(readTimeout):
-		}
-	}
+	drain(f.sub) // messages in transit go back
 	cut := time.AfterFunc(f.s.cfg.DrainTimeout, f.cancel)
 	abort := time.AfterFunc(f.s.cfg.DrainTimeout+lastCall, func() { close(f.abort) })
 	f.running.Wait()

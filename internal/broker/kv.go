@@ -2,55 +2,21 @@ package broker
 
 import (
 	"context"
-	"encoding/json"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"weir/internal/broker/access"
 	"weir/internal/fault"
+	"weir/internal/retry"
 	"weir/schemas"
 )
 
-// destinationAge is how long workers' reports on a destination are stored. Their leases and pauses
-// are over by then, and failures are counted anew.
-const destinationAge = time.Hour
-
-// modelAge is how long a provider's list of models is stored after the last attempt to read it: the
-// upstream is gone from the configuration by then.
-const modelAge = 7 * 24 * time.Hour
-
 func keysOf(bucket string) string { return "$KV." + bucket + "." }
-
-// buckets are the key-value buckets that package access lists. Only four of them drop old values:
-// leases are useless without the events of their task, and old reports on destinations are wrong.
-func (b *Broker) buckets() []jetstream.KeyValueConfig {
-	age := map[string]time.Duration{
-		schemas.LeaseBucket:       b.cfg.History,
-		schemas.DestinationBucket: destinationAge,
-		schemas.ModelBucket:       modelAge,
-		schemas.UsageBucket:       max(blobAge(b.cfg.History), b.cfg.EvidenceHistory),
-	}
-	var all []jetstream.KeyValueConfig
-	for _, k := range access.Buckets() {
-		if k.Object {
-			continue
-		}
-		cfg := jetstream.KeyValueConfig{
-			Bucket: k.Name, Description: k.Holds, History: max(k.History, 1), TTL: age[k.Name],
-			Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas,
-		}
-		if k.Live != "" {
-			cfg.RePublish = &jetstream.RePublish{Source: keysOf(k.Name) + ">", Destination: k.Live + ">"}
-		}
-		all = append(all, cfg)
-	}
-	return all
-}
 
 // Bucket stores one value per key, and some older ones. It is an ordinary NATS key-value bucket
 // that any NATS tool can read. Weir has its own client for it, because the client of nats.go does
@@ -162,60 +128,46 @@ func (k *Bucket) keyed(r schemas.Record) schemas.Record {
 	return r
 }
 
-// readFromLeader asks the leader of a stream, which has seen every write, for one message. It returns
-// fault.ErrNotFound if there is none.
-func (b *Broker) readFromLeader(ctx context.Context, stream string, get directGet) (r schemas.Record, err error) {
-	body, err := json.Marshal(get)
+const (
+	// sealKey is the evidence's key in schemas.KeyBucket.
+	sealKey = "evidence"
+	// SealKeyLen is the length of that key in bytes.
+	SealKeyLen = 32
+)
+
+// errKeyDamaged is a key that no node has created. With a new one in its place, equal contents
+// would silently get different hashes.
+var errKeyDamaged = errors.New("the key in the bucket " + schemas.KeyBucket + " is damaged: restore it, or delete the bucket for a new one, " +
+	"whose hashes cannot be compared with those that are stored")
+
+// SealKey is the log's key for the evidence of sensitive actions. The first call on any node
+// creates it, and concurrent calls agree. SealKey returns after the key is as durable as promised,
+// so that no hash outlives its key.
+func (b *Broker) SealKey(ctx context.Context) ([]byte, error) {
+	// A provisioner may ask the leader only, so the key is read by Next, which always does.
+	k := b.Bucket(schemas.KeyBucket)
+	r, err := k.Next(ctx, sealKey, 0)
+	if errors.Is(err, fault.ErrNotFound) {
+		fresh := make([]byte, SealKeyLen)
+		_, _ = rand.Read(fresh) // never fails
+		_, err = k.Put(ctx, sealKey, fresh, 0)
+		if err == nil || errors.Is(err, fault.ErrFenced) || errors.Is(err, fault.ErrUnavailable) {
+			// The stored key wins, even if another process wrote it. A cluster refuses a second
+			// write before it shows the first.
+			r, err = k.Next(ctx, sealKey, 0)
+			for pause := 10 * time.Millisecond; errors.Is(err, fault.ErrNotFound) && pause < readTimeout && retry.Pause(ctx, pause); pause *= 2 {
+				r, err = k.Next(ctx, sealKey, 0)
+			}
+		}
+	}
+	if err == nil && len(r.Data) != SealKeyLen {
+		err = errKeyDamaged
+	}
+	if err == nil {
+		err = b.Barrier(ctx)
+	}
 	if err != nil {
-		return r, err
+		return nil, fmt.Errorf("the key of the evidence: %w", err)
 	}
-	err = insist(func(within time.Duration) error {
-		c, err := b.reads.ask(ctx, &nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + stream, Data: body}, nil, within)
-		if err == nil {
-			r, err = decodeMessage(c.reply)
-		}
-		return err
-	})
-	r.Stream = stream
-	return r, err
-}
-
-// leaderTimeout is the timeout of the first request to a leader.
-const leaderTimeout = 500 * time.Millisecond
-
-// insist asks again while no answer comes, for readTimeout or a little longer. A request that
-// arrives while the leader changes is lost, and no other server can answer it.
-func insist(ask func(within time.Duration) error) error {
-	begun := time.Now()
-	for within := leaderTimeout; ; within *= 2 {
-		err := ask(within)
-		if !errors.Is(err, errSilent) || time.Since(begun) >= readTimeout {
-			return err
-		}
-	}
-}
-
-// decodeMessage decodes the answer of a stream's leader.
-func decodeMessage(m *nats.Msg) (schemas.Record, error) {
-	var answer struct {
-		Message *struct {
-			Subject string    `json:"subject"`
-			Seq     uint64    `json:"seq"`
-			Data    []byte    `json:"data"`
-			Time    time.Time `json:"time"`
-		} `json:"message"`
-		Error *jetstream.APIError `json:"error"`
-	}
-	switch err := json.Unmarshal(m.Data, &answer); {
-	case status(m) != "", err != nil:
-		return schemas.Record{}, fmt.Errorf("%w: the answer cannot be read", fault.ErrUnavailable)
-	case answer.Error != nil && answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
-		return schemas.Record{}, fault.ErrNotFound
-	case answer.Error != nil:
-		return schemas.Record{}, refused(answer.Error.ErrorCode, answer.Error.Description)
-	case answer.Message == nil:
-		return schemas.Record{}, fmt.Errorf("%w: an answer without a message", fault.ErrUnavailable)
-	}
-	found := answer.Message
-	return schemas.Record{Subject: found.Subject, Seq: found.Seq, Time: found.Time, Data: found.Data}, nil
+	return r.Data, nil
 }

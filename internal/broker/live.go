@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -22,8 +21,7 @@ const (
 type live struct {
 	fn     func(schemas.Record)
 	lost   func()
-	sub    *nats.Subscription // nil: it shows what this process writes
-	filter string             // of subjects of the log, without sub
+	filter string // of subjects of the log that this process writes; empty: it has a subscription
 
 	mu      sync.Mutex
 	pending []schemas.Record
@@ -52,13 +50,15 @@ func (b *Broker) Live(subject string, fn func(schemas.Record), lost func()) (sto
 		return nil, wrap(errClosed)
 	}
 	l := &live{fn: fn, lost: lost, wake: make(chan struct{}, 1)}
+	unsubscribe := func() error { return nil }
 	if rest, ok := strings.CutPrefix(subject, schemas.LiveLog+"."); ok && b.cfg.Server != nil {
 		l.filter = schemas.LogRoot + "." + rest
-	} else if l.sub, err = b.nc.Subscribe(subject, l.deliver); err == nil {
-		err = l.sub.SetPendingLimits(-1, -1) // push has its own
-	}
-	if err != nil {
-		return nil, wrap(err)
+	} else {
+		sub, err := subscribe(b.nc, subject, l.deliver) // push has its own limits
+		if err != nil {
+			return nil, err
+		}
+		unsubscribe = sub.Unsubscribe // it only fails after the connection is closed
 	}
 	ctx, cancel := context.WithCancel(b.life)
 	b.mu.Lock()
@@ -70,16 +70,13 @@ func (b *Broker) Live(subject string, fn func(schemas.Record), lost func()) (sto
 		b.mu.Lock()
 		delete(b.lives, l)
 		b.mu.Unlock()
-		if l.sub != nil {
-			_ = l.sub.Unsubscribe() // it only fails after the connection is closed
+		_ = unsubscribe()
+	}
+	if l.filter == "" {
+		if err := b.flush(); err != nil {
+			stop()
+			return nil, err
 		}
-	}
-	if l.sub == nil {
-		return stop, nil
-	}
-	if err := b.flush(); err != nil {
-		stop()
-		return nil, err
 	}
 	return stop, nil
 }
@@ -94,70 +91,55 @@ func (l *live) deliver(m *nats.Msg) {
 	}
 }
 
-// gapped notes that messages are missing from all feeds.
-func (b *Broker) gapped() {
+// gapped notes that messages are missing, from all feeds or from those of this process's writes.
+func (b *Broker) gapped(own bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for l := range b.lives {
-		l.miss()
+		if l.filter != "" || !own {
+			l.push()
+		}
 	}
 }
 
 // acked decodes every acknowledgement, in the order of a stream, and shows what an embedded server
 // has stored. It does not block.
 func (b *Broker) acked(c *call, reply *nats.Msg) {
-	if c != nil {
-		c.seq, c.err = stored(reply)
+	if c == nil { // its writer has given up, and the content is unknown
+		b.gapped(true)
+		return
 	}
+	rec := schemas.Record{Subject: c.subject, Time: time.Now().UTC(), Data: c.data}
+	if rec.Stream, rec.Seq, c.err = stored(reply); c.err != nil {
+		return
+	}
+	c.seq = rec.Seq
 	if b.cfg.Server == nil {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if c == nil { // its writer has given up, and the content is unknown
-		for l := range b.lives {
-			if l.sub == nil {
-				l.miss()
-			}
-		}
-		return
-	}
-	rest, ok := strings.CutPrefix(c.subject, schemas.LogRoot+".")
-	token, _, _ := strings.Cut(rest, ".")
-	partition, err := strconv.Atoi(token)
-	if !ok || err != nil || c.err != nil {
-		return
-	}
-	rec := schemas.Record{Stream: schemas.LogStream(partition), Subject: c.subject, Seq: c.seq, Time: time.Now().UTC(), Data: c.data}
 	for l := range b.lives {
-		if l.sub == nil && access.Covers(l.filter, c.subject) {
+		if access.Covers(l.filter, c.subject) {
 			l.push(rec)
 		}
 	}
 }
 
-func (l *live) push(rec schemas.Record) {
+// push shows records, in their order; none: some are missing.
+func (l *live) push(records ...schemas.Record) {
 	l.mu.Lock()
-	if l.count < livePendingMessages && l.bytes < livePendingBytes {
-		l.pending = append(l.pending, rec)
-		l.count++
-		l.bytes += len(rec.Data)
-	} else {
-		l.gap = true
+	l.gap = l.gap || len(records) == 0
+	for _, rec := range records {
+		if l.count < livePendingMessages && l.bytes < livePendingBytes {
+			l.pending = append(l.pending, rec)
+			l.count++
+			l.bytes += len(rec.Data)
+		} else {
+			l.gap = true
+		}
 	}
 	l.mu.Unlock()
-	l.notify()
-}
-
-// miss notes that messages are missing.
-func (l *live) miss() {
-	l.mu.Lock()
-	l.gap = true
-	l.mu.Unlock()
-	l.notify()
-}
-
-func (l *live) notify() {
 	select {
 	case l.wake <- struct{}{}:
 	default:
@@ -193,18 +175,4 @@ func (l *live) serve(ctx context.Context) {
 			l.lost()
 		}
 	}
-}
-
-// Notify sends a message to current listeners. It is not stored.
-func (b *Broker) Notify(subject string, data []byte) error {
-	return wrap(b.nc.Publish(subject, data))
-}
-
-// Listen calls fn, on one goroutine, for every Notify under subject.
-func (b *Broker) Listen(subject string, fn func(subject string, data []byte)) (stop func(), err error) {
-	sub, err := b.nc.Subscribe(subject, func(m *nats.Msg) { fn(m.Subject, m.Data) })
-	if err != nil {
-		return nil, wrap(err)
-	}
-	return func() { _ = sub.Unsubscribe() }, b.flush() // it only fails after the connection is closed
 }

@@ -180,32 +180,18 @@ func (b *Broker) checkLayout(ctx context.Context) error {
 func (b *Broker) resources(tenants []string) (all []resource) {
 	everything := b.cfg.Server != nil || b.cfg.Role == access.Provisioner
 	for p := range b.cfg.Layout.Partitions {
-		all = append(all, b.streamResource(b.logStream(p)))
+		all = append(all, b.streamResource("stream ", schemas.LogStream(p), b.logStream(p)))
 		for _, q := range schemas.Queues() {
 			if everything || b.cfg.Role.Works() {
 				all = append(all, b.consumerResource(schemas.LogStream(p), b.workConsumer(p, q)))
 			}
 		}
 	}
-	blobs := jetstream.ObjectStoreConfig{
-		Bucket: schemas.BlobBucket, Description: "bodies too large for the log",
-		TTL: blobAge(b.cfg.History), Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas,
-	}
 	dead := b.stream(schemas.DeadStream, "messages that no retry can help", b.cfg.EvidenceHistory, evidenceWindow, schemas.DeadRoot+".>")
-	all = append(all, b.streamResource(b.evidenceStream()), b.streamResource(dead), b.storedResource("bucket "+schemas.BlobBucket,
-		jetstream.StreamConfig{Name: blobStream, MaxAge: blobs.TTL},
-		func(ctx context.Context) error {
-			_, err := b.js.CreateOrUpdateObjectStore(ctx, blobs)
-			return err
-		}))
-	for _, cfg := range b.buckets() {
-		if everything || access.Reads(b.cfg.Role, cfg.Bucket) {
-			all = append(all, b.storedResource("bucket "+cfg.Bucket,
-				jetstream.StreamConfig{Name: "KV_" + cfg.Bucket, MaxAge: cfg.TTL, MaxMsgsPerSubject: int64(cfg.History), RePublish: cfg.RePublish},
-				func(ctx context.Context) error {
-					_, err := b.js.CreateOrUpdateKeyValue(ctx, cfg)
-					return err
-				}))
+	all = append(all, b.streamResource("stream ", schemas.EvidenceStream, b.evidenceStream()), b.streamResource("stream ", schemas.DeadStream, dead))
+	for _, k := range access.Buckets() {
+		if everything || access.Reads(b.cfg.Role, k.Name) {
+			all = append(all, b.streamResource("bucket ", k.Name, b.bucketStream(k)))
 		}
 	}
 	for _, tenant := range tenants {
@@ -215,25 +201,19 @@ func (b *Broker) resources(tenants []string) (all []resource) {
 	return all
 }
 
-func (b *Broker) streamResource(cfg jetstream.StreamConfig) resource {
-	return b.storedResource("stream "+cfg.Name, cfg, func(ctx context.Context) error {
-		_, err := b.js.CreateOrUpdateStream(ctx, cfg)
-		return err
-	})
-}
-
-// storedResource is a stream, or a bucket whose stream nats.go configures; want has what matters of
-// that.
-func (b *Broker) storedResource(name string, want jetstream.StreamConfig, create func(context.Context) error) resource {
-	want.Replicas = b.cfg.Replicas
+func (b *Broker) streamResource(sort, name string, want jetstream.StreamConfig) resource {
 	return resource{
-		name: name, request: "$JS.API.STREAM.UPDATE." + want.Name, make: create,
+		name: sort + name, request: "$JS.API.STREAM.UPDATE." + want.Name,
 		check: func(ctx context.Context) (string, error) {
 			s, err := b.js.Stream(ctx, want.Name)
 			if err != nil {
 				return "", err
 			}
 			return differs(want, s.CachedInfo().Config), nil
+		},
+		make: func(ctx context.Context) error {
+			_, err := b.js.CreateOrUpdateStream(ctx, want)
+			return err
 		},
 	}
 }
@@ -255,38 +235,34 @@ func (b *Broker) consumerResource(stream string, want jetstream.ConsumerConfig) 
 	}
 }
 
-// differs describes the first difference that matters. It ignores the fields that want leaves
-// empty, except the age limit and the republishing.
+// differs describes the first difference that matters.
 func differs(want, have jetstream.StreamConfig) string {
 	sorted := func(s []string) []string { return slices.Sorted(slices.Values(s)) }
+	lacks := func(want, have bool) bool { return want && !have }
+	republished := func(c jetstream.StreamConfig) jetstream.RePublish {
+		return *cmp.Or(c.RePublish, &jetstream.RePublish{})
+	}
 	switch {
-	case want.Subjects != nil && !slices.Equal(sorted(want.Subjects), sorted(have.Subjects)):
+	case !slices.Equal(sorted(want.Subjects), sorted(have.Subjects)):
 		return "stores other subjects"
 	case want.MaxAge != have.MaxAge:
 		return fmt.Sprintf("keeps records for %s and not for %s", have.MaxAge, want.MaxAge)
 	case want.Replicas != have.Replicas:
 		return fmt.Sprintf("has %d replicas and not %d", have.Replicas, want.Replicas)
-	case want.Duplicates != 0 && want.Duplicates != have.Duplicates:
+	case want.Duplicates != have.Duplicates:
 		return fmt.Sprintf("remembers ids for %s and not for %s", have.Duplicates, want.Duplicates)
 	case want.MaxMsgsPerSubject != 0 && want.MaxMsgsPerSubject != have.MaxMsgsPerSubject:
 		return fmt.Sprintf("keeps %d values of a key and not %d", have.MaxMsgsPerSubject, want.MaxMsgsPerSubject)
-	case want.AllowDirect && !have.AllowDirect, want.AllowMsgSchedules && !have.AllowMsgSchedules, want.AllowRollup && !have.AllowRollup:
+	case lacks(want.AllowDirect, have.AllowDirect), lacks(want.AllowMsgSchedules, have.AllowMsgSchedules), lacks(want.AllowRollup, have.AllowRollup):
 		return "does not allow what is needed of it"
-	case want.DenyDelete && !have.DenyDelete, want.DenyPurge && !have.DenyPurge:
+	case lacks(want.DenyDelete, have.DenyDelete), lacks(want.DenyPurge, have.DenyPurge):
 		return "lets records be deleted"
-	case want.Subjects != nil && (want.Retention != have.Retention || want.Discard != have.Discard):
+	case want.Retention != have.Retention, want.Discard != have.Discard:
 		return "drops records in another way"
 	case republished(want) != republished(have):
 		return "is republished in another way"
 	}
 	return ""
-}
-
-func republished(c jetstream.StreamConfig) string {
-	if c.RePublish == nil {
-		return ""
-	}
-	return c.RePublish.Source + " " + c.RePublish.Destination
 }
 
 func consumerDiffers(want, have jetstream.ConsumerConfig) string {
@@ -301,4 +277,110 @@ func consumerDiffers(want, have jetstream.ConsumerConfig) string {
 		return "gives out messages in another way"
 	}
 	return ""
+}
+
+const (
+	// evidenceWindow is how long a repeated record id stores nothing: longer than a replaced worker
+	// may still write. With an embedded server such a worker stops when the server does, and a long
+	// window takes memory, and time at each start.
+	evidenceWindow         = 10 * time.Minute
+	embeddedEvidenceWindow = time.Minute
+	// logWindow is the server's minimum. Records of the log have no ids, and a server reads back
+	// the whole window when it starts.
+	logWindow = 100 * time.Millisecond
+	// maxAckPending bounds the unacknowledged messages of a consumer, including delayed ones.
+	maxAckPending = 1 << 17
+	// observerAckWait and observerPending are the limits of an observer's consumer.
+	observerAckWait = 30 * time.Second
+	observerPending = 1000
+
+	// logVersion is raised when older records can no longer be read.
+	logVersion = 3
+
+	// The metadata of a log.
+	metaVersion    = "weir_version"
+	metaPartitions = "weir_partitions"
+
+	// destinationAge is how long workers' reports on a destination are stored. Their leases and
+	// pauses are over by then, and failures are counted anew.
+	destinationAge = time.Hour
+	// modelAge is how long a provider's list of models is stored after the last attempt to read it:
+	// the upstream is gone from the configuration by then.
+	modelAge = 7 * 24 * time.Hour
+	// bucketWindow is the duplicate window of ordinary NATS buckets.
+	bucketWindow = 2 * time.Minute
+)
+
+// stream has the settings that all streams share.
+func (b *Broker) stream(name, description string, age, window time.Duration, subjects ...string) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: name, Description: description, Subjects: subjects, MaxAge: age, Duplicates: window, Replicas: b.cfg.Replicas,
+		Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew, Storage: jetstream.FileStorage, AllowDirect: true,
+	}
+}
+
+// logStream is one partition. It never drops a record to make room: its only limit is age. The
+// server does not allow schedules on a stream that refuses messages at a limit of its own. So the
+// server's wall, and before that the broker's own count, bound the log.
+func (b *Broker) logStream(p int) jetstream.StreamConfig {
+	n := strconv.Itoa(p)
+	cfg := b.stream(schemas.LogStream(p), "the log of actions, one partition", b.cfg.History, logWindow,
+		schemas.LogRoot+"."+n+".>", schemas.ScheduleRoot+"."+n+".>")
+	cfg.Discard = jetstream.DiscardOld
+	cfg.AllowMsgSchedules = true
+	cfg.AllowRollup = true // a newer schedule replaces an older one
+	cfg.Metadata = map[string]string{metaVersion: strconv.Itoa(logVersion), metaPartitions: strconv.Itoa(b.cfg.Layout.Partitions)}
+	if b.cfg.Server == nil { // else see Live
+		cfg.RePublish = &jetstream.RePublish{Source: schemas.LogRoot + ".>", Destination: schemas.LiveLog + ".>"}
+	}
+	return cfg
+}
+
+func (b *Broker) evidenceStream() jetstream.StreamConfig {
+	window := evidenceWindow
+	if b.cfg.Server != nil {
+		window = embeddedEvidenceWindow
+	}
+	cfg := b.stream(schemas.EvidenceStream, "the record of every attempt and denial", b.cfg.EvidenceHistory, window, schemas.EvidenceRoot+".>")
+	cfg.DenyDelete, cfg.DenyPurge = true, true
+	cfg.RePublish = &jetstream.RePublish{Source: schemas.EvidenceRoot + ".>", Destination: schemas.LiveRoot + ".evidence.>"}
+	return cfg
+}
+
+// bucketStream is the stream of a bucket as NATS clients configure it, so that any NATS tool can
+// read it. Only five of them drop old values: nothing refers to a body any more then, leases are
+// useless without the events of their task, and old reports on destinations are wrong.
+func (b *Broker) bucketStream(k access.Bucket) jetstream.StreamConfig {
+	age := map[string]time.Duration{
+		schemas.BlobBucket:        blobAge(b.cfg.History),
+		schemas.LeaseBucket:       b.cfg.History,
+		schemas.DestinationBucket: destinationAge,
+		schemas.ModelBucket:       modelAge,
+		schemas.UsageBucket:       max(blobAge(b.cfg.History), b.cfg.EvidenceHistory),
+	}[k.Name]
+	cfg := b.stream(k.Stream(), k.Holds, age, min(cmp.Or(age, bucketWindow), bucketWindow), keysOf(k.Name)+">")
+	cfg.AllowRollup = true
+	if k.Object {
+		cfg.Subjects = []string{blobChunks + ">", blobMeta + ">"}
+		return cfg
+	}
+	cfg.DenyDelete, cfg.MaxMsgsPerSubject = true, int64(max(k.History, 1))
+	if k.Live != "" {
+		cfg.RePublish = &jetstream.RePublish{Source: keysOf(k.Name) + ">", Destination: k.Live + ">"}
+	}
+	return cfg
+}
+
+// workConsumer is a queue of a partition, which all workers share. Deliveries are not limited: the
+// log counts the attempts of an action, and a message that the server gives up stays in the stream
+// unseen.
+func (b *Broker) workConsumer(p int, q schemas.Queue) jetstream.ConsumerConfig {
+	return consumer(string(q), q.Filter(p), b.cfg.AckWait, maxAckPending)
+}
+
+func consumer(name, filter string, wait time.Duration, pending int) jetstream.ConsumerConfig {
+	return jetstream.ConsumerConfig{
+		Durable: name, FilterSubject: filter, AckWait: wait, MaxAckPending: pending, MaxDeliver: -1,
+		DeliverPolicy: jetstream.DeliverAllPolicy, AckPolicy: jetstream.AckExplicitPolicy,
+	}
 }

@@ -187,3 +187,61 @@ func last(h nats.Header, name string) string {
 	}
 	return ""
 }
+
+// readFromLeader asks the leader of a stream, which has seen every write, for one message. It returns
+// fault.ErrNotFound if there is none.
+func (b *Broker) readFromLeader(ctx context.Context, stream string, get directGet) (r schemas.Record, err error) {
+	body, err := json.Marshal(get)
+	if err != nil {
+		return r, err
+	}
+	err = insist(func(within time.Duration) error {
+		c, err := b.reads.ask(ctx, &nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + stream, Data: body}, nil, within)
+		if err == nil {
+			r, err = decodeMessage(c.reply)
+		}
+		return err
+	})
+	r.Stream = stream
+	return r, err
+}
+
+// leaderTimeout is the timeout of the first request to a leader.
+const leaderTimeout = 500 * time.Millisecond
+
+// insist asks again while no answer comes, for readTimeout or a little longer. A request that
+// arrives while the leader changes is lost, and no other server can answer it.
+func insist(ask func(within time.Duration) error) error {
+	begun := time.Now()
+	for within := leaderTimeout; ; within *= 2 {
+		err := ask(within)
+		if !errors.Is(err, errSilent) || time.Since(begun) >= readTimeout {
+			return err
+		}
+	}
+}
+
+// decodeMessage decodes the answer of a stream's leader.
+func decodeMessage(m *nats.Msg) (schemas.Record, error) {
+	var answer struct {
+		Message *struct {
+			Subject string    `json:"subject"`
+			Seq     uint64    `json:"seq"`
+			Data    []byte    `json:"data"`
+			Time    time.Time `json:"time"`
+		} `json:"message"`
+		Error *jetstream.APIError `json:"error"`
+	}
+	switch err := json.Unmarshal(m.Data, &answer); {
+	case status(m) != "", err != nil:
+		return schemas.Record{}, fmt.Errorf("%w: the answer cannot be read", fault.ErrUnavailable)
+	case answer.Error != nil && answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
+		return schemas.Record{}, fault.ErrNotFound
+	case answer.Error != nil:
+		return schemas.Record{}, refused(answer.Error.ErrorCode, answer.Error.Description)
+	case answer.Message == nil:
+		return schemas.Record{}, fmt.Errorf("%w: an answer without a message", fault.ErrUnavailable)
+	}
+	found := answer.Message
+	return schemas.Record{Subject: found.Subject, Seq: found.Seq, Time: found.Time, Data: found.Data}, nil
+}

@@ -23,6 +23,20 @@ const (
 // ErrBusy is the cause of a request's context if too many requests are running.
 var ErrBusy = errors.New("too many requests are being answered")
 
+// Notify sends a message to current listeners. It is not stored.
+func (b *Broker) Notify(subject string, data []byte) error {
+	return wrap(b.nc.Publish(subject, data))
+}
+
+// Listen calls fn, on one goroutine, for every Notify under subject.
+func (b *Broker) Listen(subject string, fn func(subject string, data []byte)) (stop func(), err error) {
+	sub, err := b.nc.Subscribe(subject, func(m *nats.Msg) { fn(m.Subject, m.Data) })
+	if err != nil {
+		return nil, wrap(err)
+	}
+	return func() { _ = sub.Unsubscribe() }, b.flush() // it only fails after the connection is closed
+}
+
 // Serve answers requests under a subject, which may have wildcards, with the result of fn; nil
 // sends no answer. Of all services with one queue name, on all nodes, one receives a request. A
 // message without a reply subject is dropped.
@@ -36,7 +50,6 @@ func (b *Broker) Serve(subject, queue string, fn func(ctx context.Context, subje
 	life, end := context.WithCancel(b.life)
 	var running errgroup.Group
 	running.SetLimit(serveSlots)
-	halted := make(chan struct{}) // the subscription has delivered its last message
 	sub, err := b.nc.QueueSubscribe(subject, queue, func(m *nats.Msg) {
 		if m.Reply == "" {
 			return
@@ -51,14 +64,8 @@ func (b *Broker) Serve(subject, queue string, fn func(ctx context.Context, subje
 		end()
 		return nil, wrap(err)
 	}
-	sub.SetClosedHandler(func(string) { close(halted) })
 	stop = sync.OnceFunc(func() {
-		if sub.Drain() == nil { // else the connection is closed
-			select {
-			case <-halted:
-			case <-time.After(readTimeout):
-			}
-		}
+		drain(sub)
 		grace := time.AfterFunc(serveGrace, end)
 		_ = running.Wait() // they return no errors
 		grace.Stop()

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"weir/schemas"
 )
@@ -134,6 +136,58 @@ func (s *Subscriber) Close() error {
 	}
 	return nil
 }
+
+// delivery is one message while this process holds it.
+type delivery struct {
+	raw    *nats.Msg
+	feed   *feed
+	record schemas.Record
+	tenant string // escaped, as in the subject
+	kind   schemas.Kind
+	urgent bool
+	kept   bool // it does not move to an overflow queue
+	bare   bool // its data was dropped while it waited
+	count  uint64
+	since  time.Time
+	nak    time.Duration // 0 is the subscriber's own delay
+}
+
+// arrive reads a message that a consumer delivered. The only error is a malformed reply subject of
+// the server: everything else in the message is for its handler to check.
+func (f *feed) arrive(m *nats.Msg, now time.Time) (*delivery, error) {
+	meta, err := m.Metadata()
+	if err != nil {
+		return nil, err
+	}
+	d := &delivery{
+		raw: m, feed: f, urgent: m.Header.Get(headerUrgent) != "", count: meta.NumDelivered, since: now,
+		record: schemas.Record{
+			Stream: meta.Stream, Subject: m.Subject, Seq: meta.Sequence.Stream,
+			Time: meta.Timestamp.UTC(), ID: m.Header.Get(jetstream.MsgIDHeader), Data: m.Data,
+		},
+	}
+	if _, action, _ := schemas.Split(m.Subject); strings.Count(action, ".") == 2 { // otherwise it has neither tenant nor kind
+		tenant, kind, _ := strings.Cut(action, ".")
+		kind, _, _ = strings.Cut(kind, ".")
+		d.tenant, d.kind = tenant, schemas.Kind(kind)
+	}
+	return d, nil
+}
+
+// waitingData is the most data that a message keeps while it waits for a slot.
+const waitingData = 16 << 10
+
+// shed drops the data of a large message; its handler reads it again.
+func (d *delivery) shed() {
+	if len(d.record.Data) > waitingData {
+		d.record.Data, d.raw.Data, d.bare = nil, nil, true
+	}
+}
+
+// refuse gives the message back, to be delivered again after a delay, or to another worker at once.
+// Answers to the server are handed to the connection and not waited for: an answer that is lost
+// brings the message again, which every handler must bear anyway.
+func (d *delivery) refuse(after time.Duration) { _ = d.raw.NakWithDelay(after) }
 
 type deliveryKey struct{}
 

@@ -168,7 +168,7 @@ func (r *Recorder) put(ctx context.Context, a schemas.Action, records ...schemas
 type Sender interface {
 	// Send is the part of Publish that does not wait. It returns a function that waits for the
 	// rest, which must be called once.
-	Send(topic string, messages ...*message.Message) (wait func() error, err error)
+	Send(topic string, m *message.Message) (wait func() error, err error)
 }
 
 func (r *Recorder) send(subject string, m *message.Message) (wait func() error, err error) {

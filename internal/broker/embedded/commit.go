@@ -17,12 +17,11 @@ import (
 type commit struct {
 	sync   func() error
 	failed chan struct{}
+	turn   chan struct{} // is full while a sync runs
+	err    error         // of whoever has the turn
 
-	mu    sync.Mutex
-	next  *round        // callers of the next sync, which has not started
-	runs  bool          // run is active
-	ended chan struct{} // closed when the last run has ended; nil: there was none
-	err   error
+	mu   sync.Mutex
+	next *round // callers of the next sync, which has not started
 }
 
 // round is one sync and its callers.
@@ -32,7 +31,7 @@ type round struct {
 }
 
 func newCommit(syncAll func() error) *commit {
-	return &commit{sync: syncAll, failed: make(chan struct{})}
+	return &commit{sync: syncAll, failed: make(chan struct{}), turn: make(chan struct{}, 1)}
 }
 
 // begin returns the first sync that begins after the call; after a failed one, none syncs any more.
@@ -41,13 +40,9 @@ func (c *commit) begin() *round {
 	defer c.mu.Unlock()
 	if c.next == nil {
 		c.next = &round{done: make(chan struct{})}
+		go c.run(c.next)
 	}
-	r := c.next
-	if !c.runs {
-		c.runs, c.ended = true, make(chan struct{})
-		go c.run()
-	}
-	return r
+	return c.next
 }
 
 // wait returns after a sync that began after the call has ended. If ctx ends first, the durability
@@ -62,35 +57,31 @@ func (c *commit) wait(ctx context.Context) error {
 	}
 }
 
-// run syncs until no caller waits.
-func (c *commit) run() {
+// run syncs for a round when the sync before it has ended.
+func (c *commit) run(r *round) {
+	c.turn <- struct{}{}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	for c.next != nil {
-		r := c.next
-		c.next = nil
-		if c.err == nil {
-			c.mu.Unlock()
-			err := c.sync()
-			c.mu.Lock()
-			if err != nil {
-				c.err = fmt.Errorf("%w: the data directory could not be synced: %w", fault.ErrUnavailable, err)
-				close(c.failed)
-			}
+	c.next = nil
+	c.mu.Unlock()
+	if c.err == nil {
+		if err := c.sync(); err != nil {
+			c.err = fmt.Errorf("%w: the data directory could not be synced: %w", fault.ErrUnavailable, err)
+			close(c.failed)
 		}
-		r.err = c.err
-		close(r.done)
 	}
-	c.runs = false
-	close(c.ended)
+	r.err = c.err
+	close(r.done)
+	<-c.turn
 }
 
 // settle waits until no sync runs.
 func (c *commit) settle() {
 	c.mu.Lock()
-	ended := c.ended
+	r := c.next
 	c.mu.Unlock()
-	if ended != nil {
-		<-ended
+	if r != nil {
+		<-r.done
 	}
+	c.turn <- struct{}{}
+	<-c.turn
 }

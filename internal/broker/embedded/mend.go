@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"io/fs"
@@ -54,42 +55,32 @@ func readable(data []byte) bool {
 	if data[1] != stateVersion {
 		return data[1] == 1
 	}
-	r := varints{rest: data[2:]}
-	_, floor, _, delivered := r.next(), r.next(), r.next(), r.next()
-	if n := r.next(); n > 0 {
-		r.next()
+	r := bytes.NewReader(data[2:])
+	short := false
+	next := func() uint64 {
+		v, err := binary.ReadUvarint(r)
+		short = short || err != nil
+		return v
+	}
+	_, floor, _, delivered := next(), next(), next(), next()
+	if n := next(); n > 0 {
+		next()
 		seen := map[uint64]bool{}
-		for ; n > 0 && !r.short; n-- {
-			above := r.next()
-			r.next()
-			r.next()
+		for ; n > 0 && !short; n-- {
+			above := next()
+			next()
+			next()
 			if above == 0 || floor+above > delivered || seen[above] {
 				return false
 			}
 			seen[above] = true
 		}
 	}
-	for n := r.next(); n > 0 && !r.short; n-- {
-		r.next()
-		if r.next() == 0 {
+	for n := next(); n > 0 && !short; n-- {
+		next()
+		if next() == 0 {
 			return false
 		}
 	}
-	return !r.short && len(r.rest) == 0 && floor <= delivered
-}
-
-// varints reads numbers one after the other.
-type varints struct {
-	rest  []byte
-	short bool
-}
-
-func (r *varints) next() uint64 {
-	v, n := binary.Uvarint(r.rest)
-	if n <= 0 {
-		r.short = true
-		return 0
-	}
-	r.rest = r.rest[n:]
-	return v
+	return !short && r.Len() == 0 && floor <= delivered
 }

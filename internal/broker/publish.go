@@ -1,0 +1,184 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"weir/internal/failpoint"
+	"weir/internal/fault"
+	"weir/internal/retry"
+	"weir/schemas"
+)
+
+const (
+	// headerTraceParent has the case that the servers look for: NATS distinguishes cases.
+	headerTraceParent = "traceparent"
+	// headerUrgent has workers start a new action before others.
+	headerUrgent = "Weir-Urgent"
+
+	// publishTimeout bounds one Publish, including repeats. A message's own context may end it
+	// earlier.
+	publishTimeout = 5 * time.Second
+	// retryPause avoids a hot loop when the server refuses at once.
+	retryPause = 50 * time.Millisecond
+)
+
+// Append stores one message and returns its sequence.
+//
+// It sends the message once and waits one attempt timeout. It returns fault.ErrFenced if the guard
+// does not hold, fault.ErrFull if the log is full, and fault.ErrTooLarge if the message exceeds the
+// server's limit; nothing is stored then. After fault.ErrUnavailable the outcome is unknown. Append
+// does not send the message again, because the first copy may still arrive; the caller reads the
+// log back.
+//
+// When Append returns, the record survives a kill of any process. It survives a power cut after a
+// Barrier that began later has returned.
+func (b *Broker) Append(ctx context.Context, m schemas.Append) (uint64, error) {
+	// A claim is the first message of an action, and new actions may be refused.
+	if m.Guarded && m.Last == 0 && strings.HasPrefix(m.Subject, schemas.LogRoot+".") {
+		if err := b.Accepting(); err != nil {
+			return 0, err
+		}
+	}
+	header := nats.Header{}
+	if m.Guarded {
+		header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(m.Last, 10)}
+		header[jetstream.ExpectedLastSubjSeqSubjHeader] = []string{m.Guard}
+	}
+	if m.TraceParent != "" {
+		header[headerTraceParent] = []string{m.TraceParent}
+	}
+	if m.Urgent {
+		header[headerUrgent] = []string{"1"}
+	}
+	seq, err := b.store(ctx, &nats.Msg{Subject: m.Subject, Data: m.Data, Header: header})
+	if err == nil && failpoint.Lost(failpoint.Appended, m.Subject) {
+		return 0, fmt.Errorf("%w: the acknowledgement was dropped", fault.ErrUnavailable)
+	}
+	if err == nil {
+		b.wrote(m.Subject, m.Data)
+	}
+	return seq, err
+}
+
+// Wake has the action's worker look at it again at a time: an empty message appears on its wake
+// subject then, and reaches a subscriber of wake-ups. The server sends it up to a quarter of a
+// second late, never early, and a time that is past means at once. A newer Wake of the same action
+// replaces one that is pending. It survives a restart of the server; the wake-ups that fell due
+// meanwhile come when it is up again.
+//
+// The message that appears is the newest of its action, so that a guard that was read before no
+// longer holds.
+func (b *Broker) Wake(ctx context.Context, ref schemas.Ref, at time.Time) error {
+	_, err := b.store(ctx, &nats.Msg{
+		Subject: b.cfg.Layout.Schedule(ref),
+		Header: nats.Header{
+			// The server reads fractions of a second; the client's own option would write none.
+			jetstream.ScheduleHeader:       {"@at " + at.UTC().Format(time.RFC3339Nano)},
+			jetstream.ScheduleTargetHeader: {b.cfg.Layout.Subject(ref, schemas.SectionWake)},
+		},
+	})
+	return err
+}
+
+// store sends one message to a stream and waits for the acknowledgement.
+func (b *Broker) store(ctx context.Context, msg *nats.Msg) (uint64, error) {
+	c, err := b.acks.ask(ctx, msg, nil, b.cfg.AttemptTimeout)
+	if err != nil {
+		return 0, err
+	}
+	return c.seq, nil
+}
+
+// stored decodes the acknowledgement of a publish.
+func stored(m *nats.Msg) (stream string, seq uint64, err error) {
+	var ack struct {
+		Stream string              `json:"stream"`
+		Seq    uint64              `json:"seq"`
+		Error  *jetstream.APIError `json:"error"`
+	}
+	switch err := json.Unmarshal(m.Data, &ack); {
+	case status(m) != "":
+		return "", 0, fmt.Errorf("%w: no stream takes the subject", fault.ErrUnavailable)
+	case err == nil && ack.Error != nil:
+		return "", 0, refused(ack.Error.ErrorCode, ack.Error.Description)
+	case err != nil || ack.Seq == 0:
+		return "", 0, fmt.Errorf("%w: the acknowledgement cannot be read", fault.ErrUnavailable)
+	}
+	return ack.Stream, ack.Seq, nil
+}
+
+// Publisher is Watermill's publisher over the broker. The topic is the subject, and the message's
+// UUID is its id: a stream stores an id once within its window. Metadata are not stored. It is safe
+// for concurrent use.
+type Publisher struct {
+	b       *Broker
+	timeout time.Duration
+}
+
+var _ message.Publisher = (*Publisher)(nil)
+
+// NewPublisher returns a publisher that borrows b's connection.
+func NewPublisher(b *Broker) *Publisher { return &Publisher{b: b, timeout: publishTimeout} }
+
+// Publish stores the messages and returns when all are acknowledged. They are in flight together:
+// after an error any of them may be stored. A message that is not acknowledged in time is sent
+// again under the same id; a message without a UUID is sent once.
+func (p *Publisher) Publish(topic string, messages ...*message.Message) error {
+	var waits []func() error
+	var first error
+	for _, m := range messages {
+		wait, err := p.Send(topic, m)
+		if first = err; first != nil {
+			break
+		}
+		waits = append(waits, wait)
+	}
+	for _, wait := range waits {
+		first = cmp.Or(first, wait())
+	}
+	return first
+}
+
+// Send is Publish of one message up to the wait. It returns an error if the message is too large,
+// and has not sent it then. Call wait once.
+func (p *Publisher) Send(topic string, m *message.Message) (wait func() error, err error) {
+	if limit := p.b.writes.MaxPayload(); int64(len(m.Payload)) > limit && limit > 0 {
+		return nil, fault.ErrTooLarge
+	}
+	deadline := time.Now().Add(p.timeout)
+	msg := &nats.Msg{Subject: topic, Data: m.Payload}
+	if m.UUID != "" {
+		msg.Header = nats.Header{jetstream.MsgIDHeader: {m.UUID}}
+	}
+	c, err := p.b.acks.send(msg, nil)
+	return func() error {
+		ctx, cancel := context.WithDeadline(m.Context(), deadline)
+		defer cancel()
+		for { // repeats the message while that is safe and there is time
+			if err == nil {
+				err = p.b.acks.wait(ctx, c, p.b.cfg.AttemptTimeout)
+			}
+			if err == nil {
+				p.b.wrote(topic, m.Payload)
+			}
+			if !errors.Is(err, fault.ErrUnavailable) || m.UUID == "" || !retry.Pause(ctx, retryPause) {
+				return err
+			}
+			c, err = p.b.acks.send(msg, nil)
+		}
+	}, nil
+}
+
+// Close does nothing: Publish waits for its own messages, and the connection is the broker's.
+func (p *Publisher) Close() error { return nil }
