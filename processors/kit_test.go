@@ -126,16 +126,10 @@ func (exchange) Close() {}
 
 func (exchange) Renew(guard.Pass) error { return nil }
 
-func (exchange) Begun() <-chan struct{} { return begun }
-
-// begun is that of an exchange which begins at once.
-var begun = func() <-chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
-
-func (x exchange) Do(context.Context) (call.Reply, error) {
+func (x exchange) Do(_ context.Context, begun func()) (call.Reply, error) {
+	if begun != nil {
+		begun()
+	}
 	x.h.mu.Lock()
 	defer x.h.mu.Unlock()
 	if during := x.h.during; during != nil {

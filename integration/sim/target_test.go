@@ -43,7 +43,7 @@ type door struct {
 
 // Open dials.
 func (d door) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
-	x := &exchange{door: d, pass: p, dice: of(ctx), begun: make(chan struct{})}
+	x := &exchange{door: d, pass: p, dice: of(ctx)}
 	if p.Mocked() {
 		return x, nil
 	}
@@ -64,8 +64,7 @@ type exchange struct {
 	door
 	pass  guard.Pass
 	dice  *dice
-	once  sync.Once
-	begun chan struct{}
+	begun func() // nil: no callback
 }
 
 func (x *exchange) Renew(p guard.Pass) error {
@@ -73,11 +72,18 @@ func (x *exchange) Renew(p guard.Pass) error {
 	return nil
 }
 
-func (x *exchange) Begun() <-chan struct{} { return x.begun }
-func (x *exchange) Close()                 { x.once.Do(func() { close(x.begun) }) }
+func (x *exchange) Close() {}
+
+// begins says that the request's first byte has left.
+func (x *exchange) begins() {
+	if x.begun != nil {
+		x.begun()
+	}
+}
 
 // Do sends the request. A node that dies here leaves it as far as it has come.
-func (x *exchange) Do(ctx context.Context) (call.Reply, error) {
+func (x *exchange) Do(ctx context.Context, begun func()) (call.Reply, error) {
+	x.begun = begun
 	if x.pass.Mocked() {
 		return reply(x.pass.Answer().Status, `{"mocked":true}`), nil
 	}
@@ -102,11 +108,11 @@ func (x *exchange) Do(ctx context.Context) (call.Reply, error) {
 		x.w.took(diedCalling, who)
 		return x.dead()
 	}
-	h := hit{Hit: mark(x.pass.Call()), begun: time.Now(), shows: time.Now().Add(x.dice.within(0, callTimeout))}
+	h := hit{Hit: mark(*x.pass.Call()), begun: time.Now(), shows: time.Now().Add(x.dice.within(0, callTimeout))}
 	if x.w.mutant == ownKeys && x.pass.DerivedKey() != "" {
 		h.Key += who
 	}
-	x.Close()
+	x.begins()
 	time.Sleep(x.dice.within(time.Microsecond, 5*time.Millisecond))
 	if x.dice.chance(odds.reset) { // before it is all there
 		if h.Whole = false; x.dice.chance(.5) {
@@ -127,7 +133,7 @@ func (x *exchange) Do(ctx context.Context) (call.Reply, error) {
 
 // look answers a probe, unless the answer is lost.
 func (x *exchange) look(ctx context.Context, odds odds) (call.Reply, error) {
-	x.Close()
+	x.begins()
 	time.Sleep(x.dice.within(time.Microsecond, 5*time.Millisecond))
 	if _, err := x.n.held(x.dice); err != nil || ctx.Err() != nil || x.dice.chance(odds.swallow) {
 		return call.Reply{}, &fault.Call{Code: schemas.UpstreamReset, Sent: true}

@@ -3,7 +3,6 @@ package outbound
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -42,6 +41,10 @@ type Request struct {
 	// Length is how many bytes Stream has, if that is known: then it is sent as one piece of that length.
 	// A stream with fewer breaks off. 0: unknown.
 	Length int64
+	// Begun is called once, on any goroutine, when the request's first bytes are out of our hands, that
+	// is when the connection took them or failed to, or when it was closed without. A request of which
+	// nothing was offered by then never leaves. Nil: no callback.
+	Begun func()
 	// ContentType and IdempotencyKey become header fields where Headers and
 	// Injected have none of that name. The permit names the field of the key.
 	ContentType    string
@@ -67,7 +70,7 @@ const userAgent = "weir"
 // build makes the request from the parts of the permit. The target is sent byte for byte as policy
 // matched it and is not parsed again. body replaces r.Body if it is set. identity requests an
 // answer without a content coding.
-func build(ctx context.Context, p policy.Permit, r Request, body *source, identity bool) (*http.Request, error) {
+func build(p *policy.Permit, r *Request, body *source, identity bool) (*http.Request, error) {
 	target := extend(p.RequestTarget(), r.Query)
 	if !strings.HasPrefix(target, "/") || strings.HasPrefix(target, "//") {
 		return nil, &fault.Call{Code: schemas.DenyURLInvalid, Cause: errors.New("the target is not a path")}
@@ -98,11 +101,11 @@ func build(ctx context.Context, p policy.Permit, r Request, body *source, identi
 	case len(r.Body) > 0:
 		req.Body = io.NopCloser(failpoint.Halfway(failpoint.MidBody, target, bytes.NewReader(r.Body), len(r.Body))) // and no GetBody: there is no second time
 	}
-	return req.WithContext(ctx), nil
+	return req, nil
 }
 
 // fields merges the request's header fields. The idempotency key goes out as the header key.
-func fields(r Request, key string) (http.Header, error) {
+func fields(r *Request, key string) (http.Header, error) {
 	header := make(http.Header, len(r.Headers)+len(r.Injected)+4)
 	for _, h := range slices.Concat(r.Headers, r.Injected) {
 		if err := usable(h); err != nil {

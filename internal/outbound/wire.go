@@ -26,6 +26,7 @@ type wire struct {
 
 	offered chan struct{} // closed when the first write is over, or by a close; see release
 	offer   sync.Once
+	begun   func()        // see Request.Begun
 	over    chan struct{} // closed when nothing more is written; see drop
 	dropped sync.Once
 	source  *source // the source of the request's body; nil: no body to wait for
@@ -99,7 +100,23 @@ func (w *wire) deaf() bool {
 
 // release reports that the first write has ended, or that there will be none. While a write has not
 // returned, its bytes may still leave, and late.
-func (w *wire) release() { w.offer.Do(func() { close(w.offered) }) }
+func (w *wire) release() {
+	w.offer.Do(func() {
+		close(w.offered)
+		if w.begun != nil {
+			w.begun()
+		}
+	})
+}
+
+// within bounds the phase that begins, in place of the one before; zero: nothing bounds it.
+func (w *wire) within(end time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.sealed {
+		_ = w.socket.SetDeadline(end)
+	}
+}
 
 // Read keeps what came, and how it ended.
 func (w *wire) Read(p []byte) (int, error) {

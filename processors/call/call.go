@@ -48,10 +48,9 @@ type Exchange interface {
 	Renew(p guard.Pass) error
 	// Do sends the request, once, and reads the answer. Its errors are *fault.Call.
 	// An exchange that writes to the log, which refuses, ends with INTERRUPTED.
-	Do(ctx context.Context) (Reply, error)
-	// Begun is closed when the request's first bytes were handed to the network,
-	// not when they are about to be; or when the exchange is closed without.
-	Begun() <-chan struct{}
+	// It calls begun, unless that is nil, when the request's first bytes were handed to
+	// the network, not when they are about to be; on any goroutine, or never.
+	Do(ctx context.Context, begun func()) (Reply, error)
 	// Close may be called more than once.
 	Close()
 }

@@ -53,7 +53,7 @@ func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int,
 		if p.Mocked() {
 			// Nothing is sent, so nothing is recorded before: a worker that dies here leaves no
 			// doubt, and the next one starts over.
-			reply, err = ex.Do(sendCtx)
+			reply, err = ex.Do(sendCtx, nil)
 		} else {
 			e.undeclared = false
 			err = c.ledger.Append(ctx, t.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &e.attempt})
@@ -121,9 +121,5 @@ func (c *Caller) dispatch(ctx context.Context, t *Task, ex Exchange, e *started)
 		}
 		e.pass = fresh
 	}
-	go func() {
-		<-ex.Begun() // at the latest when the exchange is closed
-		leave()
-	}()
-	return ex.Do(ctx)
+	return ex.Do(ctx, leave)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -57,7 +56,7 @@ type target struct {
 
 func (t *target) Open(_ context.Context, p guard.Pass) (call.Exchange, error) {
 	if p.Mocked() {
-		return &exchange{target: t, pass: p, begun: make(chan struct{})}, nil
+		return &exchange{target: t, pass: p}, nil
 	}
 	e := t.script[min(t.opened, len(t.script)-1)]
 	t.opened++
@@ -67,27 +66,23 @@ func (t *target) Open(_ context.Context, p guard.Pass) (call.Exchange, error) {
 	if e.openErr != nil {
 		return nil, e.openErr
 	}
-	return &exchange{target: t, pass: p, end: e, begun: make(chan struct{})}, nil
+	return &exchange{target: t, pass: p, end: e}, nil
 }
 
 type exchange struct {
 	target *target
 	pass   guard.Pass
 	end    end
-	begun  chan struct{}
-	once   sync.Once
 }
 
-func (x *exchange) Close() { x.once.Do(func() { close(x.begun) }) }
-
-func (x *exchange) Begun() <-chan struct{} { return x.begun }
+func (x *exchange) Close() {}
 
 func (x *exchange) Renew(p guard.Pass) error {
 	x.pass = p
 	return x.end.renewErr
 }
 
-func (x *exchange) Do(ctx context.Context) (call.Reply, error) {
+func (x *exchange) Do(ctx context.Context, _ func()) (call.Reply, error) {
 	if err := ctx.Err(); err != nil {
 		return call.Reply{}, &fault.Call{Code: schemas.UpstreamTimeout, Cause: err}
 	}

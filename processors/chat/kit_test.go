@@ -396,7 +396,7 @@ func (v voice) Open(_ context.Context, p guard.Pass) (call.Exchange, error) {
 	}
 	protocol := completion.For(v.talk.Dialect)
 	whole := protocol.Answer(v.talk.Options)
-	return &exchange{voice: v, act: a, upstream: upstream, pass: p, begun: make(chan struct{}), protocol: protocol, whole: whole}, nil
+	return &exchange{voice: v, act: a, upstream: upstream, pass: p, protocol: protocol, whole: whole}, nil
 }
 
 type exchange struct {
@@ -404,22 +404,21 @@ type exchange struct {
 	act      act
 	upstream string
 	pass     guard.Pass
-	once     sync.Once
-	begun    chan struct{}
 	given    bool
 	protocol completion.Protocol
 	whole    completion.Answer
 }
 
 func (e *exchange) Renew(guard.Pass) error { return nil }
-func (e *exchange) Begun() <-chan struct{} { return e.begun }
-func (e *exchange) Close()                 { e.once.Do(func() { close(e.begun) }) }
+func (e *exchange) Close()                 {}
 
 // chunk is an event of an answer's stream.
 func chunk(said string) string { return llm.Say(schemas.DialectChat, said).Pieces[0] }
 
-func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
-	e.Close()
+func (e *exchange) Do(ctx context.Context, begun func()) (call.Reply, error) {
+	if begun != nil {
+		begun()
+	}
 	c := e.pass.Call()
 	seen := asked{upstream: e.upstream, url: c.URL, body: string(c.Body), headers: c.Headers, talk: e.talk}
 	for _, h := range c.Headers {

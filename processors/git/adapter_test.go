@@ -45,7 +45,7 @@ func do(t *testing.T, s *upstream.Server, tk git.PushCall, rules ...schemas.Rule
 	e, err := r.forward.Push(tk).Open(t.Context(), pass)
 	require.NoError(t, err)
 	defer e.Close()
-	reply, err := e.Do(t.Context())
+	reply, err := e.Do(t.Context(), nil)
 	var w git.Word
 	if reply.Answer.Body != nil {
 		require.NoError(t, json.Unmarshal(reply.Answer.Body, &w))

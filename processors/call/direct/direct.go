@@ -21,13 +21,13 @@ import (
 	"weir/internal/traffic"
 	"weir/processors/call"
 	"weir/processors/call/dial"
-	"weir/processors/guard"
 	"weir/schemas"
 )
 
 // Adapter makes calls through the guarded client.
 type Adapter struct {
-	client   *outbound.Client
+	dial.Adapter
+
 	secrets  dial.Secrets
 	redactor *redact.Redactor
 	passing  *PassOptions // nil: answers are read as a whole
@@ -36,16 +36,14 @@ type Adapter struct {
 // New returns an Adapter. The redactor decides which headers' values are hidden
 // in the answers that are kept.
 func New(c *outbound.Client, s dial.Secrets, r *redact.Redactor) *Adapter {
-	return &Adapter{client: c, secrets: s, redactor: r}
+	return (&Adapter{secrets: s, redactor: r}).over(c)
 }
 
-// Open dials the target of the pass.
-func (a *Adapter) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
-	base, err := dial.Open(ctx, a.client, p, true)
-	if err != nil {
-		return nil, err
-	}
-	return &exchange{base, a}, nil
+func (a *Adapter) over(c *outbound.Client) *Adapter {
+	a.Adapter = dial.Adapter{Client: c, Do: func(ctx context.Context, l *dial.Base) (call.Reply, error) {
+		return (&exchange{l, a}).make(ctx)
+	}}
+	return a
 }
 
 type exchange struct {
@@ -53,9 +51,9 @@ type exchange struct {
 	adapter *Adapter
 }
 
-// Do reads the entry's secrets, which is as late as it can be, and sends. Where a
+// make reads the entry's secrets, which is as late as it can be, and sends. Where a
 // traffic rule answers, neither is done.
-func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
+func (e *exchange) make(ctx context.Context) (call.Reply, error) {
 	if e.Pass.Mocked() {
 		return e.reply(e.Mock(), nil), nil
 	}

@@ -36,9 +36,7 @@ type PassOptions struct {
 
 // Passing returns an adapter for one call.
 func (a *Adapter) Passing(o PassOptions) call.Adapter {
-	one := *a
-	one.passing = &o
-	return &one
+	return (&Adapter{secrets: a.secrets, redactor: a.redactor, passing: &o}).over(a.Client)
 }
 
 // pass sends, and reads the answer as a whole if it is there soon, and otherwise in parts.
