@@ -50,6 +50,9 @@ func (c *Conn) Stream(ctx context.Context, r Request, limits StreamLimits) (*Str
 		return nil, err
 	}
 	s.most, s.body = s.limit, coded{s}
+	if s.declared = s.resp.ContentLength; c.permit.Method() == http.MethodHead {
+		s.declared = 0
+	}
 	switch codingOf(s.resp) {
 	case "":
 	case "gzip":
@@ -58,7 +61,7 @@ func (c *Conn) Stream(ctx context.Context, r Request, limits StreamLimits) (*Str
 	default:
 		s.unread = true
 	}
-	s.Response = head(s.resp, s.zipped && s.declared() != 0, time.Now())
+	s.Response = head(s.resp, s.zipped && s.declared != 0, time.Now())
 	return s, nil
 }
 
@@ -99,12 +102,12 @@ func (s *Stream) begin(r *Request) error {
 		return err
 	}
 	req.Close = !c.keep
-	s.within(s.limits.Header)
+	c.wire.within(s.limits.Header)
 	if s.resp, err = s.roundTrip(req); err != nil { //nolint:bodyclose // its body holds nothing but the connection
 		return s.failure(err)
 	}
 	failpoint.At(failpoint.Begun, c.permit.RequestTarget())
-	c.wire.headerDone()
+	c.wire.inHeader, c.wire.head = false, nil
 	s.Status = s.resp.StatusCode
 	if s.resp.ProtoMajor != 1 || s.Status < 200 || s.Status > 599 {
 		return s.fail(schemas.UpstreamProtocol, errors.New("not a final answer of HTTP/1"))
@@ -122,20 +125,9 @@ func (s *Stream) begin(r *Request) error {
 	if cfg := &c.client.cfg; fields > cfg.MaxHeaderFields || size > cfg.MaxHeaderBytes {
 		return s.fail(schemas.UpstreamHeadersTooLarge, errHeaderBytes)
 	}
-	s.within(s.limits.body)
+	c.wire.within(s.limits.body)
 	s.phase = PhaseBody
 	return nil
-}
-
-// within bounds the phase that begins, in place of the one before; without a limit, ctx alone bounds it.
-func (s *Stream) within(limit time.Duration) {
-	if limit <= 0 && s.until.IsZero() {
-		return
-	}
-	if s.until = (time.Time{}); limit > 0 {
-		s.until = time.Now().Add(limit)
-	}
-	s.conn.wire.within(s.until)
 }
 
 // inline is the largest body that is written before the answer is read: sockets take it,
@@ -200,7 +192,7 @@ func (s *Stream) end() {
 // can carry one: this one has left, and nothing came after its answer.
 func (s *Stream) whole() {
 	c := s.conn
-	c.wire.done()
+	c.wire.complete.Store(true)
 	if !s.limits.Keep || !c.keep || s.resp.Close || c.wire.reader.Buffered() > 0 || !c.wire.socket.canPeek() {
 		return
 	}
@@ -212,7 +204,7 @@ func (s *Stream) whole() {
 		}
 	}
 	if !c.wire.deaf() && s.heed() && !c.over.Swap(true) {
-		s.within(0)
+		c.wire.within(0)
 		c.client.pool.put(c.wire.link, keyOf(c.permit, c.tenant, true))
 	}
 }
@@ -236,9 +228,9 @@ func (s *Stream) reserve(limit, expected int64) (int64, error) {
 	if expected > 0 {
 		limit = min(limit, expected)
 	}
-	if !s.until.IsZero() {
+	if !c.wire.until.IsZero() {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, s.until)
+		ctx, cancel = context.WithDeadline(ctx, c.wire.until)
 		defer cancel()
 	}
 	granted, release, err := c.quota.Reserve(ctx, limit)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -77,7 +76,7 @@ func head(resp *http.Response, decoded bool, now time.Time) Response {
 // failure finds the code for an exchange that broke off.
 func (s *Stream) failure(err error) error {
 	w := s.conn.wire
-	inHead, readErr := w.seen()
+	readErr := w.readErr
 	if errors.Is(err, errOver) && readErr != nil { // why the body was let go of
 		err = readErr
 	}
@@ -90,7 +89,7 @@ func (s *Stream) failure(err error) error {
 		return s.fail(schemas.UpstreamHeadersTooLarge, err)
 	case ended && s.phase == PhaseBody:
 		return s.fail(schemas.UpstreamTruncated, err)
-	case ended, s.phase == PhaseHeader && readErr != nil && inHead:
+	case ended, s.phase == PhaseHeader && readErr != nil && cut(w.head):
 		return s.fail(schemas.UpstreamReset, err)
 	default: // it was read, and is not HTTP
 		return s.fail(schemas.UpstreamProtocol, err)
@@ -101,10 +100,9 @@ func (s *Stream) failure(err error) error {
 // the connection then did.
 func (s *Stream) fail(code schemas.Code, cause error) *fault.Call {
 	sent := s.conn.wire.seal()
-	_, readErr := s.conn.wire.seen()
 	if own, over := givenUp(s.ctx); over {
 		code = own
-	} else if errors.Is(readErr, os.ErrDeadlineExceeded) && !s.until.IsZero() && !time.Now().Before(s.until) {
+	} else if s.conn.wire.late() {
 		code = schemas.UpstreamTimeout
 	} else if s.left.Load() {
 		code = schemas.Canceled

@@ -40,7 +40,6 @@ type Stream struct {
 	left   atomic.Bool     // Close was called
 	limits StreamLimits
 	phase  Phase
-	until  time.Time // when the phase ends; zero: when ctx does
 	resp   *http.Response
 	// writing is closed when a request that is written while its answer is read is over; nil: there
 	// is none.
@@ -53,9 +52,10 @@ type Stream struct {
 	got    int64     // of them so far
 	err    error     // what every Read returns from now on
 
-	most    int64 // of its bytes on the wire
-	arrived int64 // of them so far
-	broke   error // the final error of coded.Read
+	declared int64 // the announced length of the body on the wire; less than zero: none
+	most     int64 // of its bytes there
+	arrived  int64 // of them so far
+	broke    error // the final error of coded.Read
 }
 
 // Read continues reading. After the body's end it returns io.EOF; its other errors are *fault.Call
@@ -104,7 +104,7 @@ type coded struct{ *Stream }
 func (s coded) Read(p []byte) (n int, err error) {
 	switch {
 	case s.broke != nil:
-	case s.declared() > s.most:
+	case s.declared > s.most:
 		s.broke = s.fail(schemas.UpstreamTooLarge, errBodyBytes)
 	case s.ctx.Err() != nil, s.left.Load(): // buffered bytes are not read any more
 		s.broke = s.fail(schemas.Canceled, errLeft)
@@ -113,11 +113,11 @@ func (s coded) Read(p []byte) (n int, err error) {
 		return 0, s.broke
 	}
 	if s.limits.body == 0 {
-		s.within(s.limits.Idle)
+		s.conn.wire.within(s.limits.Idle)
 	}
 	n, err = s.resp.Body.Read(p)
 	if s.limits.body == 0 && err == nil {
-		s.within(0)
+		s.conn.wire.within(0)
 	}
 	s.arrived += int64(n)
 	switch {
@@ -133,21 +133,13 @@ func (s coded) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// declared is the length of the body that the upstream announced; less than zero without one.
-func (s *Stream) declared() int64 {
-	if s.resp.Request.Method == http.MethodHead {
-		return 0
-	}
-	return s.resp.ContentLength
-}
-
 // Declared is the length of the body that the target announced; less than zero without one, and for
 // a body that is decoded.
 func (s *Stream) Declared() int64 {
 	if s.zipped {
 		return -1
 	}
-	return s.declared()
+	return s.declared
 }
 
 // Patience bounds the wait of each Read from now on, as StreamLimits.Idle does.

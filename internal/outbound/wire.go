@@ -31,15 +31,18 @@ type wire struct {
 	dropped sync.Once
 	source  *source // the source of the request's body; nil: no body to wait for
 
-	mu       sync.Mutex
-	sealed   bool
-	sent     bool
-	complete bool // the answer is whole
-	leaving  bool // the owner is closing
+	// These are the reader's.
+	until    time.Time // when the phase ends; zero: nothing bounds it
 	inHeader bool
 	most     int64  // of the header's bytes
 	head     []byte // those that came
 	readErr  error
+	complete atomic.Bool // the answer is whole, and the connection may be closed in an orderly way
+
+	mu       sync.Mutex
+	sealed   bool
+	sent     bool
+	leaving  bool // the owner is closing
 	writeErr error
 }
 
@@ -109,13 +112,24 @@ func (w *wire) release() {
 	})
 }
 
-// within bounds the phase that begins, in place of the one before; zero: nothing bounds it.
-func (w *wire) within(end time.Time) {
+// within bounds the phase that begins, in place of the one before; without a limit, nothing bounds it.
+func (w *wire) within(limit time.Duration) {
+	if limit <= 0 && w.until.IsZero() {
+		return
+	}
+	if w.until = (time.Time{}); limit > 0 {
+		w.until = time.Now().Add(limit)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.sealed {
-		_ = w.socket.SetDeadline(end)
+		_ = w.socket.SetDeadline(w.until)
 	}
+}
+
+// late reports whether the phase's time has ended the reading.
+func (w *wire) late() bool {
+	return errors.Is(w.readErr, os.ErrDeadlineExceeded) && !w.until.IsZero() && !time.Now().Before(w.until)
 }
 
 // Read keeps what came, and how it ended.
@@ -126,32 +140,15 @@ func (w *wire) Read(p []byte) (int, error) {
 		// network path could then truncate a body without a length.
 		err = io.ErrUnexpectedEOF
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.inHeader {
 		if w.head = append(w.head, p[:n]...); int64(len(w.head)) > w.most {
-			w.readErr = errHeaderBytes
-			return 0, errHeaderBytes
+			n, err = 0, errHeaderBytes
 		}
 	}
 	if err != nil {
 		w.readErr = err
 	}
 	return n, err
-}
-
-// headerDone ends the headers' limit.
-func (w *wire) headerDone() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.inHeader, w.head = false, nil
-}
-
-// done marks the answer as whole, so that the connection may be closed in an orderly way.
-func (w *wire) done() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.complete = true
 }
 
 // seal stops further writes and reports whether any byte may have been sent. The result stays true:
@@ -163,19 +160,12 @@ func (w *wire) seal() (sent bool) {
 	return w.sent
 }
 
-// seen returns the state of reading: whether it ended within the headers, and the error it ended with.
-func (w *wire) seen() (inHead bool, readErr error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return cut(w.head), w.readErr
-}
-
 // Close ends the connection. TLS sends its closing alert only after a whole exchange, and for a
 // short time: Close does not wait for an upstream that stopped reading.
 func (w *wire) Close() {
 	w.mu.Lock()
 	w.sealed, w.leaving = true, true
-	polite := w.complete && w.writeErr == nil
+	polite := w.complete.Load() && w.writeErr == nil
 	w.mu.Unlock()
 	w.drop()
 	if polite {

@@ -194,6 +194,7 @@ type started struct {
 	start   time.Time
 	// undeclared: no event was written before it started.
 	undeclared bool
+	permit     *destination.Permit
 	// decision is the decision of a policy that came into force after that.
 	decision *schemas.Decision
 }
@@ -212,9 +213,13 @@ func (c *Caller) finish(ctx context.Context, t *Task, e *started, reply Reply, c
 		if res.Status = reply.Answer.Status; t.probe != nil {
 			t.show(&res, e, reply.Answer)
 		}
-		c.inspect(t, e.pass, &res, &reply.Answer)
-		if err := c.storeAnswer(ctx, t.State.Tenant, &res, reply.Answer); err != nil {
-			return nil, err
+		if schema, mode := e.pass.Permit().ResponseSchema(); schema != nil && res.Status >= 200 && res.Status <= 299 {
+			c.inspect(t, e.pass, schema, mode, &res, &reply.Answer)
+		}
+		if res.Answer = &reply.Answer; len(reply.Answer.Body) > schemas.InlineLimit {
+			if err := c.storeAnswer(ctx, t.State.Tenant, &res); err != nil {
+				return nil, err
+			}
 		}
 	case errors.As(callErr, &failed):
 		res.Code, res.Sent, res.Status, res.NoMemory = failed.Code, failed.Sent, failed.Status, failed.NoMemory
@@ -249,47 +254,47 @@ func (c *Caller) finish(ctx context.Context, t *Task, e *started, reply Reply, c
 		return nil, err
 	}
 	done := &ledger.Attempt{Attempt: *a, Result: &res}
-	c.measure(e.pass, done)
+	c.measure(ctx, t, e, done)
 	return done, t.Record(ctx, *done)
 }
 
-// storeAnswer puts an answer into its result. A large body is stored as a blob, with the whole answer, and
+// storeAnswer stores a result's large answer as a blob, and leaves all but the body in the result. The blob
 // is durable before a result refers to it, because a call with a result is never made again.
-func (c *Caller) storeAnswer(ctx context.Context, tenant string, res *schemas.Attempted, a schemas.Answer) error {
-	res.Answer = &a
-	if len(a.Body) <= schemas.InlineLimit {
-		return nil
-	}
-	brief := a
-	brief.Body = nil
-	res.Answer = &brief
-	doc, err := ledger.Encode(a)
+func (c *Caller) storeAnswer(ctx context.Context, tenant string, res *schemas.Attempted) error {
+	doc, err := ledger.Encode(res.Answer)
 	if err != nil {
 		return err
 	}
-	if _, res.AnswerBlob, err = c.ledger.PutBlob(ctx, tenant, doc); err != nil || res.AnswerBlob == "" {
+	_, name, err := c.ledger.PutBlob(ctx, tenant, doc)
+	if err != nil || name == "" { // see Unlogged
 		return err
 	}
+	res.Answer.Body, res.AnswerBlob = nil, name
 	return c.cfg.Barrier(ctx)
 }
 
-func (c *Caller) measure(p guard.Pass, t *ledger.Attempt) {
-	if c.cfg.Metrics == nil {
-		return
-	}
-	for _, ruleType := range p.RuleTypes() {
-		c.cfg.Metrics.RuleApplied(ruleType)
+// measure counts an attempt, and reports its result to the destination of its permit.
+func (c *Caller) measure(ctx context.Context, t *Task, e *started, try *ledger.Attempt) {
+	p, res, m := e.pass, try.Result, c.cfg.Metrics
+	if m != nil {
+		for _, ruleType := range p.RuleTypes() {
+			m.RuleApplied(ruleType)
+		}
 	}
 	if p.Mocked() {
 		return // no target was tried
 	}
-	host, method := p.Permit().Host(), p.Call().Method
-	c.cfg.Metrics.AttemptDone(host, method, t.Result.Code, t.Result.Duration)
-	if t.Probe > 0 || t.Result.RetryAt.IsZero() || (t.Result.Code == "" && policy.IsRedirect(t.Result.Status)) {
-		return // the end, or the next hop
+	if m != nil {
+		host, method := p.Permit().Host(), p.Call().Method
+		m.AttemptDone(host, method, res.Code, res.Duration)
+		if try.Probe == 0 && !res.RetryAt.IsZero() && !redirects(res) {
+			kind, status := retry.Kind(res.Status, Failure(res))
+			m.Retry(host, method, try.Number, kind, status)
+		}
 	}
-	kind, status := retry.Kind(t.Result.Status, Failure(t.Result))
-	c.cfg.Metrics.Retry(host, method, t.Number, kind, status)
+	if e.permit != nil {
+		c.learn(ctx, t, e.permit, try)
+	}
 }
 
 // digest names a request without telling its content.
