@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"strings"
 	"time"
 
 	"weir/internal/outbound"
@@ -82,8 +83,9 @@ type decoder struct {
 	reader ends
 	// last applies the newest event that may be the end; nil: there was none.
 	last func()
-	// given and left are the numbers of events that were passed on, and that were not.
-	given, left int
+	// seen is the number of events of any kind; given and left are those that were passed on, and
+	// that were not.
+	seen, given, left int
 	// took is the time from the request to the first end.
 	took time.Duration
 }
@@ -93,10 +95,10 @@ func (l *decoder) decode(ctx context.Context) (call.Reply, error) {
 	if l.Refused() {
 		return l.refused()
 	}
-	switch mediaType(l.Headers) {
-	case streamType:
+	switch media := dial.MediaType(l.Headers); {
+	case media == "text/event-stream":
 		return l.events(ctx, l)
-	case jsonType:
+	case media == "application/json", strings.HasSuffix(media, "+json"):
 		return l.whole(nil)
 	}
 	// What does not say what it is may be either; its first byte tells.

@@ -5,9 +5,7 @@ package direct
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -88,13 +86,10 @@ func (e *exchange) reply(r *outbound.Response, scrub *redact.Scrubber) call.Repl
 	} else {
 		dial.PutBody(&reply.Answer, r.Body, dial.ContentType(r.Headers), scrub)
 	}
-	if len(r.Body) > 0 {
-		// Over the bytes as they came, secrets included, so that the upstream's own
-		// log can be held against it. Who knows all the rest of a body could try
-		// guesses of a secret in it: that is no way in where secrets are random.
-		sum := sha256.Sum256(r.Body)
-		reply.Answer.Hash = hex.EncodeToString(sum[:])
-	}
+	// Over the bytes as they came, secrets included, so that the upstream's own
+	// log can be held against it. Who knows all the rest of a body could try
+	// guesses of a secret in it: that is no way in where secrets are random.
+	reply.Answer.Hash = dial.Hash(r.Body)
 	return reply
 }
 

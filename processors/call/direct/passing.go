@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"mime"
 	"time"
 
 	"weir/internal/fault"
@@ -54,8 +53,7 @@ func (e *exchange) pass(ctx context.Context, req outbound.Request, scrub *redact
 	}
 	defer s.Close()
 	r := &outbound.Response{Status: s.Status, Headers: s.Headers, Location: s.Location, RetryAfter: s.RetryAfter}
-	media, _, _ := mime.ParseMediaType(dial.ContentType(s.Headers)) // what cannot be read is none
-	events := media == "text/event-stream"
+	events := dial.MediaType(s.Headers) == "text/event-stream"
 	if !events {
 		s.Patience(o.Idle)
 	}
