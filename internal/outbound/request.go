@@ -51,19 +51,6 @@ type Request struct {
 	IdempotencyKey string
 }
 
-// owned reports whether a field, in canonical case, frames, routes or
-// negotiates. Policy refuses these on ingress; that they are refused here
-// again keeps a mistake there from becoming two requests on the wire.
-func owned(name string) bool {
-	switch name {
-	case "Accept-Encoding", "Connection", "Content-Length", "Expect", "Host", "Http2-Settings", "Keep-Alive",
-		"Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
-		return true
-	default:
-		return false
-	}
-}
-
 // userAgent is sent if neither caller nor entry sets one.
 const userAgent = "weir"
 
@@ -71,7 +58,10 @@ const userAgent = "weir"
 // matched it and is not parsed again. body replaces r.Body if it is set. identity requests an
 // answer without a content coding.
 func build(p *policy.Permit, r *Request, body *source, identity bool) (*http.Request, error) {
-	target := extend(p.RequestTarget(), r.Query)
+	target := p.RequestTarget()
+	if len(r.Query) > 0 {
+		target = extend(target, r.Query)
+	}
 	if !strings.HasPrefix(target, "/") || strings.HasPrefix(target, "//") {
 		return nil, &fault.Call{Code: schemas.DenyURLInvalid, Cause: errors.New("the target is not a path")}
 	}
@@ -136,16 +126,21 @@ func fields(r *Request, key string) (http.Header, error) {
 	return header, nil
 }
 
-// usable refuses owned fields, names that are no token and values that could
-// end their line. Neither is part of the error: both may be the caller's.
+// usable refuses names that are no token, values that could end their line, and fields that frame,
+// route or negotiate. Policy refuses these on ingress; that they are refused here again keeps a
+// mistake there from becoming two requests on the wire. Neither is part of the error: both may be
+// the caller's.
 func usable(h schemas.Header) error {
 	switch {
 	case !httpguts.ValidHeaderFieldName(h.Name):
 		return errors.New("a header field's name is not a token")
-	case owned(http.CanonicalHeaderKey(h.Name)):
-		return errors.New("a header field belongs to the connection")
 	case !httpguts.ValidHeaderFieldValue(h.Value):
 		return errors.New("a header field's value has a control character")
+	}
+	switch http.CanonicalHeaderKey(h.Name) {
+	case "Accept-Encoding", "Connection", "Content-Length", "Expect", "Host", "Http2-Settings", "Keep-Alive",
+		"Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
+		return errors.New("a header field belongs to the connection")
 	}
 	return nil
 }
@@ -155,8 +150,6 @@ func usable(h schemas.Header) error {
 func extend(target string, query []schemas.Header) string {
 	mark := strings.IndexByte(target, '?')
 	switch {
-	case len(query) == 0:
-		return target
 	case mark < 0:
 		target += "?"
 	case mark < len(target)-1 && !strings.HasSuffix(target, "&"):

@@ -27,9 +27,8 @@ type wire struct {
 	offered chan struct{} // closed when the first write is over, or by a close; see release
 	offer   sync.Once
 	begun   func()        // see Request.Begun
-	over    chan struct{} // closed when nothing more is written; see drop
-	dropped sync.Once
-	source  *source // the source of the request's body; nil: no body to wait for
+	over    chan struct{} // closed when nothing more is written; see seal
+	source  *source       // the source of the request's body; nil: no body to wait for
 
 	// These are the reader's.
 	until    time.Time // when the phase ends; zero: nothing bounds it
@@ -82,16 +81,6 @@ func (w *wire) Write(p []byte) (int, error) {
 		w.mu.Unlock()
 	}
 	return len(p), nil
-}
-
-// drop ends the reading of the request's body.
-func (w *wire) drop() {
-	w.dropped.Do(func() {
-		close(w.over)
-		if w.source != nil {
-			_ = w.source.Close()
-		}
-	})
 }
 
 // deaf reports whether the upstream gets no more of the request.
@@ -151,23 +140,30 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// seal stops further writes and reports whether any byte may have been sent. The result stays true:
-// a later write is refused.
+// seal stops further writes, ends the reading of the request's body, and reports whether any byte may
+// have been sent. The result stays true: a later write is refused.
 func (w *wire) seal() (sent bool) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.sealed = true
-	return w.sent
+	first := !w.sealed
+	w.sealed, sent = true, w.sent
+	w.mu.Unlock()
+	if first {
+		close(w.over)
+		if w.source != nil {
+			w.source.close()
+		}
+	}
+	return sent
 }
 
 // Close ends the connection. TLS sends its closing alert only after a whole exchange, and for a
 // short time: Close does not wait for an upstream that stopped reading.
 func (w *wire) Close() {
+	w.seal()
 	w.mu.Lock()
-	w.sealed, w.leaving = true, true
+	w.leaving = true
 	polite := w.complete.Load() && w.writeErr == nil
 	w.mu.Unlock()
-	w.drop()
 	if polite {
 		w.shut()
 	} else {
@@ -182,7 +178,6 @@ func (w *wire) letGo() {
 	if sent := w.seal(); !sent {
 		w.release() // else the write does, as soon as the deadline below ends it
 	}
-	w.drop()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.leaving {

@@ -46,6 +46,9 @@ func (l *Base) Request(ctx context.Context, s Secrets, body []byte) (outbound.Re
 	}{
 		{&req.Injected, added.Headers, headerText}, {&req.Query, added.Query, nil}, {&members, added.Body, utf8.ValidString},
 	} {
+		if len(part.templates) == 0 {
+			continue
+		}
 		var err error
 		if *part.into, err = own.fill(part.templates, part.fits); err != nil {
 			return outbound.Request{}, nil, err
