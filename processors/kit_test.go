@@ -126,7 +126,7 @@ func (exchange) Close() {}
 
 func (exchange) Renew(guard.Pass) error { return nil }
 
-func (x exchange) Do(_ context.Context, begun func()) (call.Reply, error) {
+func (x exchange) Do(_ context.Context, begun func()) (*call.Reply, error) {
 	if begun != nil {
 		begun()
 	}
@@ -139,13 +139,13 @@ func (x exchange) Do(_ context.Context, begun func()) (call.Reply, error) {
 		x.h.mu.Lock()
 	}
 	if x.h.Dead() {
-		return call.Reply{}, &fault.Call{Code: schemas.UpstreamReset}
+		return nil, &fault.Call{Code: schemas.UpstreamReset}
 	}
 	if !x.mocked {
 		x.h.sent++
 		x.h.keys = append(x.h.keys, x.key)
 	}
-	return call.Reply{Answer: schemas.Answer{Status: 200, JSON: true, Hash: "x", Body: json.RawMessage(`{"ok":true}`)}}, nil
+	return &call.Reply{Answer: schemas.Answer{Status: 200, JSON: true, Hash: "x", Body: json.RawMessage(`{"ok":true}`)}}, nil
 }
 
 type nowhere struct{}

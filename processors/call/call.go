@@ -50,7 +50,7 @@ type Exchange interface {
 	// An exchange that writes to the log, which refuses, ends with INTERRUPTED.
 	// It calls begun, unless that is nil, when the request's first bytes were handed to
 	// the network, not when they are about to be; on any goroutine, or never.
-	Do(ctx context.Context, begun func()) (Reply, error)
+	Do(ctx context.Context, begun func()) (*Reply, error)
 	// Close may be called more than once.
 	Close()
 }
@@ -203,7 +203,7 @@ type started struct {
 // result ends its action, it is written with the end. If a call failed before anything was
 // recorded, one event holds both start and result. So it does for a call that a traffic rule
 // answered: it was not sent, whatever the adapter makes of the answer.
-func (c *Caller) finish(ctx context.Context, t *Task, e *started, reply Reply, callErr error) (*ledger.Attempt, error) {
+func (c *Caller) finish(ctx context.Context, t *Task, e *started, reply *Reply, callErr error) (*ledger.Attempt, error) {
 	failpoint.At(failpoint.Answered, t.State.ID)
 	a, now := &e.attempt, c.cfg.Now()
 	res := schemas.Attempted{Step: a.Step, Number: a.Number, Hop: a.Hop, Probe: a.Probe, Decision: e.decision, Sent: true, Duration: now.Sub(e.start)}

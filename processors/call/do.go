@@ -42,7 +42,7 @@ func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int,
 	if p.Traced() {
 		sendCtx = traceparent.With(sendCtx, c.cfg.Span(t.State.Action, e.attempt.Place()...))
 	}
-	var reply Reply
+	var reply *Reply
 	ex, err := cmp.Or(t.Via, c.adapter).Open(sendCtx, p)
 	if err == nil {
 		defer ex.Close()
@@ -90,7 +90,7 @@ const parting = time.Second
 // again. So the next worker need not wait for the attempt to expire. If the log does not accept the
 // record, the attempt stays open and the next worker waits. The error is ctx's, because this worker
 // continues nothing.
-func (c *Caller) recordInterrupted(ctx context.Context, t *Task, e *started, reply Reply, err error) error {
+func (c *Caller) recordInterrupted(ctx context.Context, t *Task, e *started, reply *Reply, err error) error {
 	failed, told := errors.AsType[*fault.Call](err)
 	if err != nil && (!told || failed.Sent || failed.Code == schemas.Canceled) {
 		err = &fault.Call{Code: schemas.Interrupted, Sent: !told || failed.Sent, Cause: err}
@@ -103,20 +103,20 @@ func (c *Caller) recordInterrupted(ctx context.Context, t *Task, e *started, rep
 
 // dispatch evaluates policy for the last time and sends. From here until the first byte is sent, a
 // reload waits for this call.
-func (c *Caller) dispatch(ctx context.Context, t *Task, ex Exchange, e *started) (Reply, error) {
+func (c *Caller) dispatch(ctx context.Context, t *Task, ex Exchange, e *started) (*Reply, error) {
 	fresh, decision, leave := c.guard.Begin(e.pass)
 	defer leave()
 	if !fresh.SamePolicy(e.pass) {
 		e.decision = &decision
 		if !fresh.Valid() {
-			return Reply{}, &fault.Call{Code: decision.Code}
+			return nil, &fault.Call{Code: decision.Code}
 		}
 		tries := t.tries()
 		if !c.canRetry(fresh, tries[:len(tries)-1]) { // the last one is this one
-			return Reply{}, &fault.Call{Code: schemas.Canceled, Cause: errNoRepeat}
+			return nil, &fault.Call{Code: schemas.Canceled, Cause: errNoRepeat}
 		}
 		if err := ex.Renew(fresh); err != nil {
-			return Reply{}, err
+			return nil, err
 		}
 		e.pass = fresh
 	}

@@ -82,18 +82,18 @@ func (x *exchange) Renew(p guard.Pass) error {
 	return x.end.renewErr
 }
 
-func (x *exchange) Do(ctx context.Context, _ func()) (call.Reply, error) {
+func (x *exchange) Do(ctx context.Context, _ func()) (*call.Reply, error) {
 	if err := ctx.Err(); err != nil {
-		return call.Reply{}, &fault.Call{Code: schemas.UpstreamTimeout, Cause: err}
+		return nil, &fault.Call{Code: schemas.UpstreamTimeout, Cause: err}
 	}
 	if x.pass.Mocked() {
 		x.target.mocked++
 		if x.target.mocking != nil {
 			if err := x.target.mocking(); err != nil {
-				return call.Reply{}, err
+				return nil, err
 			}
 		}
-		return call.Reply{Answer: schemas.Answer{Status: x.pass.Answer().Status, Body: x.pass.Answer().Body}}, nil
+		return &call.Reply{Answer: schemas.Answer{Status: x.pass.Answer().Status, Body: x.pass.Answer().Body}}, nil
 	}
 	x.target.sent++
 	x.target.urls = append(x.target.urls, x.pass.Permit().URL())
@@ -107,10 +107,10 @@ func (x *exchange) Do(ctx context.Context, _ func()) (call.Reply, error) {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			code = schemas.UpstreamTimeout
 		}
-		return call.Reply{}, &fault.Call{Code: code, Sent: true, Status: x.end.status, Cause: ctx.Err()}
+		return nil, &fault.Call{Code: code, Sent: true, Status: x.end.status, Cause: ctx.Err()}
 	}
 	if x.end.sendErr != nil {
-		return call.Reply{}, x.end.sendErr
+		return nil, x.end.sendErr
 	}
 	answer := schemas.Answer{Status: x.end.status, Body: []byte("null"), RetryAfter: x.end.wish, Headers: x.end.headers}
 	if b := x.end.body; b != "" {
@@ -119,7 +119,7 @@ func (x *exchange) Do(ctx context.Context, _ func()) (call.Reply, error) {
 			answer.Body = []byte(strconv.Quote(b))
 		}
 	}
-	return call.Reply{Answer: answer, Location: x.end.location}, nil
+	return &call.Reply{Answer: answer, Location: x.end.location}, nil
 }
 
 // env is one action with a call on an in-memory log.

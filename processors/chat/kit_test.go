@@ -415,7 +415,7 @@ func (e *exchange) Close()                 {}
 // chunk is an event of an answer's stream.
 func chunk(said string) string { return llm.Say(schemas.DialectChat, said).Pieces[0] }
 
-func (e *exchange) Do(ctx context.Context, begun func()) (call.Reply, error) {
+func (e *exchange) Do(ctx context.Context, begun func()) (*call.Reply, error) {
 	if begun != nil {
 		begun()
 	}
@@ -432,7 +432,7 @@ func (e *exchange) Do(ctx context.Context, begun func()) (call.Reply, error) {
 	reply, err := e.answer(ctx)
 	if e.given {
 		if lost := e.talk.Done(ctx); lost != nil {
-			reply, err = call.Reply{}, lost
+			reply, err = nil, lost
 		}
 	}
 	if used := e.whole.Spent(); err != nil && used != nil {
@@ -441,10 +441,10 @@ func (e *exchange) Do(ctx context.Context, begun func()) (call.Reply, error) {
 	return reply, err
 }
 
-func (e *exchange) answer(ctx context.Context) (call.Reply, error) {
+func (e *exchange) answer(ctx context.Context) (*call.Reply, error) {
 	a := e.act
 	if err := rest(ctx, a.wait); err != nil {
-		return call.Reply{}, err
+		return nil, err
 	}
 	if a.first != nil {
 		a.first()
@@ -477,21 +477,21 @@ func (e *exchange) answer(ctx context.Context) (call.Reply, error) {
 	for at, raw := range slices.Concat(begin, say.Pieces, a.raw) {
 		if said := at - len(begin); said >= 0 && said < len(say.Pieces) {
 			if err := rest(ctx, a.every); err != nil {
-				return call.Reply{}, err
+				return nil, err
 			}
 		}
 		if err := give(raw); err != nil {
-			return call.Reply{}, err
+			return nil, err
 		}
 	}
 	if a.then != nil {
 		a.then()
 	}
 	if a.hang {
-		return call.Reply{}, rest(ctx, 1000*time.Hour)
+		return nil, rest(ctx, 1000*time.Hour)
 	}
 	if a.fails != nil {
-		return call.Reply{}, a.fails
+		return nil, a.fails
 	}
 	t := model.Response{Fault: a.fault, Began: e.given, First: 3 * time.Millisecond}
 	status := a.status
@@ -501,7 +501,7 @@ func (e *exchange) answer(ctx context.Context) (call.Reply, error) {
 	if status == 200 && a.fault == nil {
 		for _, raw := range slices.Concat(say.Begin[len(begin):], say.End) {
 			if err := give(raw); err != nil {
-				return call.Reply{}, err
+				return nil, err
 			}
 		}
 		t.Completion, t.Reasons, t.Began, t.ProviderID = whole.Document(), whole.Reasons(), e.given, whole.ProviderID()
@@ -512,9 +512,9 @@ func (e *exchange) answer(ctx context.Context) (call.Reply, error) {
 	}
 	body, err := ledger.Encode(t)
 	if err != nil {
-		return call.Reply{}, err
+		return nil, err
 	}
-	return call.Reply{Answer: schemas.Answer{Status: status, Body: body, JSON: true, Hash: fmt.Sprintf("%064d", len(body)), RetryAfter: a.after}}, nil
+	return &call.Reply{Answer: schemas.Answer{Status: status, Body: body, JSON: true, Hash: fmt.Sprintf("%064d", len(body)), RetryAfter: a.after}}, nil
 }
 
 // rest waits as the real client's reads do.

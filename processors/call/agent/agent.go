@@ -59,12 +59,12 @@ type CallOptions struct {
 // answer's body the end of the run: a schemas.RunResult. A success has no error; a refusal has the
 // agent's error, if any.
 func (a *Adapter) For(t CallOptions) call.Adapter {
-	return dial.Adapter{Client: a.client, Do: func(ctx context.Context, l *dial.Base) (call.Reply, error) {
+	return dial.Adapter{Client: a.client, Do: func(ctx context.Context, l *dial.Base) (*call.Reply, error) {
 		// Only ctx bounds the time before the first event, and between two events: an agent may
 		// think for as long as its run may take.
 		answer, err := l.Ask(ctx, a.secrets, outbound.StreamLimits{Header: -1, Bytes: a.cfg.Stream})
 		if err != nil {
-			return call.Reply{}, err
+			return nil, err
 		}
 		defer answer.Close()
 		if t.Answering != nil && !l.Pass.Mocked() {
@@ -91,7 +91,7 @@ type decoder struct {
 }
 
 // decode reads an answer of any kind.
-func (l *decoder) decode(ctx context.Context) (call.Reply, error) {
+func (l *decoder) decode(ctx context.Context) (*call.Reply, error) {
 	if l.Refused() {
 		return l.refused()
 	}

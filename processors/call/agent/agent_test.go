@@ -79,7 +79,7 @@ func (l *line) pass(t *testing.T, route string) guard.Pass {
 
 // talk makes the call of one run and returns what was handed on, the end and the
 // failure.
-func (l *line) talk(ctx context.Context, t *testing.T, route string) ([]schemas.RunProgress, schemas.RunResult, call.Reply, error) {
+func (l *line) talk(ctx context.Context, t *testing.T, route string) ([]schemas.RunProgress, schemas.RunResult, *call.Reply, error) {
 	t.Helper()
 	var events []schemas.RunProgress
 	ex, err := l.adapter.For(agent.CallOptions{
@@ -173,7 +173,7 @@ func TestEveryFaultOnTheStream(t *testing.T) {
 }
 
 // hold holds what came against what is wanted.
-func (w want) hold(t *testing.T, events []schemas.RunProgress, end schemas.RunResult, reply call.Reply, err error) {
+func (w want) hold(t *testing.T, events []schemas.RunProgress, end schemas.RunResult, reply *call.Reply, err error) {
 	t.Helper()
 	switch n := w.events; {
 	case n == 0:

@@ -18,7 +18,7 @@ import (
 )
 
 // events reads a stream to its end and then until the agent closes it or the grace period is over.
-func (l *decoder) events(ctx context.Context, in io.Reader) (call.Reply, error) {
+func (l *decoder) events(ctx context.Context, in io.Reader) (*call.Reply, error) {
 	events := sse.New(in, int(l.cfg.Event))
 	closing := false
 	for {
@@ -27,7 +27,7 @@ func (l *decoder) events(ctx context.Context, in io.Reader) (call.Reply, error) 
 			return l.ended(err)
 		}
 		if err := l.event(ctx, ev); err != nil {
-			return call.Reply{}, err
+			return nil, err
 		}
 		if l.reader.first != nil && !closing {
 			closing = true
@@ -111,7 +111,7 @@ func (l *decoder) progress(ctx context.Context, p schemas.RunProgress) error {
 }
 
 // result is the reply of an end, with how many events were not handed on.
-func (l *decoder) result(r schemas.RunResult, hash string) (call.Reply, error) {
+func (l *decoder) result(r schemas.RunResult, hash string) (*call.Reply, error) {
 	if l.left > 0 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("the agent sent more than %d events; %d of them are left out", maxEvents, l.left))
 	}
@@ -135,7 +135,7 @@ func (l *decoder) name(word string) string {
 }
 
 // ended is the result of a finished stream: from its end event, or from err alone.
-func (l *decoder) ended(err error) (call.Reply, error) {
+func (l *decoder) ended(err error) (*call.Reply, error) {
 	var broke *fault.Call
 	if !errors.Is(err, io.EOF) && !errors.As(err, &broke) {
 		broke = l.Failure(schemas.UpstreamProtocol, err)
@@ -155,26 +155,26 @@ func (l *decoder) ended(err error) (call.Reply, error) {
 	case e.failing != nil && !given:
 		return l.result(e.failing.result, e.failing.hash)
 	case broke != nil:
-		return call.Reply{}, broke
+		return nil, broke
 	case l.seen == 0, e.vague, e.doubted:
-		return call.Reply{}, l.Failure(schemas.UpstreamProtocol, errNoEnd)
+		return nil, l.Failure(schemas.UpstreamProtocol, errNoEnd)
 	default:
-		return call.Reply{}, l.Failure(schemas.UpstreamTruncated, errNoEnd)
+		return nil, l.Failure(schemas.UpstreamTruncated, errNoEnd)
 	}
 }
 
 var errNoEnd = errors.New("the agent did not say how the run ended")
 
 // whole reads an answer that is one document, of which the first bytes were read.
-func (l *decoder) whole(first []byte) (call.Reply, error) {
+func (l *decoder) whole(first []byte) (*call.Reply, error) {
 	rest, err := l.ReadAllBy(l, l.cfg.Event-int64(len(first)))
 	if err != nil {
-		return call.Reply{}, err
+		return nil, err
 	}
 	raw := slices.Concat(first, rest)
 	d := l.read(raw, false)
 	if d.members == nil {
-		return call.Reply{}, l.Failure(schemas.UpstreamProtocol, errNoEnd)
+		return nil, l.Failure(schemas.UpstreamProtocol, errNoEnd)
 	}
 	l.end(d, "", raw)
 	return l.ended(io.EOF)
@@ -182,7 +182,7 @@ func (l *decoder) whole(first []byte) (call.Reply, error) {
 
 // refused reads an answer that is no success: the error in it, if there is one in
 // a form of the contract. What cannot be read of it does not matter.
-func (l *decoder) refused() (call.Reply, error) {
+func (l *decoder) refused() (*call.Reply, error) {
 	raw, readable := l.Refusal(l)
 	var told schemas.RunResult
 	d := l.read(raw, false)
@@ -194,8 +194,11 @@ func (l *decoder) refused() (call.Reply, error) {
 		}
 	}
 	reply, err := l.Document(told, dial.Hash(raw))
+	if err != nil {
+		return nil, err
+	}
 	reply.Answer.NoRoute = readable && NoRoute(l.Status) && !ofContract(l.Status, d.members)
-	return reply, err
+	return reply, nil
 }
 
 // NoRoute reports whether a status may say that a route is not served, and never that

@@ -75,12 +75,12 @@ func (a *Answer) Failure(code schemas.Code, cause error) *fault.Call {
 }
 
 // Document is a reply whose body is a document of Weir's own making. The hash is that of what came.
-func (a *Answer) Document(doc any, hash string) (call.Reply, error) {
+func (a *Answer) Document(doc any, hash string) (*call.Reply, error) {
 	body, err := ledger.Encode(doc)
 	if err != nil {
-		return call.Reply{}, a.Failure(schemas.UpstreamProtocol, err)
+		return nil, a.Failure(schemas.UpstreamProtocol, err)
 	}
-	return call.Reply{Answer: schemas.Answer{
+	return &call.Reply{Answer: schemas.Answer{
 		Status: a.Status, Headers: []schemas.Header{}, Body: body, JSON: true, Hash: hash, RetryAfter: a.RetryAfter,
 	}}, nil
 }

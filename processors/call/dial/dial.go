@@ -29,7 +29,7 @@ type Adapter struct {
 	// because its attempts follow that.
 	Fresh bool
 	// Do makes the request of an exchange and reads its answer; see call.Exchange.
-	Do func(ctx context.Context, l *Base) (call.Reply, error)
+	Do func(ctx context.Context, l *Base) (*call.Reply, error)
 }
 
 // Base is a connection to the target of a pass. It is a call.Exchange.
@@ -37,7 +37,7 @@ type Base struct {
 	Conn *outbound.Conn // nil for a mocked pass
 	Pass guard.Pass     // the one in force
 
-	do    func(ctx context.Context, l *Base) (call.Reply, error)
+	do    func(ctx context.Context, l *Base) (*call.Reply, error)
 	begun func()
 }
 
@@ -72,7 +72,7 @@ func (a Adapter) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) 
 }
 
 // Do is Adapter.Do.
-func (l *Base) Do(ctx context.Context, begun func()) (call.Reply, error) {
+func (l *Base) Do(ctx context.Context, begun func()) (*call.Reply, error) {
 	l.begun = begun
 	return l.do(ctx, l)
 }

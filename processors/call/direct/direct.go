@@ -38,7 +38,7 @@ func New(c *outbound.Client, s dial.Secrets, r *redact.Redactor) *Adapter {
 }
 
 func (a *Adapter) over(c *outbound.Client) *Adapter {
-	a.Adapter = dial.Adapter{Client: c, Do: func(ctx context.Context, l *dial.Base) (call.Reply, error) {
+	a.Adapter = dial.Adapter{Client: c, Do: func(ctx context.Context, l *dial.Base) (*call.Reply, error) {
 		return (&exchange{l, a}).make(ctx)
 	}}
 	return a
@@ -51,18 +51,18 @@ type exchange struct {
 
 // make reads the entry's secrets, which is as late as it can be, and sends. Where a
 // traffic rule answers, neither is done.
-func (e *exchange) make(ctx context.Context) (call.Reply, error) {
+func (e *exchange) make(ctx context.Context) (*call.Reply, error) {
 	if e.Pass.Mocked() {
 		return e.reply(e.Mock(), nil), nil
 	}
 	c := e.Pass.Call()
 	body, err := c.Sent()
 	if err != nil {
-		return call.Reply{}, &fault.Call{Code: schemas.DenyBody, Cause: err}
+		return nil, &fault.Call{Code: schemas.DenyBody, Cause: err}
 	}
 	req, scrub, err := e.Request(ctx, e.adapter.secrets, body)
 	if err != nil {
-		return call.Reply{}, err
+		return nil, err
 	}
 	if body != nil || c.BodyBlob != "" {
 		req.ContentType = cmp.Or(c.ContentType, "application/json")
@@ -73,13 +73,13 @@ func (e *exchange) make(ctx context.Context) (call.Reply, error) {
 	}
 	resp, err := e.Conn.Do(ctx, req)
 	if err != nil {
-		return call.Reply{}, err
+		return nil, err
 	}
 	return e.reply(resp, scrub), nil
 }
 
 // reply is an answer that is there as a whole. Its body is as it came if it is passed on.
-func (e *exchange) reply(r *outbound.Response, scrub *redact.Scrubber) call.Reply {
+func (e *exchange) reply(r *outbound.Response, scrub *redact.Scrubber) *call.Reply {
 	reply := e.head(r, scrub)
 	if e.adapter.passing != nil {
 		reply.Answer.Body, reply.Answer.Base64 = asCame(scrub.Bytes(r.Body))
@@ -96,13 +96,13 @@ func (e *exchange) reply(r *outbound.Response, scrub *redact.Scrubber) call.Repl
 // head is a reply without a body, as stored: first secrets are redacted by value, then traffic rules
 // change headers, and then headers are hidden by name. A Location that holds a secret is
 // not followed: a redirect carries no credentials.
-func (e *exchange) head(r *outbound.Response, scrub *redact.Scrubber) call.Reply {
+func (e *exchange) head(r *outbound.Response, scrub *redact.Scrubber) *call.Reply {
 	headers := scrubbed(r.Headers, scrub)
 	if changes := e.Pass.Effect().Response; len(changes) > 0 {
 		headers = traffic.EditHeaders(headers, changes)
 	}
 	shown := e.adapter.redactor.Headers(headers)
-	reply := call.Reply{Answer: schemas.Answer{Status: r.Status, Headers: shown, RetryAfter: r.RetryAfter}}
+	reply := &call.Reply{Answer: schemas.Answer{Status: r.Status, Headers: shown, RetryAfter: r.RetryAfter}}
 	if e.adapter.passing != nil {
 		for i, h := range headers {
 			if h != shown[i] {

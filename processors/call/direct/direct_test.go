@@ -83,7 +83,7 @@ func (h *env) pass(t *testing.T, c schemas.HTTPCall) guard.Pass {
 	return p
 }
 
-func (h *env) send(t *testing.T, p guard.Pass) (call.Reply, error) {
+func (h *env) send(t *testing.T, p guard.Pass) (*call.Reply, error) {
 	t.Helper()
 	ex, err := h.adapter.Open(t.Context(), p)
 	require.NoError(t, err)
@@ -327,7 +327,7 @@ func (o outside) Resolve(string) (secrets.Value, []secrets.Value, error) {
 }
 
 // mocked opens and does a call that a rule answers.
-func mocked(t *testing.T, method string, rules ...schemas.Rule) (call.Reply, error) {
+func mocked(t *testing.T, method string, rules ...schemas.Rule) (*call.Reply, error) {
 	t.Helper()
 	e := plain("https://up.example")
 	e.Network = ""

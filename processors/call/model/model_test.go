@@ -76,7 +76,7 @@ type heard struct {
 	output   int64
 	done     int
 	status   int
-	reply    call.Reply
+	reply    *call.Reply
 	response model.Response
 	err      error
 }
@@ -144,6 +144,9 @@ func (l *line) call(ctx context.Context, t *testing.T, body string, options mode
 	}
 	defer ex.Close()
 	h.reply, h.err = ex.Do(ctx, nil)
+	if h.reply == nil {
+		h.reply = &call.Reply{}
+	}
 	if h.err == nil {
 		h.status = h.reply.Answer.Status
 		require.NoError(t, json.Unmarshal(h.reply.Answer.Body, &h.response), string(h.reply.Answer.Body))
