@@ -53,13 +53,15 @@ func (c *Conn) Stream(ctx context.Context, r Request, limits StreamLimits) (*Str
 	if s.declared = s.resp.ContentLength; c.permit.Method() == http.MethodHead {
 		s.declared = 0
 	}
-	switch codingOf(s.resp) {
-	case "":
-	case "gzip":
-		s.zipped, s.most = true, wireLimit(s.limit)
-		s.body = &unzipped{from: s.body}
-	default:
-		s.unread = true
+	if coding := s.resp.Header["Content-Encoding"]; len(coding) > 0 {
+		switch codingOf(coding) {
+		case "":
+		case "gzip":
+			s.zipped, s.most = true, wireLimit(s.limit)
+			s.body = &unzipped{from: s.body}
+		default:
+			s.unread = true
+		}
 	}
 	s.Response = head(s.resp, s.zipped && s.declared != 0, time.Now())
 	return s, nil

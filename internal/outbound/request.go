@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -97,19 +96,16 @@ func build(p *policy.Permit, r *Request, body *source, identity bool) (*http.Req
 // fields merges the request's header fields. The idempotency key goes out as the header key.
 func fields(r *Request, key string) (http.Header, error) {
 	header := make(http.Header, len(r.Headers)+len(r.Injected)+4)
-	for _, h := range slices.Concat(r.Headers, r.Injected) {
-		if err := usable(h); err != nil {
-			return nil, err
+	for _, list := range [...][]schemas.Header{r.Headers, r.Injected} {
+		for _, h := range list {
+			if err := usable(h); err != nil {
+				return nil, err
+			}
+			header.Del(h.Name)
 		}
-	}
-	for _, h := range r.Headers {
-		header.Add(h.Name, h.Value)
-	}
-	for _, h := range r.Injected {
-		header.Del(h.Name)
-	}
-	for _, h := range r.Injected {
-		header.Add(h.Name, h.Value)
+		for _, h := range list {
+			header.Add(h.Name, h.Value)
+		}
 	}
 	for _, h := range [...]schemas.Header{
 		{Name: "Content-Type", Value: r.ContentType},

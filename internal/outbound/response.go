@@ -35,9 +35,9 @@ var (
 	errCoding    = errors.New("the response's coding was not offered")
 )
 
-// codingOf is the content coding of an answer: nothing, gzip, or one that was not requested.
-func codingOf(resp *http.Response) string {
-	switch word := strings.ToLower(strings.TrimSpace(strings.Join(resp.Header["Content-Encoding"], ","))); word {
+// codingOf is the content coding of an answer by its fields: nothing, gzip, or one that was not requested.
+func codingOf(fields []string) string {
+	switch word := strings.ToLower(strings.TrimSpace(strings.Join(fields, ","))); word {
 	case "identity":
 		return ""
 	case "x-gzip":

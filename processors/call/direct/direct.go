@@ -97,7 +97,10 @@ func (e *exchange) reply(r *outbound.Response, scrub *redact.Scrubber) *call.Rep
 // change headers, and then headers are hidden by name. A Location that holds a secret is
 // not followed: a redirect carries no credentials.
 func (e *exchange) head(r *outbound.Response, scrub *redact.Scrubber) *call.Reply {
-	headers := scrubbed(r.Headers, scrub)
+	headers := r.Headers
+	if scrub != nil {
+		headers = scrubbed(headers, scrub)
+	}
 	if changes := e.Pass.Effect().Response; len(changes) > 0 {
 		headers = traffic.EditHeaders(headers, changes)
 	}
@@ -132,9 +135,6 @@ func asCame(body []byte) (doc json.RawMessage, encoded bool) {
 // scrubbed are headers without secrets, in their names too: those came in lower
 // case, and stay so.
 func scrubbed(headers []schemas.Header, scrub *redact.Scrubber) []schemas.Header {
-	if scrub == nil {
-		return headers
-	}
 	out := make([]schemas.Header, len(headers))
 	for i, h := range headers {
 		out[i] = schemas.Header{Name: strings.ToLower(scrub.String(h.Name)), Value: scrub.String(h.Value)}
