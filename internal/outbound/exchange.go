@@ -221,7 +221,8 @@ const freeBytes = 256 << 10
 // errNoMemory ends an answer for which no memory was free in time.
 var errNoMemory = errors.New("no memory for the response's body was free in time")
 
-// reserve waits for the memory of an answer that may have up to limit bytes, and returns how many it may have.
+// reserve waits for the memory of an answer that may have up to limit bytes, and returns how many
+// it may have.
 func (s *Stream) reserve(limit, expected int64) (int64, error) {
 	c, ctx := s.conn, s.ctx
 	if c.quota.Reserve == nil {

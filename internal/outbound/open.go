@@ -62,13 +62,14 @@ const (
 	Kept
 )
 
-// Open returns a connection to the permit's target for one request of a tenant. An idle one is of the
-// tenant, the permit's entry and its policy; its addresses were checked when it was dialled, and are
-// once more. Otherwise Open resolves the permit's host once, has every address of the answer checked,
-// dials them in order until one connects, and finishes TLS. No byte of the request has left when it
-// returns, so every error is a *fault.Call with Sent false: DENY_ADDRESS, UPSTREAM_DNS,
-// UPSTREAM_CONNECT and UPSTREAM_TLS, each also for the phase's own time limit; UPSTREAM_TIMEOUT when
-// ctx's deadline passed, CANCELED when ctx was canceled. The permit must not change after this.
+// Open returns a connection to the permit's target for one request of a tenant. An idle one is of
+// the tenant, the permit's entry and its policy; its addresses were checked when it was dialled,
+// and are once more. Otherwise Open resolves the permit's host once, has every address of the
+// answer checked, dials them in order until one connects, and finishes TLS. No byte of the request
+// has left when it returns, so every error is a *fault.Call with Sent false: DENY_ADDRESS,
+// UPSTREAM_DNS, UPSTREAM_CONNECT and UPSTREAM_TLS, each also for the phase's own time limit;
+// UPSTREAM_TIMEOUT when ctx's deadline passed, CANCELED when ctx was canceled. The permit must not
+// change after this.
 func (c *Client) Open(ctx context.Context, p *policy.Permit, tenant string, reuse Reuse) (*Conn, error) {
 	if !p.Valid() || p.Method() == policy.MethodConnect {
 		return nil, &fault.Call{Code: schemas.DenyAddress, Cause: ErrNoPermit}

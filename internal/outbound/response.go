@@ -35,7 +35,8 @@ var (
 	errCoding    = errors.New("the response's coding was not offered")
 )
 
-// codingOf is the content coding of an answer by its fields: nothing, gzip, or one that was not requested.
+// codingOf is the content coding of an answer by its fields: nothing, gzip, or one that was not
+// requested.
 func codingOf(fields []string) string {
 	switch word := strings.ToLower(strings.TrimSpace(strings.Join(fields, ","))); word {
 	case "identity":

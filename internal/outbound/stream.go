@@ -97,8 +97,8 @@ func (s *Stream) stop(err error) error {
 	return err
 }
 
-// coded reads what there is of a stream's body as it comes over the wire, and waits for no more than
-// limits.Idle. Its errors are io.EOF and *fault.Call, and may come with bytes.
+// coded reads what there is of a stream's body as it comes over the wire, and waits for no more
+// than limits.Idle. Its errors are io.EOF and *fault.Call, and may come with bytes.
 type coded struct{ *Stream }
 
 func (s coded) Read(p []byte) (n int, err error) {

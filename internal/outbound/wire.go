@@ -101,7 +101,8 @@ func (w *wire) release() {
 	})
 }
 
-// within bounds the phase that begins, in place of the one before; without a limit, nothing bounds it.
+// within bounds the phase that begins, in place of the one before; without a limit, nothing bounds
+// it.
 func (w *wire) within(limit time.Duration) {
 	if limit <= 0 && w.until.IsZero() {
 		return
@@ -140,8 +141,8 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// seal stops further writes, ends the reading of the request's body, and reports whether any byte may
-// have been sent. The result stays true: a later write is refused.
+// seal stops further writes, ends the reading of the request's body, and reports whether any byte
+// may have been sent. The result stays true: a later write is refused.
 func (w *wire) seal() (sent bool) {
 	w.mu.Lock()
 	first := !w.sealed

@@ -258,8 +258,9 @@ func (c *Caller) finish(ctx context.Context, t *Task, e *started, reply *Reply, 
 	return done, t.Record(ctx, *done)
 }
 
-// storeAnswer stores a result's large answer as a blob, and leaves all but the body in the result. The blob
-// is durable before a result refers to it, because a call with a result is never made again.
+// storeAnswer stores a result's large answer as a blob, and leaves all but the body in the result.
+// The blob is durable before a result refers to it, because a call with a result is never made
+// again.
 func (c *Caller) storeAnswer(ctx context.Context, tenant string, res *schemas.Attempted) error {
 	doc, err := ledger.Encode(res.Answer)
 	if err != nil {

@@ -45,8 +45,8 @@ func (q *request) Open(ctx context.Context, pass guard.Pass) (call.Exchange, err
 	return dial.Adapter{Client: q.client, Fresh: true, Do: q.send}.Open(ctx, pass)
 }
 
-// send sends the request, once, with what the policy's entry adds, and has the answer read. The secrets in that are
-// read as late as can be.
+// send sends the request, once, with what the policy's entry adds, and has the answer read. The
+// secrets in that are read as late as can be.
 func (q *request) send(ctx context.Context, l *dial.Base) (*call.Reply, error) {
 	if l.Pass.Mocked() {
 		m := l.Mock()

@@ -142,9 +142,9 @@ func (e *ends) result(m members, success bool, id string) schemas.RunResult {
 	return r
 }
 
-// failed adds the error of an end that says that the run failed: its error member, or one in the forms
-// of common agent frameworks, under detail or message. Where the agent gives no error object, its
-// outputs may say why, and are kept.
+// failed adds the error of an end that says that the run failed: its error member, or one in the
+// forms of common agent frameworks, under detail or message. Where the agent gives no error object,
+// its outputs may say why, and are kept.
 func (e *ends) failed(r *schemas.RunResult, m members) {
 	r.Error = m.failure()
 	if r.Error != nil && object(m["error"]) != nil {

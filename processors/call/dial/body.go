@@ -51,7 +51,8 @@ func Hash(raw []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// MediaType is what an answer says that it is; empty where it does not say it in a way that can be read.
+// MediaType is what an answer says that it is; empty where it does not say it in a way that can be
+// read.
 func MediaType(headers []schemas.Header) string {
 	media, _, _ := mime.ParseMediaType(ContentType(headers))
 	return media
