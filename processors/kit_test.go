@@ -126,16 +126,10 @@ func (exchange) Close() {}
 
 func (exchange) Renew(guard.Pass) error { return nil }
 
-func (exchange) Begun() <-chan struct{} { return begun }
-
-// begun is that of an exchange which begins at once.
-var begun = func() <-chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
-
-func (x exchange) Do(context.Context) (call.Reply, error) {
+func (x exchange) Do(_ context.Context, begun func()) (*call.Reply, error) {
+	if begun != nil {
+		begun()
+	}
 	x.h.mu.Lock()
 	defer x.h.mu.Unlock()
 	if during := x.h.during; during != nil {
@@ -145,13 +139,13 @@ func (x exchange) Do(context.Context) (call.Reply, error) {
 		x.h.mu.Lock()
 	}
 	if x.h.Dead() {
-		return call.Reply{}, &fault.Call{Code: schemas.UpstreamReset}
+		return nil, &fault.Call{Code: schemas.UpstreamReset}
 	}
 	if !x.mocked {
 		x.h.sent++
 		x.h.keys = append(x.h.keys, x.key)
 	}
-	return call.Reply{Answer: schemas.Answer{Status: 200, JSON: true, Hash: "x", Body: json.RawMessage(`{"ok":true}`)}}, nil
+	return &call.Reply{Answer: schemas.Answer{Status: 200, JSON: true, Hash: "x", Body: json.RawMessage(`{"ok":true}`)}}, nil
 }
 
 type nowhere struct{}

@@ -55,8 +55,10 @@ func (p *Pipeline) load(ctx context.Context, ref schemas.Ref, rec schemas.Record
 	case st.Damaged != nil:
 		return st, st.Damaged
 	}
-	if err := p.inFlight(st, rec, fenced); err != nil {
-		return st, err
+	if t := st.Open(); t != nil {
+		if err := p.inFlight(st, t, rec, fenced); err != nil {
+			return st, err
+		}
 	}
 	st.Action.Payload, err = p.Ledger.Blob(ctx, st.Action.Payload, st.Action.PayloadBlob)
 	if errors.Is(err, fault.ErrNotFound) {
@@ -65,7 +67,7 @@ func (p *Pipeline) load(ctx context.Context, ref schemas.Ref, rec schemas.Record
 	return st, err
 }
 
-// inFlight returns when to retry an action whose open attempt another worker may still be making;
+// inFlight returns when to retry an action whose open attempt t another worker may still be making;
 // nil if that attempt is over or a repeat is harmless. This process works on an action once at a
 // time, so its own attempt is over.
 //
@@ -77,9 +79,9 @@ func (p *Pipeline) load(ctx context.Context, ref schemas.Ref, rec schemas.Record
 //
 // Any other message proves nothing about that worker: a wake-up planned before the action was
 // started still arrives.
-func (p *Pipeline) inFlight(st *ledger.State, rec schemas.Record, fenced bool) error {
-	t, now := st.Open(), p.Now()
-	if t == nil || t.Worker == p.Worker || p.Alone || !now.Before(t.ExpiresAt) {
+func (p *Pipeline) inFlight(st *ledger.State, t *ledger.Attempt, rec schemas.Record, fenced bool) error {
+	now := p.Now()
+	if t.Worker == p.Worker || p.Alone || !now.Before(t.ExpiresAt) {
 		return nil
 	}
 	if t.Message == rec.Seq {

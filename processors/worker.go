@@ -92,43 +92,42 @@ func (w *Worker) Stop() error {
 const poisonAfter = 5
 
 // handle runs the pipeline on one message and turns its error into the message's disposition: nil
-// acknowledges it, anything else redelivers it after a delay.
-func (w *Worker) handle(m *message.Message) error {
+// acknowledges it, anything else redelivers it after a delay. A panic does not end the process.
+func (w *Worker) handle(m *message.Message) (err error) {
 	rec, deliveries := w.delivery.Record(m)
 	ctx := m.Context() // ends with the drain's patience, not with its beginning
 	start := time.Now()
-	err := w.guarded(ctx, rec, deliveries)
-	ack, after := fault.Disposition(err)
-	if ack {
-		return nil
-	}
-	w.delivery.NakAfter(m, after)
-	level := slog.LevelWarn
-	if later, ok := errors.AsType[*fault.RetryAfter](err); ok && later.Cause == nil {
-		level = slog.LevelDebug // expected: the action is running here
-	}
-	ref, _, _ := schemas.ParseSubject(rec.Subject)
-	w.cfg.Log.LogAttrs(ctx, level, "message_redelivered",
-		slog.String("kind", string(ref.Kind)), slog.Uint64("seq", rec.Seq), slog.Uint64("count", deliveries),
-		slog.Int64("duration_ms", time.Since(start).Milliseconds()), slog.String("err_kind", telemetry.ErrKind(err)))
-	return err
-}
-
-// guarded keeps a panic from ending the process. A message that panics repeatedly becomes a dead
-// letter.
-func (w *Worker) guarded(ctx context.Context, rec schemas.Record, deliveries uint64) (err error) {
 	defer func() {
-		if r := recover(); r == nil {
+		if r := recover(); r != nil {
+			err = w.panicked(ctx, rec, deliveries)
+		}
+		ack, after := fault.Disposition(err)
+		if ack {
+			err = nil
 			return
 		}
-		w.cfg.Log.LogAttrs(ctx, slog.LevelError, "handler_panicked", slog.Uint64("seq", rec.Seq), slog.Uint64("count", deliveries),
-			slog.String("at", telemetry.Panicking()))
-		err = errPanic
-		if deliveries >= poisonAfter {
-			err = w.pipeline.DeadLetter(ctx, rec, &fault.Terminal{Code: schemas.Poison, Reason: "the worker panicked on it again and again"})
+		w.delivery.NakAfter(m, after)
+		level := slog.LevelWarn
+		if later, ok := errors.AsType[*fault.RetryAfter](err); ok && later.Cause == nil {
+			level = slog.LevelDebug // expected: the action is running here
 		}
+		ref, _, _ := schemas.ParseSubject(rec.Subject)
+		w.cfg.Log.LogAttrs(ctx, level, "message_redelivered",
+			slog.String("kind", string(ref.Kind)), slog.Uint64("seq", rec.Seq), slog.Uint64("count", deliveries),
+			slog.Int64("duration_ms", time.Since(start).Milliseconds()), slog.String("err_kind", telemetry.ErrKind(err)))
 	}()
 	return w.pipeline.Handle(ctx, rec, deliveries <= 1)
 }
 
 var errPanic = errors.New("the handler panicked")
+
+// panicked is the error of a handler that has panicked. A message that panics repeatedly becomes a
+// dead letter.
+func (w *Worker) panicked(ctx context.Context, rec schemas.Record, deliveries uint64) error {
+	w.cfg.Log.LogAttrs(ctx, slog.LevelError, "handler_panicked", slog.Uint64("seq", rec.Seq), slog.Uint64("count", deliveries),
+		slog.String("at", telemetry.Panicking()))
+	if deliveries < poisonAfter {
+		return errPanic
+	}
+	return w.pipeline.DeadLetter(ctx, rec, &fault.Terminal{Code: schemas.Poison, Reason: "the worker panicked on it again and again"})
+}

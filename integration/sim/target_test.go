@@ -43,7 +43,7 @@ type door struct {
 
 // Open dials.
 func (d door) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
-	x := &exchange{door: d, pass: p, dice: of(ctx), begun: make(chan struct{})}
+	x := &exchange{door: d, pass: p, dice: of(ctx)}
 	if p.Mocked() {
 		return x, nil
 	}
@@ -64,8 +64,7 @@ type exchange struct {
 	door
 	pass  guard.Pass
 	dice  *dice
-	once  sync.Once
-	begun chan struct{}
+	begun func() // nil: no callback
 }
 
 func (x *exchange) Renew(p guard.Pass) error {
@@ -73,11 +72,18 @@ func (x *exchange) Renew(p guard.Pass) error {
 	return nil
 }
 
-func (x *exchange) Begun() <-chan struct{} { return x.begun }
-func (x *exchange) Close()                 { x.once.Do(func() { close(x.begun) }) }
+func (x *exchange) Close() {}
+
+// begins says that the request's first byte has left.
+func (x *exchange) begins() {
+	if x.begun != nil {
+		x.begun()
+	}
+}
 
 // Do sends the request. A node that dies here leaves it as far as it has come.
-func (x *exchange) Do(ctx context.Context) (call.Reply, error) {
+func (x *exchange) Do(ctx context.Context, begun func()) (*call.Reply, error) {
+	x.begun = begun
 	if x.pass.Mocked() {
 		return reply(x.pass.Answer().Status, `{"mocked":true}`), nil
 	}
@@ -93,26 +99,26 @@ func (x *exchange) Do(ctx context.Context) (call.Reply, error) {
 	paused, err := x.n.held(x.dice)
 	switch {
 	case err != nil:
-		return call.Reply{}, &fault.Call{Code: schemas.UpstreamReset, Sent: true}
+		return nil, &fault.Call{Code: schemas.UpstreamReset, Sent: true}
 	case ctx.Err() != nil && (!paused || x.dice.chance(.5) || strings.Contains(x.pass.Call().URL, "/probed/")):
-		return call.Reply{}, &fault.Call{Code: cut(ctx)}
+		return nil, &fault.Call{Code: cut(ctx)}
 	case ctx.Err() != nil:
 		x.w.took(zombieSent, who) // it looked at its clock before it was paused
 	case x.dice.chance(odds.diedCall):
 		x.w.took(diedCalling, who)
 		return x.dead()
 	}
-	h := hit{Hit: mark(x.pass.Call()), begun: time.Now(), shows: time.Now().Add(x.dice.within(0, callTimeout))}
+	h := hit{Hit: mark(*x.pass.Call()), begun: time.Now(), shows: time.Now().Add(x.dice.within(0, callTimeout))}
 	if x.w.mutant == ownKeys && x.pass.DerivedKey() != "" {
 		h.Key += who
 	}
-	x.Close()
+	x.begins()
 	time.Sleep(x.dice.within(time.Microsecond, 5*time.Millisecond))
 	if x.dice.chance(odds.reset) { // before it is all there
 		if h.Whole = false; x.dice.chance(.5) {
 			x.put(h)
 		}
-		return call.Reply{}, &fault.Call{Code: schemas.UpstreamReset, Sent: !x.w.mutant.lies()}
+		return nil, &fault.Call{Code: schemas.UpstreamReset, Sent: !x.w.mutant.lies()}
 	}
 	at := x.put(h)
 	if x.w.mutant == sendsTwice && x.dice.chance(.2) {
@@ -126,11 +132,11 @@ func (x *exchange) Do(ctx context.Context) (call.Reply, error) {
 }
 
 // look answers a probe, unless the answer is lost.
-func (x *exchange) look(ctx context.Context, odds odds) (call.Reply, error) {
-	x.Close()
+func (x *exchange) look(ctx context.Context, odds odds) (*call.Reply, error) {
+	x.begins()
 	time.Sleep(x.dice.within(time.Microsecond, 5*time.Millisecond))
 	if _, err := x.n.held(x.dice); err != nil || ctx.Err() != nil || x.dice.chance(odds.swallow) {
-		return call.Reply{}, &fault.Call{Code: schemas.UpstreamReset, Sent: true}
+		return nil, &fault.Call{Code: schemas.UpstreamReset, Sent: true}
 	}
 	shown := func(h hit) bool {
 		return h.Whole && h.Mark == path.Base(x.pass.Call().URL) && !time.Now().Before(h.shows)
@@ -142,13 +148,13 @@ func (x *exchange) look(ctx context.Context, odds odds) (call.Reply, error) {
 }
 
 // dead is the end of a node in the middle of a call.
-func (x *exchange) dead() (call.Reply, error) {
+func (x *exchange) dead() (*call.Reply, error) {
 	x.n.die(x.dice.within(0, 8*time.Second))
-	return call.Reply{}, &fault.Call{Code: schemas.UpstreamReset, Sent: true}
+	return nil, &fault.Call{Code: schemas.UpstreamReset, Sent: true}
 }
 
 // answer is what comes back to the request that was written down at a place.
-func (x *exchange) answer(ctx context.Context, at int, odds odds) (call.Reply, error) {
+func (x *exchange) answer(ctx context.Context, at int, odds odds) (*call.Reply, error) {
 	took := x.dice.within(time.Millisecond, 60*time.Millisecond)
 	switch {
 	case x.dice.chance(odds.hang):
@@ -161,10 +167,10 @@ func (x *exchange) answer(ctx context.Context, at int, odds odds) (call.Reply, e
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-		return call.Reply{}, &fault.Call{Code: cut(ctx), Sent: true}
+		return nil, &fault.Call{Code: cut(ctx), Sent: true}
 	}
 	if _, err := x.n.held(x.dice); err != nil || ctx.Err() != nil || x.dice.chance(odds.swallow) {
-		return call.Reply{}, &fault.Call{Code: schemas.UpstreamReset, Sent: !x.w.mutant.lies()}
+		return nil, &fault.Call{Code: schemas.UpstreamReset, Sent: !x.w.mutant.lies()}
 	}
 	status, wish := 200, time.Duration(0)
 	switch {
@@ -219,8 +225,8 @@ func cut(ctx context.Context) schemas.Code {
 	return schemas.Canceled
 }
 
-func reply(status int, body string) call.Reply {
-	return call.Reply{Answer: schemas.Answer{Status: status, JSON: true, Hash: sum(body), Body: json.RawMessage(body)}}
+func reply(status int, body string) *call.Reply {
+	return &call.Reply{Answer: schemas.Answer{Status: status, JSON: true, Hash: sum(body), Body: json.RawMessage(body)}}
 }
 
 func sum(s string) string {

@@ -140,7 +140,6 @@ func TestQuota(t *testing.T) {
 					cfg.Quota = func(string) outbound.Quota { return outbound.Quota{Bytes: most, Reserve: reserve} }
 				}), permit)
 				defer conn.Close()
-				conn.Bound("a")
 				body, err := readWhole(ctx, conn, streamed)
 				if c.code == "" {
 					require.NoError(t, err, name)
@@ -228,20 +227,20 @@ func TestBegunWaitsForTheFirstWrite(t *testing.T) {
 				conn := open(t.Context(), t, untaken(t, take), permit)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				result := make(chan error, 1)
+				result, begun := make(chan error, 1), make(chan struct{})
 				go func() {
-					_, err := conn.Do(ctx, outbound.Request{Body: []byte("{}")})
+					_, err := conn.Do(ctx, outbound.Request{Body: []byte("{}"), Begun: func() { close(begun) }})
 					result <- err
 				}()
 				synctest.Wait()
 				select {
-				case <-conn.Begun():
+				case <-begun:
 					t.Fatal("begun, and the first write has not returned")
 				default:
 				}
 				start := time.Now()
 				c.end(cancel, conn, take)
-				<-conn.Begun()
+				<-begun
 				assert.Equal(t, c.took, time.Since(start))
 				if err := <-result; c.code != "" {
 					var failed *fault.Call
@@ -368,7 +367,7 @@ func TestStreamWaitsForItsReader(t *testing.T) {
 					return
 				}
 			}
-		}).Open(t.Context(), permit)
+		}).Open(t.Context(), permit, "", outbound.Fresh)
 		require.NoError(t, err)
 		got, err := conn.Stream(t.Context(), outbound.Request{}, outbound.StreamLimits{Idle: time.Second, Bytes: 1 << 30})
 		require.NoError(t, err)

@@ -15,13 +15,13 @@ import (
 )
 
 // tunnelTo permits a CONNECT.
-func tunnelTo(tb testing.TB, authority string) policy.Permit {
+func tunnelTo(tb testing.TB, authority string) *policy.Permit {
 	tb.Helper()
 	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{{Name: "t", URLPrefix: "https://" + authority + "/", Connect: policy.ConnectTunnel}}})
 	require.NoError(tb, err)
 	permit, ok := p.Decide(policy.Request{Connect: true, URL: authority}).Permit()
 	require.True(tb, ok)
-	return permit
+	return &permit
 }
 
 // TestConnect: a tunnel goes to an address that policy has checked, and carries what its owner writes.
@@ -43,16 +43,16 @@ func TestConnect(t *testing.T) {
 	require.NoError(t, conn.Close())
 	dialled := len(n.Dialed())
 	table.Run(t, map[string]struct {
-		permit policy.Permit
+		permit *policy.Permit
 		code   schemas.Code
 	}{
 		"private":        {tunnelTo(t, "inner.example:443"), schemas.DenyAddress},
 		"one of two":     {tunnelTo(t, "mixed.example:443"), schemas.DenyAddress},
 		"no name":        {tunnelTo(t, "none.example:443"), schemas.UpstreamDNS},
-		"nothing":        {policy.Permit{}, schemas.DenyAddress},
+		"nothing":        {new(policy.Permit), schemas.DenyAddress},
 		"another method": {public(t, "GET", "https://good.example/"), schemas.DenyAddress},
 	}, func(t *testing.T, tc struct {
-		permit policy.Permit
+		permit *policy.Permit
 		code   schemas.Code
 	},
 	) {
@@ -66,8 +66,8 @@ func TestConnect(t *testing.T) {
 func TestATunnelIsNoRequest(t *testing.T) {
 	t.Parallel()
 	c := client(t, outbound.Config{})
-	_, err := c.Open(t.Context(), tunnelTo(t, "good.example:443"))
+	_, err := c.Open(t.Context(), tunnelTo(t, "good.example:443"), "", outbound.Fresh)
 	failed(t, err, schemas.DenyAddress, false)
-	_, err = c.Acquire(t.Context(), tunnelTo(t, "good.example:443"), "t", true)
+	_, err = c.Open(t.Context(), tunnelTo(t, "good.example:443"), "t", outbound.Kept)
 	failed(t, err, schemas.DenyAddress, false)
 }

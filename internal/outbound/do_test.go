@@ -84,7 +84,7 @@ func TestGivenUpBeforeSending(t *testing.T) {
 	t.Parallel()
 	for code, give := range map[schemas.Code]func(cancel func(), conn *outbound.Conn){
 		schemas.Canceled:      func(cancel func(), _ *outbound.Conn) { cancel() },
-		schemas.UpstreamReset: func(_ func(), conn *outbound.Conn) { conn.Close(); <-conn.Begun() },
+		schemas.UpstreamReset: func(_ func(), conn *outbound.Conn) { conn.Close() },
 	} {
 		s := upstream.New(t)
 		conn := open(t.Context(), t, client(t, outbound.Config{}), loopback(t, "POST", s.URL()+"/"))
@@ -245,13 +245,13 @@ func TestRecheck(t *testing.T) {
 	private.Network, private.CIDRs = policy.NetworkPrivate, []string{"10.0.0.0/8"}
 	other.Name = "other"
 	for name, tt := range map[string]struct {
-		permit policy.Permit
+		permit *policy.Permit
 		ok     bool
 	}{
 		"another policy":  {decide(t, other, "GET", api), true},
 		"another network": {decide(t, private, "GET", api), false},
 		"another target":  {decide(t, entry, "GET", api+"/b"), false},
-		"no permit":       {policy.Permit{}, false},
+		"no permit":       {new(policy.Permit), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -265,14 +265,10 @@ func TestRecheck(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			select {
-			case <-conn.Begun():
-				t.Fatal("nothing has begun")
-			default:
-			}
-			_, err = conn.Do(t.Context(), outbound.Request{})
+			begun := 0
+			_, err = conn.Do(t.Context(), outbound.Request{Begun: func() { begun++ }})
 			require.NoError(t, err)
-			<-conn.Begun()
+			assert.Equal(t, 1, begun)
 			assert.Equal(t, 1, s.Hits())
 		})
 	}

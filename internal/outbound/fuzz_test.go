@@ -56,7 +56,7 @@ func FuzzAnswer(f *testing.F) {
 		c := outbound.New(outbound.Config{MaxBodyBytes: limit, Dial: func(context.Context, string, string) (net.Conn, error) {
 			return said{words: bytes.NewReader(words)}, nil
 		}})
-		conn, err := c.Open(t.Context(), permit)
+		conn, err := c.Open(t.Context(), permit, "", outbound.Fresh)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,9 +77,9 @@ func FuzzAnswer(f *testing.F) {
 
 // asItComes holds a stream of the same words against the answer read whole: but
 // for codings, which a stream does not ask for, they end alike.
-func asItComes(t *testing.T, c *outbound.Client, permit policy.Permit, whole *outbound.Response, wholeErr error) {
+func asItComes(t *testing.T, c *outbound.Client, permit *policy.Permit, whole *outbound.Response, wholeErr error) {
 	t.Helper()
-	conn, err := c.Open(t.Context(), permit)
+	conn, err := c.Open(t.Context(), permit, "", outbound.Fresh)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,9 +36,9 @@ func names(s *upstream.Server, answers map[string][][]string) (*upstream.Network
 }
 
 // open opens a connection.
-func open(ctx context.Context, tb testing.TB, c *outbound.Client, p policy.Permit) *outbound.Conn {
+func open(ctx context.Context, tb testing.TB, c *outbound.Client, p *policy.Permit) *outbound.Conn {
 	tb.Helper()
-	conn, err := c.Open(ctx, p)
+	conn, err := c.Open(ctx, p, "", outbound.Fresh)
 	require.NoError(tb, err)
 	return conn
 }
@@ -102,13 +102,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var everyMethod = []string{"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "POST", "PATCH"}
 
 // decide permits one call under one entry.
-func decide(tb testing.TB, e policy.Entry, method, target string) policy.Permit {
+func decide(tb testing.TB, e policy.Entry, method, target string) *policy.Permit {
 	tb.Helper()
 	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{e}})
 	require.NoError(tb, err)
 	permit, ok := p.Decide(policy.Request{Key: e.Name, Method: method, URL: target}).Permit()
 	require.True(tb, ok, "%+v", p.Decide(policy.Request{Key: e.Name, Method: method, URL: target}))
-	return permit
+	return &permit
 }
 
 // origin is a URL up to its path.
@@ -125,13 +125,13 @@ func origin(target string) string {
 }
 
 // loopback permits one call to a server of this test.
-func loopback(tb testing.TB, method, target string) policy.Permit {
+func loopback(tb testing.TB, method, target string) *policy.Permit {
 	tb.Helper()
 	return decide(tb, policy.Entry{Name: "local", URLPrefix: origin(target), Methods: everyMethod, Network: policy.NetworkLoopback}, method, target)
 }
 
 // public permits one call to a public host.
-func public(tb testing.TB, method, target string) policy.Permit {
+func public(tb testing.TB, method, target string) *policy.Permit {
 	tb.Helper()
 	return decide(tb, policy.Entry{Name: "api", URLPrefix: origin(target), Methods: everyMethod}, method, target)
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -28,56 +27,78 @@ var (
 )
 
 // Conn is a connection, TLS included, for one request that was permitted. It
-// holds a socket until Close, or until Do has it wait for another.
+// holds a socket until Close, or until its request has it wait for another.
 type Conn struct {
-	client *Client
-	permit policy.Permit
-	wire   *wire
-	spent  atomic.Bool
-	keep   bool // the connection may carry another request of the tenant after this one
-	tenant string
-	over   atomic.Bool // it was closed, or given back
-	quota  Quota
-
-	mu      sync.Mutex
+	client  *Client
+	permit  *policy.Permit
+	wire    *wire
+	spent   atomic.Bool
+	over    atomic.Bool // it was closed, or given back
+	keep    bool        // the connection may carry another request of the tenant after this one
+	tenant  string
+	quota   Quota
 	release func() // the reserved part for the answer; nil: nothing was reserved
 }
 
-// Bound has the answer go by the quota of a tenant. It comes before Do and Stream; Release after the answer is
-// not needed any more.
-func (c *Conn) Bound(tenant string) {
-	if c.client.cfg.Quota != nil {
-		c.quota = c.client.cfg.Quota(tenant)
-	}
-}
-
-// Release returns the memory that was reserved for the answer. It may be called more than once.
+// Release returns the memory that was reserved for the answer, once that is not needed any more. It
+// belongs to the goroutine of the request, and may be called more than once.
 func (c *Conn) Release() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.release != nil {
 		c.release()
 		c.release = nil
 	}
 }
 
-// Open resolves the permit's host once, has every address of the answer
-// checked, dials them in order until one connects, and finishes TLS. No byte
-// of the request has left when it returns, so every error is a *fault.Call
-// with Sent false: DENY_ADDRESS, UPSTREAM_DNS, UPSTREAM_CONNECT and
-// UPSTREAM_TLS, each also for the phase's own time limit; UPSTREAM_TIMEOUT when
-// ctx's deadline passed, CANCELED when ctx was canceled.
-func (c *Client) Open(ctx context.Context, p policy.Permit) (*Conn, error) {
+// Reuse says which idle connections a call may use.
+type Reuse int
+
+const (
+	// Fresh: none, and its own is closed after it.
+	Fresh Reuse = iota
+	// Spare: one that has carried nothing, for a call that may not be repeated. Where such calls follow
+	// each other within seconds, a connection is dialled ahead for the next.
+	Spare
+	// Kept: one that has carried other calls, for a call that may be repeated. It is kept after it.
+	Kept
+)
+
+// Open returns a connection to the permit's target for one request of a tenant. An idle one is of
+// the tenant, the permit's entry and its policy; its addresses were checked when it was dialled,
+// and are once more. Otherwise Open resolves the permit's host once, has every address of the
+// answer checked, dials them in order until one connects, and finishes TLS. No byte of the request
+// has left when it returns, so every error is a *fault.Call with Sent false: DENY_ADDRESS,
+// UPSTREAM_DNS, UPSTREAM_CONNECT and UPSTREAM_TLS, each also for the phase's own time limit;
+// UPSTREAM_TIMEOUT when ctx's deadline passed, CANCELED when ctx was canceled. The permit must not
+// change after this.
+func (c *Client) Open(ctx context.Context, p *policy.Permit, tenant string, reuse Reuse) (*Conn, error) {
 	if !p.Valid() || p.Method() == policy.MethodConnect {
 		return nil, &fault.Call{Code: schemas.DenyAddress, Cause: ErrNoPermit}
 	}
-	return c.conn(ctx, p, poolKey{}, nil)
+	var l *link
+	if reuse != Fresh {
+		k := keyOf(p, tenant, reuse == Kept)
+		if reuse == Spare {
+			defer c.dialAhead(p, k) //nolint:contextcheck // it is for another call
+		}
+		l = c.pool.get(k, p)
+	}
+	if l == nil {
+		var err error
+		if l, err = c.dial(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	conn := &Conn{client: c, permit: p, wire: newWire(l, c.cfg.MaxHeaderBytes), keep: reuse == Kept, tenant: tenant}
+	if c.cfg.Quota != nil {
+		conn.quota = c.cfg.Quota(tenant)
+	}
+	return conn, nil
 }
 
 // Connect resolves and dials the target of a tunnel, by the checks and with the errors of Open. It
 // puts nothing on the wire. The addresses are all of the answer: a later policy must permit each of
 // them.
-func (c *Client) Connect(ctx context.Context, p policy.Permit) (net.Conn, []netip.Addr, error) {
+func (c *Client) Connect(ctx context.Context, p *policy.Permit) (net.Conn, []netip.Addr, error) {
 	if !p.Valid() || p.Connect() == "" || p.Method() != policy.MethodConnect {
 		return nil, nil, &fault.Call{Code: schemas.DenyAddress, Cause: ErrNoPermit}
 	}
@@ -89,20 +110,9 @@ func (c *Client) Connect(ctx context.Context, p policy.Permit) (net.Conn, []neti
 	return conn, addrs, err
 }
 
-// conn is a connection for one request over l; nil: over one that it dials.
-func (c *Client) conn(ctx context.Context, p policy.Permit, k poolKey, l *link) (*Conn, error) {
-	if l == nil {
-		var err error
-		if l, err = c.dial(ctx, p); err != nil {
-			return nil, err
-		}
-	}
-	return &Conn{client: c, permit: p, wire: newWire(l, c.cfg.MaxHeaderBytes), keep: k.used, tenant: k.tenant}, nil
-}
-
 // dial resolves and connects, and puts TLS on the wire: its name is the permit's host, and no client
 // certificate is ever sent.
-func (c *Client) dial(ctx context.Context, p policy.Permit) (*link, error) {
+func (c *Client) dial(ctx context.Context, p *policy.Permit) (*link, error) {
 	epoch := c.pool.epoch.Load()
 	addrs, err := c.resolve(ctx, p)
 	if err != nil {
@@ -130,24 +140,8 @@ func (c *Client) dial(ctx context.Context, p policy.Permit) (*link, error) {
 	return l, nil
 }
 
-// Acquire is Open, or gives a connection that waits for a call of the tenant by the permit's entry and
-// policy to its target; its addresses were checked when it was dialled, and are once more. One that
-// has carried other calls is given only to a call that may be repeated, and is kept after it. Where
-// calls that may not be repeated follow each other within seconds, a connection is dialled ahead for
-// the next.
-func (c *Client) Acquire(ctx context.Context, p policy.Permit, tenant string, repeatable bool) (*Conn, error) {
-	if !p.Valid() || p.Method() == policy.MethodConnect {
-		return c.Open(ctx, p)
-	}
-	k := keyOf(p, tenant, repeatable)
-	if !repeatable {
-		defer c.dialAhead(p, k) //nolint:contextcheck // it is for another call
-	}
-	return c.conn(ctx, p, k, c.pool.get(k, p))
-}
-
 // dialAhead dials a spare, where one is wanted.
-func (c *Client) dialAhead(p policy.Permit, k poolKey) {
+func (c *Client) dialAhead(p *policy.Permit, k poolKey) {
 	ctx, wanted := c.pool.wanted(k)
 	if !wanted {
 		return
@@ -177,7 +171,7 @@ func (c *Conn) Close() {
 // resolve returns the host's addresses, every one of them checked. It resolves the absolute name once:
 // no search list changes it. net.Resolver returns IPv4 addresses in IPv6 form; they are dialled, and
 // so checked, in their own.
-func (c *Client) resolve(ctx context.Context, p policy.Permit) ([]netip.Addr, error) {
+func (c *Client) resolve(ctx context.Context, p *policy.Permit) ([]netip.Addr, error) {
 	addrs := []netip.Addr{p.Addr()}
 	if !p.Addr().IsValid() {
 		limited, cancel := context.WithTimeout(ctx, c.cfg.DNSTimeout)
@@ -203,7 +197,7 @@ func (c *Client) resolve(ctx context.Context, p policy.Permit) ([]netip.Addr, er
 // connect dials the addresses in order. Each gets an equal share of the time
 // that is left, so that one that swallows packets does not cost the others
 // their turn.
-func (c *Client) connect(ctx context.Context, p policy.Permit, addrs []netip.Addr) (net.Conn, error) {
+func (c *Client) connect(ctx context.Context, p *policy.Permit, addrs []netip.Addr) (net.Conn, error) {
 	limited, cancel := context.WithTimeout(ctx, c.cfg.ConnectTimeout)
 	defer cancel()
 	dial := c.cfg.Dial
@@ -241,7 +235,7 @@ func dialShare(
 // dialer is the network's, for one permit. It checks an address for the last time when the kernel
 // has it: whatever happened in between, nothing else is connected to. The text of its error does not
 // contain the address.
-func dialer(p policy.Permit) *net.Dialer {
+func dialer(p *policy.Permit) *net.Dialer {
 	return &net.Dialer{ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		cause := errOtherTarget
 		if at, err := netip.ParseAddrPort(address); err == nil && at.Port() == p.Port() {
@@ -280,7 +274,7 @@ func givenUp(ctx context.Context) (schemas.Code, bool) {
 // connection must pass it, as they passed the first. The error is a *fault.Call
 // with DENY_ADDRESS, not sent; the connection is then of no more use. Not to be
 // called while Do or Stream runs.
-func (c *Conn) Recheck(p policy.Permit) error {
+func (c *Conn) Recheck(p *policy.Permit) error {
 	var err error
 	switch {
 	case !p.Valid():
@@ -296,8 +290,3 @@ func (c *Conn) Recheck(p policy.Permit) error {
 	c.permit = p
 	return nil
 }
-
-// Begun is closed when the request's first bytes are out of our hands, that is
-// when the connection took them or failed to, or when it was closed without. A
-// request of which nothing was offered by then never leaves.
-func (c *Conn) Begun() <-chan struct{} { return c.wire.offered }

@@ -27,7 +27,7 @@ const api = "http://api.example.com/v1/x"
 func TestZeroPermitIsRefused(t *testing.T) {
 	t.Parallel()
 	n, cfg := names(upstream.New(t), map[string][][]string{"*": upstream.Answers("93.184.216.34")})
-	_, err := client(t, cfg).Open(t.Context(), policy.Permit{})
+	_, err := client(t, cfg).Open(t.Context(), new(policy.Permit), "", outbound.Fresh)
 	failed(t, err, schemas.DenyAddress, false)
 	require.ErrorIs(t, err, outbound.ErrNoPermit)
 	assert.Empty(t, n.Lookups())
@@ -67,7 +67,7 @@ func TestAddresses(t *testing.T) {
 			s := upstream.New(t)
 			n, cfg := names(s, map[string][][]string{"api.example.com": c.answers, "localhost": upstream.Answers("127.0.0.1")})
 			n.Refuse = c.refuse
-			conn, err := client(t, cfg).Open(t.Context(), public(t, http.MethodPost, api))
+			conn, err := client(t, cfg).Open(t.Context(), public(t, http.MethodPost, api), "", outbound.Fresh)
 			assert.Equal(t, []string{"api.example.com"}, n.Lookups())
 			assert.Equal(t, c.dialed, n.Dialed())
 			if c.code != "" {
@@ -102,7 +102,7 @@ func TestNamesAreAbsolute(t *testing.T) {
 		asked.Add(1)
 		return nil, errors.New("no server")
 	}}}
-	_, err := client(t, cfg).Open(t.Context(), decide(t, policy.Entry{Name: "x", URLPrefix: "http://weir-no-such-name.example"}, "GET", "http://weir-no-such-name.example/"))
+	_, err := client(t, cfg).Open(t.Context(), decide(t, policy.Entry{Name: "x", URLPrefix: "http://weir-no-such-name.example"}, "GET", "http://weir-no-such-name.example/"), "", outbound.Fresh)
 	failed(t, err, schemas.UpstreamDNS, false)
 	var dns *net.DNSError
 	require.ErrorAs(t, err, &dns)
@@ -150,7 +150,7 @@ func TestConnectIsBounded(t *testing.T) {
 					defer cancel()
 				}
 				start := time.Now()
-				conn, err := outbound.New(outbound.Config{Resolver: n, Dial: hanging(c.good...)}).Open(ctx, permit)
+				conn, err := outbound.New(outbound.Config{Resolver: n, Dial: hanging(c.good...)}).Open(ctx, permit, "", outbound.Fresh)
 				assert.Equal(t, c.took, time.Since(start))
 				if c.code != "" {
 					failed(t, err, c.code, false)
@@ -169,7 +169,7 @@ func TestLookupIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := upstream.NewNetwork(permitAddr, map[string][][]string{"*": upstream.Answers(upstream.DNSTimeout)})
 		start := time.Now()
-		_, err := outbound.New(outbound.Config{Resolver: n}).Open(t.Context(), permit)
+		_, err := outbound.New(outbound.Config{Resolver: n}).Open(t.Context(), permit, "", outbound.Fresh)
 		failed(t, err, schemas.UpstreamDNS, false)
 		assert.Equal(t, 5*time.Second, time.Since(start))
 	})
@@ -184,7 +184,7 @@ func TestCancelWhileOpening(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			got := make(chan error)
 			go func() {
-				_, err := outbound.New(outbound.Config{Resolver: n, Dial: hanging()}).Open(ctx, permit)
+				_, err := outbound.New(outbound.Config{Resolver: n, Dial: hanging()}).Open(ctx, permit, "", outbound.Fresh)
 				got <- err
 			}()
 			synctest.Wait()
@@ -231,7 +231,7 @@ func TestTLS(t *testing.T) {
 			if name == "hangs" {
 				cfg.TLSTimeout = moment
 			}
-			conn, err := client(t, cfg).Open(t.Context(), public(t, "POST", "https://api.example.com/v1/x"))
+			conn, err := client(t, cfg).Open(t.Context(), public(t, "POST", "https://api.example.com/v1/x"), "", outbound.Fresh)
 			if !c.ok {
 				failed(t, err, schemas.UpstreamTLS, false)
 				s.WaitIdle()

@@ -55,7 +55,7 @@ type poolKey struct {
 	used bool
 }
 
-func keyOf(p policy.Permit, tenant string, used bool) poolKey {
+func keyOf(p *policy.Permit, tenant string, used bool) poolKey {
 	return poolKey{tenant, p.Entry(), p.Version(), p.Scheme(), p.Host(), p.Port(), used}
 }
 
@@ -105,7 +105,7 @@ func (p *pool) put(l *link, k poolKey) {
 }
 
 // get returns a link that is ready for a request, or nil.
-func (p *pool) get(k poolKey, permit policy.Permit) *link {
+func (p *pool) get(k poolKey, permit *policy.Permit) *link {
 	for {
 		p.mu.Lock()
 		all := p.idle[k]

@@ -17,9 +17,9 @@ import (
 )
 
 // again makes a request that may be repeated.
-func again(t *testing.T, c *outbound.Client, p policy.Permit, r outbound.Request) (*outbound.Response, error) {
+func again(t *testing.T, c *outbound.Client, p *policy.Permit, r outbound.Request) (*outbound.Response, error) {
 	t.Helper()
-	conn, err := c.Acquire(t.Context(), p, "t", true)
+	conn, err := c.Open(t.Context(), p, "t", outbound.Kept)
 	require.NoError(t, err)
 	defer conn.Close()
 	return conn.Do(t.Context(), r)
@@ -157,18 +157,18 @@ func TestWhoMayReuse(t *testing.T) {
 	other, narrower := entry, entry
 	other.Name, narrower.Methods = "other", []string{"GET"}
 	for name, next := range map[string]struct {
-		entry      policy.Entry
-		tenant     string
-		repeatable bool
-		before     func(c *outbound.Client)
-		during     func(c *outbound.Client)
+		entry  policy.Entry
+		tenant string
+		reuse  outbound.Reuse
+		before func(c *outbound.Client)
+		during func(c *outbound.Client)
 	}{
-		"one that is not repeated":           {entry, "t", false, nil, nil},
-		"another entry":                      {other, "t", true, nil, nil},
-		"another policy":                     {narrower, "t", true, nil, nil},
-		"another tenant":                     {entry, "other", true, nil, nil},
-		"told to forget":                     {entry, "t", true, (*outbound.Client).Forget, nil},
-		"told to forget while one is in use": {entry, "t", true, nil, (*outbound.Client).Forget},
+		"one that is not repeated":           {entry, "t", outbound.Spare, nil, nil},
+		"another entry":                      {other, "t", outbound.Kept, nil, nil},
+		"another policy":                     {narrower, "t", outbound.Kept, nil, nil},
+		"another tenant":                     {entry, "other", outbound.Kept, nil, nil},
+		"told to forget":                     {entry, "t", outbound.Kept, (*outbound.Client).Forget, nil},
+		"told to forget while one is in use": {entry, "t", outbound.Kept, nil, (*outbound.Client).Forget},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -180,7 +180,7 @@ func TestWhoMayReuse(t *testing.T) {
 				next.before(c)
 			}
 			next.entry.URLPrefix = s.URL()
-			conn, err := c.Acquire(t.Context(), decide(t, next.entry, "GET", url), next.tenant, next.repeatable)
+			conn, err := c.Open(t.Context(), decide(t, next.entry, "GET", url), next.tenant, next.reuse)
 			require.NoError(t, err)
 			require.Equal(t, next.during != nil, conn.Used())
 			if next.during != nil {
@@ -208,7 +208,7 @@ func TestSpares(t *testing.T) {
 	c := client(t, cfg)
 	p := public(t, http.MethodPost, "https://api.example.com/")
 	for range 4 {
-		conn, err := c.Acquire(t.Context(), p, "t", false)
+		conn, err := c.Open(t.Context(), p, "t", outbound.Spare)
 		require.NoError(t, err)
 		assert.False(t, conn.Used())
 		_, err = conn.Do(t.Context(), outbound.Request{Body: []byte("{}")})

@@ -3,12 +3,10 @@ package outbound
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -42,23 +40,14 @@ type Request struct {
 	// Length is how many bytes Stream has, if that is known: then it is sent as one piece of that length.
 	// A stream with fewer breaks off. 0: unknown.
 	Length int64
+	// Begun is called once, on any goroutine, when the request's first bytes are out of our hands, that
+	// is when the connection took them or failed to, or when it was closed without. A request of which
+	// nothing was offered by then never leaves. Nil: no callback.
+	Begun func()
 	// ContentType and IdempotencyKey become header fields where Headers and
 	// Injected have none of that name. The permit names the field of the key.
 	ContentType    string
 	IdempotencyKey string
-}
-
-// owned reports whether a field, in canonical case, frames, routes or
-// negotiates. Policy refuses these on ingress; that they are refused here
-// again keeps a mistake there from becoming two requests on the wire.
-func owned(name string) bool {
-	switch name {
-	case "Accept-Encoding", "Connection", "Content-Length", "Expect", "Host", "Http2-Settings", "Keep-Alive",
-		"Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
-		return true
-	default:
-		return false
-	}
 }
 
 // userAgent is sent if neither caller nor entry sets one.
@@ -67,8 +56,11 @@ const userAgent = "weir"
 // build makes the request from the parts of the permit. The target is sent byte for byte as policy
 // matched it and is not parsed again. body replaces r.Body if it is set. identity requests an
 // answer without a content coding.
-func build(ctx context.Context, p policy.Permit, r Request, body *source, identity bool) (*http.Request, error) {
-	target := extend(p.RequestTarget(), r.Query)
+func build(p *policy.Permit, r *Request, body *source, identity bool) (*http.Request, error) {
+	target := p.RequestTarget()
+	if len(r.Query) > 0 {
+		target = extend(target, r.Query)
+	}
 	if !strings.HasPrefix(target, "/") || strings.HasPrefix(target, "//") {
 		return nil, &fault.Call{Code: schemas.DenyURLInvalid, Cause: errors.New("the target is not a path")}
 	}
@@ -98,25 +90,22 @@ func build(ctx context.Context, p policy.Permit, r Request, body *source, identi
 	case len(r.Body) > 0:
 		req.Body = io.NopCloser(failpoint.Halfway(failpoint.MidBody, target, bytes.NewReader(r.Body), len(r.Body))) // and no GetBody: there is no second time
 	}
-	return req.WithContext(ctx), nil
+	return req, nil
 }
 
 // fields merges the request's header fields. The idempotency key goes out as the header key.
-func fields(r Request, key string) (http.Header, error) {
+func fields(r *Request, key string) (http.Header, error) {
 	header := make(http.Header, len(r.Headers)+len(r.Injected)+4)
-	for _, h := range slices.Concat(r.Headers, r.Injected) {
-		if err := usable(h); err != nil {
-			return nil, err
+	for _, list := range [...][]schemas.Header{r.Headers, r.Injected} {
+		for _, h := range list {
+			if err := usable(h); err != nil {
+				return nil, err
+			}
+			header.Del(h.Name)
 		}
-	}
-	for _, h := range r.Headers {
-		header.Add(h.Name, h.Value)
-	}
-	for _, h := range r.Injected {
-		header.Del(h.Name)
-	}
-	for _, h := range r.Injected {
-		header.Add(h.Name, h.Value)
+		for _, h := range list {
+			header.Add(h.Name, h.Value)
+		}
 	}
 	for _, h := range [...]schemas.Header{
 		{Name: "Content-Type", Value: r.ContentType},
@@ -133,16 +122,21 @@ func fields(r Request, key string) (http.Header, error) {
 	return header, nil
 }
 
-// usable refuses owned fields, names that are no token and values that could
-// end their line. Neither is part of the error: both may be the caller's.
+// usable refuses names that are no token, values that could end their line, and fields that frame,
+// route or negotiate. Policy refuses these on ingress; that they are refused here again keeps a
+// mistake there from becoming two requests on the wire. Neither is part of the error: both may be
+// the caller's.
 func usable(h schemas.Header) error {
 	switch {
 	case !httpguts.ValidHeaderFieldName(h.Name):
 		return errors.New("a header field's name is not a token")
-	case owned(http.CanonicalHeaderKey(h.Name)):
-		return errors.New("a header field belongs to the connection")
 	case !httpguts.ValidHeaderFieldValue(h.Value):
 		return errors.New("a header field's value has a control character")
+	}
+	switch http.CanonicalHeaderKey(h.Name) {
+	case "Accept-Encoding", "Connection", "Content-Length", "Expect", "Host", "Http2-Settings", "Keep-Alive",
+		"Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
+		return errors.New("a header field belongs to the connection")
 	}
 	return nil
 }
@@ -152,8 +146,6 @@ func usable(h schemas.Header) error {
 func extend(target string, query []schemas.Header) string {
 	mark := strings.IndexByte(target, '?')
 	switch {
-	case len(query) == 0:
-		return target
 	case mark < 0:
 		target += "?"
 	case mark < len(target)-1 && !strings.HasSuffix(target, "&"):

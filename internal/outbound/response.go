@@ -1,13 +1,15 @@
 package outbound
 
 import (
+	"bytes"
 	"errors"
-	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"weir/internal/fault"
 	"weir/internal/retry"
 	"weir/schemas"
 )
@@ -28,13 +30,15 @@ type Response struct {
 }
 
 var (
+	errLeft      = errors.New("the reader closed the stream")
 	errBodyBytes = errors.New("the response's body is over the limit")
 	errCoding    = errors.New("the response's coding was not offered")
 )
 
-// codingOf is the content coding of an answer: nothing, gzip, or one that was not requested.
-func codingOf(resp *http.Response) string {
-	switch word := strings.ToLower(strings.TrimSpace(strings.Join(resp.Header["Content-Encoding"], ","))); word {
+// codingOf is the content coding of an answer by its fields: nothing, gzip, or one that was not
+// requested.
+func codingOf(fields []string) string {
+	switch word := strings.ToLower(strings.TrimSpace(strings.Join(fields, ","))); word {
 	case "identity":
 		return ""
 	case "x-gzip":
@@ -48,30 +52,6 @@ func codingOf(resp *http.Response) string {
 // limit: compressed noise is a little longer than the noise. Without it,
 // compressed nothing could come for ever.
 func wireLimit(decoded int64) int64 { return decoded + decoded>>10 + 4096 }
-
-// freeBytes is how much of an answer is read before memory is reserved for it.
-const freeBytes = 256 << 10
-
-// errNoMemory ends an answer for which no memory was free in time.
-var errNoMemory = errors.New("no memory for the response's body was free in time")
-
-// reserve waits for the memory of an answer that may have up to limit bytes, and returns how many it may have.
-func (x *exchange) reserve(limit, expected int64) (int64, error) {
-	if x.quota.Reserve == nil {
-		return limit, nil
-	}
-	if expected > 0 {
-		limit = min(limit, expected)
-	}
-	granted, release, err := x.quota.Reserve(x.ctx, limit)
-	if err != nil {
-		return 0, fmt.Errorf("%w: %w", errNoMemory, err)
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.release = release
-	return granted, nil
-}
 
 // head is a Response without its body. decoded: the body is not in the coding of the fields.
 func head(resp *http.Response, decoded bool, now time.Time) Response {
@@ -92,4 +72,49 @@ func head(resp *http.Response, decoded bool, now time.Time) Response {
 	}
 	a.RetryAfter = retry.Wish(a.Status, resp.Header.Values, now)
 	return a
+}
+
+// failure finds the code for an exchange that broke off.
+func (s *Stream) failure(err error) error {
+	w := s.conn.wire
+	readErr := w.readErr
+	if errors.Is(err, errOver) && readErr != nil { // why the body was let go of
+		err = readErr
+	}
+	text := err.Error() // where net/http has no value for it
+	ended := errors.Is(err, io.ErrUnexpectedEOF) || readErr != nil && errors.Is(err, readErr) || strings.Contains(text, "unexpected EOF")
+	switch own := w.source.failure(); {
+	case own != nil:
+		return s.fail(schemas.Canceled, own)
+	case errors.Is(readErr, errHeaderBytes), s.phase == PhaseBody && !ended && strings.Contains(text, "suspiciously long trailer"):
+		return s.fail(schemas.UpstreamHeadersTooLarge, err)
+	case ended && s.phase == PhaseBody:
+		return s.fail(schemas.UpstreamTruncated, err)
+	case ended, s.phase == PhaseHeader && readErr != nil && cut(w.head):
+		return s.fail(schemas.UpstreamReset, err)
+	default: // it was read, and is not HTTP
+		return s.fail(schemas.UpstreamProtocol, err)
+	}
+}
+
+// fail seals the wire and returns the call's error. A cancellation or a timeout explains whatever
+// the connection then did.
+func (s *Stream) fail(code schemas.Code, cause error) *fault.Call {
+	sent := s.conn.wire.seal()
+	if own, over := givenUp(s.ctx); over {
+		code = own
+	} else if s.conn.wire.late() {
+		code = schemas.UpstreamTimeout
+	} else if s.left.Load() {
+		code = schemas.Canceled
+	}
+	return &fault.Call{Code: code, Sent: sent, Status: s.Status, NoMemory: errors.Is(cause, errNoMemory), Cause: &PhaseError{s.phase, cause}}
+}
+
+// cut reports whether the beginning of an answer came, and ended within its headers. The parser of
+// net/http takes the end of the connection for the end of a line, and so for malformed bytes.
+func cut(head []byte) bool {
+	const prefix = "HTTP/1."
+	n := min(len(head), len(prefix))
+	return n > 0 && string(head[:n]) == prefix[:n] && !bytes.Contains(head, []byte("\n\r\n")) && !bytes.Contains(head, []byte("\n\n"))
 }

@@ -3,7 +3,7 @@ package outbound
 import (
 	"errors"
 	"io"
-	"sync"
+	"sync/atomic"
 )
 
 // ErrBody is the cause if a request's body could not be read to its end. The received part is no
@@ -21,34 +21,30 @@ var errOver = errors.New("the exchange is over")
 // source is a request's body as it is written. The end of the exchange ends a running Read; the
 // stream's own failure is kept separately.
 type source struct {
-	from io.ReadCloser
-	wire *wire
-	end  sync.Once
-
-	mu  sync.Mutex
-	err error // the stream's own
+	from  io.ReadCloser
+	wire  *wire
+	close func()                    // closes from, once
+	err   atomic.Pointer[bodyError] // the stream's own
 }
 
 // Read reads on. From an upstream that has stopped to listen nothing is kept back by
 // an error: it may have said why, and that is still to be read.
-func (s *source) Read(p []byte) (int, error) {
+func (s *source) Read(p []byte) (n int, err error) {
 	if s.wire.deaf() {
 		<-s.wire.over
 	}
-	if s.over() {
-		return 0, errOver
+	if !s.over() {
+		n, err = s.from.Read(p)
 	}
-	n, err := s.from.Read(p)
-	if s.over() { // the connection has been released, whatever it says
+	switch {
+	case s.over(): // the connection has been released, whatever the stream says
 		return 0, errOver
-	}
-	if err == nil || errors.Is(err, io.EOF) {
+	case err == nil || errors.Is(err, io.EOF):
 		return n, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.err = &bodyError{err}
-	return n, s.err
+	own := &bodyError{err}
+	s.err.Store(own)
+	return n, own
 }
 
 func (s *source) over() bool {
@@ -62,7 +58,7 @@ func (s *source) over() bool {
 
 // Close ends the stream and a running Read. Request.Write calls it too, after it has sent the body.
 func (s *source) Close() error {
-	s.end.Do(func() { _ = s.from.Close() })
+	s.close()
 	return nil
 }
 
@@ -71,7 +67,8 @@ func (s *source) failure() error {
 	if s == nil {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.err
+	if own := s.err.Load(); own != nil {
+		return own
+	}
+	return nil
 }

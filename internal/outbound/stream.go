@@ -1,15 +1,13 @@
 package outbound
 
 import (
-	"bytes"
-	"cmp"
-	"compress/gzip"
 	"context"
 	"errors"
 	"io"
+	"net/http"
+	"sync/atomic"
 	"time"
 
-	"weir/internal/fault"
 	"weir/schemas"
 )
 
@@ -36,79 +34,28 @@ type StreamLimits struct {
 type Stream struct {
 	Response // without a body
 
-	x      *exchange
-	body   io.Reader // x, or what it decodes to
-	zipped bool      // x is gzip
-	limit  int64     // of the body's bytes, decoded
-	got    int64
-	err    error // what every Read returns from now on
-}
+	conn   *Conn
+	ctx    context.Context //nolint:containedctx // the caller's, which ends the exchange
+	heed   func() bool     // has the end of ctx not matter any more; false: it has come
+	left   atomic.Bool     // Close was called
+	limits StreamLimits
+	phase  Phase
+	resp   *http.Response
+	// writing is closed when a request that is written while its answer is read is over; nil: there
+	// is none.
+	writing chan struct{}
 
-// Stream makes the one request that this connection is for and returns when the
-// answer's headers are there, whatever the status. It asks for a body without
-// coding, and decodes gzip anyway: Headers have then no length and no coding.
-// Its errors are those of Do. ctx bounds the body as well: when it ends, the
-// connection is closed.
-func (c *Conn) Stream(ctx context.Context, r Request, limits StreamLimits) (*Stream, error) {
-	if c.spent.Swap(true) {
-		if r.Stream != nil {
-			_ = r.Stream.Close()
-		}
-		return nil, &fault.Call{Code: schemas.Internal, Cause: ErrSpent}
-	}
-	limits.Header = cmp.Or(limits.Header, c.client.cfg.HeaderTimeout)
-	limit := cmp.Or(limits.Bytes, c.client.cfg.MaxBodyBytes)
-	if c.quota.Reserve != nil {
-		limit = min(limit, c.quota.Bytes)
-	}
-	x := &exchange{Conn: c, limits: limits, caller: ctx, phase: PhaseHeader, most: limit}
-	x.ctx, x.cancel = context.WithCancelCause(ctx)
-	x.heed = context.AfterFunc(x.ctx, c.wire.letGo) //nolint:contextcheck // it is the end of one
-	if r.Stream != nil {
-		x.source = &source{from: r.Stream, wire: c.wire}
-		c.wire.source = x.source // before it is written
-	}
-	if err := x.begin(r); err != nil {
-		x.within(0)
-		x.end(nil)
-		if c.wire.used {
-			c.client.pool.drop(c.wire.key)
-		}
-		return nil, err
-	}
-	s := &Stream{x: x, body: x, limit: limit}
-	switch codingOf(x.resp) {
-	case "":
-	case "gzip":
-		s.zipped, x.most = true, wireLimit(limit)
-		s.body = &unzipped{from: x}
-	default:
-		x.unread = true
-	}
-	s.Response = head(x.resp, s.zipped && x.declared() != 0, time.Now())
-	return s, nil
-}
+	body   io.Reader // of the decoded bytes
+	zipped bool      // it came as gzip
+	unread bool      // its coding is unknown
+	limit  int64     // of its bytes, decoded
+	got    int64     // of them so far
+	err    error     // what every Read returns from now on
 
-// Do makes the one request that this connection is for and closes it. It
-// returns a whole answer of any status, or a *fault.Call whose Sent is false
-// only where provably no byte of the request left, and whose Status is set
-// once a status line came. A second call is refused.
-//
-// ctx bounds everything; the client's limits bound each phase. When ctx ends,
-// the connection is closed and Do returns at once.
-func (c *Conn) Do(ctx context.Context, r Request) (*Response, error) {
-	s, err := c.Stream(ctx, r, StreamLimits{Keep: true, body: c.client.cfg.BodyTimeout})
-	if err != nil {
-		return nil, err
-	}
-	defer s.x.end(nil)
-	defer s.x.within(0)
-	answer := s.Response
-	answer.Body, err = s.ReadAll(s.limit)
-	if err != nil {
-		return nil, err
-	}
-	return &answer, nil
+	declared int64 // the announced length of the body on the wire; less than zero: none
+	most     int64 // of its bytes there
+	arrived  int64 // of them so far
+	broke    error // the final error of coded.Read
 }
 
 // Read continues reading. After the body's end it returns io.EOF; its other errors are *fault.Call
@@ -125,17 +72,14 @@ func (s *Stream) Read(p []byte) (int, error) {
 	switch {
 	case s.got > s.limit:
 		n -= int(s.got - s.limit)
-		err = s.x.fail(schemas.UpstreamTooLarge, errBodyBytes)
+		err = s.fail(schemas.UpstreamTooLarge, errBodyBytes)
 	case err == nil:
-	case errors.Is(err, io.EOF) && errors.Is(s.x.err, io.EOF): // the message was read to its end
-		s.x.wire.done()
-		if s.x.limits.Keep {
-			s.x.giveBack()
-		}
-	case s.x.err != nil && !errors.Is(s.x.err, io.EOF):
-		err = s.x.err
+	case errors.Is(err, io.EOF) && errors.Is(s.broke, io.EOF): // the message was read to its end
+		s.whole()
+	case s.broke != nil && !errors.Is(s.broke, io.EOF):
+		err = s.broke
 	default: // the message itself did not fail; its content is not valid
-		err = s.x.fail(schemas.UpstreamEncoding, err)
+		err = s.fail(schemas.UpstreamEncoding, err)
 	}
 	if err != nil {
 		err = s.stop(err)
@@ -149,8 +93,44 @@ func (s *Stream) Read(p []byte) (int, error) {
 // stop lets go of the connection and has every later Read return err.
 func (s *Stream) stop(err error) error {
 	s.err = err
-	s.x.end(nil)
+	s.end()
 	return err
+}
+
+// coded reads what there is of a stream's body as it comes over the wire, and waits for no more
+// than limits.Idle. Its errors are io.EOF and *fault.Call, and may come with bytes.
+type coded struct{ *Stream }
+
+func (s coded) Read(p []byte) (n int, err error) {
+	switch {
+	case s.broke != nil:
+	case s.declared > s.most:
+		s.broke = s.fail(schemas.UpstreamTooLarge, errBodyBytes)
+	case s.ctx.Err() != nil, s.left.Load(): // buffered bytes are not read any more
+		s.broke = s.fail(schemas.Canceled, errLeft)
+	}
+	if s.broke != nil {
+		return 0, s.broke
+	}
+	if s.limits.body == 0 {
+		s.conn.wire.within(s.limits.Idle)
+	}
+	n, err = s.resp.Body.Read(p)
+	if s.limits.body == 0 && err == nil {
+		s.conn.wire.within(0)
+	}
+	s.arrived += int64(n)
+	switch {
+	case s.unread && n > 0: // without a body there is nothing to decode
+		n, err = 0, s.fail(schemas.UpstreamEncoding, errCoding)
+	case s.arrived > s.most:
+		n -= int(s.arrived - s.most)
+		err = s.fail(schemas.UpstreamTooLarge, errBodyBytes)
+	case err != nil && !errors.Is(err, io.EOF):
+		err = s.failure(err)
+	}
+	s.broke = err
+	return n, err
 }
 
 // Declared is the length of the body that the target announced; less than zero without one, and for
@@ -159,61 +139,18 @@ func (s *Stream) Declared() int64 {
 	if s.zipped {
 		return -1
 	}
-	return s.x.declared()
+	return s.declared
 }
 
 // Patience bounds the wait of each Read from now on, as StreamLimits.Idle does.
-func (s *Stream) Patience(idle time.Duration) { s.x.limits.Idle = idle }
+func (s *Stream) Patience(idle time.Duration) { s.limits.Idle = idle }
 
 // ReadAll reads the rest of the body, if that is no more than limit. Its errors are those of Read;
 // UPSTREAM_TOO_LARGE also for more than limit.
 func (s *Stream) ReadAll(limit int64) ([]byte, error) { return s.ReadAllBy(s, limit) }
 
-// ReadAllBy is ReadAll by a reader that passes on what it reads from the stream. It sizes its buffer,
-// within reason, by the announced length.
-func (s *Stream) ReadAllBy(r io.Reader, limit int64) ([]byte, error) {
-	var buf bytes.Buffer
-	expected := s.Declared()
-	if expected > 0 {
-		buf.Grow(int(min(expected, 64<<10)) + bytes.MinRead)
-	}
-	n, err := buf.ReadFrom(io.LimitReader(r, min(limit, freeBytes)+1))
-	if err == nil && n > freeBytes && n <= limit {
-		if limit, err = s.x.reserve(limit, expected); err != nil {
-			return nil, s.stop(s.x.fail(schemas.UpstreamTimeout, err))
-		}
-		buf.Grow(int(min(limit, max(expected, 0))) + bytes.MinRead) // or as much as there is already
-		var more int64
-		more, err = buf.ReadFrom(io.LimitReader(r, limit+1-n))
-		n += more
-	}
-	switch {
-	case err != nil:
-		return nil, err
-	case n > limit:
-		return nil, s.stop(s.x.fail(schemas.UpstreamTooLarge, errBodyBytes))
-	case n == 0:
-		return nil, nil
-	}
-	return buf.Bytes(), nil
-}
-
 // Close ends the connection, and a running Read on another goroutine.
-func (s *Stream) Close() { s.x.end(errLeft) }
-
-// unzipped is a body that came as gzip. Flushed bytes can be read at once.
-type unzipped struct {
-	from *exchange
-	zip  *gzip.Reader
-}
-
-func (u *unzipped) Read(p []byte) (int, error) {
-	if u.zip == nil {
-		zip, err := gzip.NewReader(u.from) // EOF of nothing at all
-		if err != nil {
-			return 0, err
-		}
-		u.zip = zip
-	}
-	return u.zip.Read(p)
+func (s *Stream) Close() {
+	s.left.Store(true)
+	s.end()
 }

@@ -24,7 +24,7 @@ func stream(
 	tb testing.TB, c *outbound.Client, s *upstream.Server, method, path string, r outbound.Request, limits outbound.StreamLimits,
 ) (*outbound.Stream, error) {
 	tb.Helper()
-	conn, err := c.Open(tb.Context(), loopback(tb, method, s.URL()+path))
+	conn, err := c.Open(tb.Context(), loopback(tb, method, s.URL()+path), "", outbound.Fresh)
 	require.NoError(tb, err)
 	tb.Cleanup(conn.Close)
 	got, err := conn.Stream(tb.Context(), r, limits)

@@ -31,13 +31,13 @@ func TestNoneWaitsForLong(t *testing.T) {
 		}
 		const public = "93.184.216.34"
 		p := newPool()
-		used, spare := keyOf(permit, "t", true), keyOf(permit, "t", false)
+		used, spare := keyOf(&permit, "t", true), keyOf(&permit, "t", false)
 
 		l := dialled(public)
 		for range 5 { // 5 × 20 s
 			p.put(l, used)
 			time.Sleep(keepIdle * 2 / 3)
-			if l = p.get(used, permit); l == nil {
+			if l = p.get(used, &permit); l == nil {
 				break
 			}
 		}
@@ -46,9 +46,9 @@ func TestNoneWaitsForLong(t *testing.T) {
 		for key, wait := range map[poolKey]time.Duration{used: keepIdle, spare: spareIdle} {
 			p.put(dialled(public), key)
 			time.Sleep(wait + time.Second)
-			assert.Nil(t, p.get(key, permit))
+			assert.Nil(t, p.get(key, &permit))
 			p.put(dialled("127.0.0.1"), key)
-			assert.Nil(t, p.get(key, permit), "its address does not pass")
+			assert.Nil(t, p.get(key, &permit), "its address does not pass")
 			for range keepEach + 1 {
 				p.put(dialled(public), key)
 			}

@@ -26,19 +26,22 @@ type wire struct {
 
 	offered chan struct{} // closed when the first write is over, or by a close; see release
 	offer   sync.Once
-	over    chan struct{} // closed when nothing more is written; see drop
-	dropped sync.Once
-	source  *source // the source of the request's body; nil: no body to wait for
+	begun   func()        // see Request.Begun
+	over    chan struct{} // closed when nothing more is written; see seal
+	source  *source       // the source of the request's body; nil: no body to wait for
 
-	mu       sync.Mutex
-	sealed   bool
-	sent     bool
-	complete bool // the answer is whole
-	leaving  bool // the owner is closing
+	// These are the reader's.
+	until    time.Time // when the phase ends; zero: nothing bounds it
 	inHeader bool
 	most     int64  // of the header's bytes
 	head     []byte // those that came
 	readErr  error
+	complete atomic.Bool // the answer is whole, and the connection may be closed in an orderly way
+
+	mu       sync.Mutex
+	sealed   bool
+	sent     bool
+	leaving  bool // the owner is closing
 	writeErr error
 }
 
@@ -80,16 +83,6 @@ func (w *wire) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// drop ends the reading of the request's body.
-func (w *wire) drop() {
-	w.dropped.Do(func() {
-		close(w.over)
-		if w.source != nil {
-			_ = w.source.Close()
-		}
-	})
-}
-
 // deaf reports whether the upstream gets no more of the request.
 func (w *wire) deaf() bool {
 	w.mu.Lock()
@@ -99,7 +92,35 @@ func (w *wire) deaf() bool {
 
 // release reports that the first write has ended, or that there will be none. While a write has not
 // returned, its bytes may still leave, and late.
-func (w *wire) release() { w.offer.Do(func() { close(w.offered) }) }
+func (w *wire) release() {
+	w.offer.Do(func() {
+		close(w.offered)
+		if w.begun != nil {
+			w.begun()
+		}
+	})
+}
+
+// within bounds the phase that begins, in place of the one before; without a limit, nothing bounds
+// it.
+func (w *wire) within(limit time.Duration) {
+	if limit <= 0 && w.until.IsZero() {
+		return
+	}
+	if w.until = (time.Time{}); limit > 0 {
+		w.until = time.Now().Add(limit)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.sealed {
+		_ = w.socket.SetDeadline(w.until)
+	}
+}
+
+// late reports whether the phase's time has ended the reading.
+func (w *wire) late() bool {
+	return errors.Is(w.readErr, os.ErrDeadlineExceeded) && !w.until.IsZero() && !time.Now().Before(w.until)
+}
 
 // Read keeps what came, and how it ended.
 func (w *wire) Read(p []byte) (int, error) {
@@ -109,12 +130,9 @@ func (w *wire) Read(p []byte) (int, error) {
 		// network path could then truncate a body without a length.
 		err = io.ErrUnexpectedEOF
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.inHeader {
 		if w.head = append(w.head, p[:n]...); int64(len(w.head)) > w.most {
-			w.readErr = errHeaderBytes
-			return 0, errHeaderBytes
+			n, err = 0, errHeaderBytes
 		}
 	}
 	if err != nil {
@@ -123,44 +141,30 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// headerDone ends the headers' limit.
-func (w *wire) headerDone() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.inHeader, w.head = false, nil
-}
-
-// done marks the answer as whole, so that the connection may be closed in an orderly way.
-func (w *wire) done() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.complete = true
-}
-
-// seal stops further writes and reports whether any byte may have been sent. The result stays true:
-// a later write is refused.
+// seal stops further writes, ends the reading of the request's body, and reports whether any byte
+// may have been sent. The result stays true: a later write is refused.
 func (w *wire) seal() (sent bool) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.sealed = true
-	return w.sent
-}
-
-// seen returns the state of reading: whether it ended within the headers, and the error it ended with.
-func (w *wire) seen() (inHead bool, readErr error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return cut(w.head), w.readErr
+	first := !w.sealed
+	w.sealed, sent = true, w.sent
+	w.mu.Unlock()
+	if first {
+		close(w.over)
+		if w.source != nil {
+			w.source.close()
+		}
+	}
+	return sent
 }
 
 // Close ends the connection. TLS sends its closing alert only after a whole exchange, and for a
 // short time: Close does not wait for an upstream that stopped reading.
 func (w *wire) Close() {
+	w.seal()
 	w.mu.Lock()
-	w.sealed, w.leaving = true, true
-	polite := w.complete && w.writeErr == nil
+	w.leaving = true
+	polite := w.complete.Load() && w.writeErr == nil
 	w.mu.Unlock()
-	w.drop()
 	if polite {
 		w.shut()
 	} else {
@@ -175,7 +179,6 @@ func (w *wire) letGo() {
 	if sent := w.seal(); !sent {
 		w.release() // else the write does, as soon as the deadline below ends it
 	}
-	w.drop()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.leaving {

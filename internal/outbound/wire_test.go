@@ -95,13 +95,13 @@ func TestWhatCountsAsSent(t *testing.T) {
 	}
 }
 
-func publicPermit(t *testing.T) policy.Permit {
+func publicPermit(t *testing.T) *policy.Permit {
 	t.Helper()
 	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{{Name: "api", URLPrefix: "https://api.example.com"}}})
 	require.NoError(t, err)
 	permit, ok := p.Decide(policy.Request{Key: "api", Method: "GET", URL: "https://api.example.com/"}).Permit()
 	require.True(t, ok)
-	return permit
+	return &permit
 }
 
 // TestRecheck: what the kernel is about to connect to is judged once more.

@@ -158,12 +158,12 @@ func checkText(value string) denial {
 
 // Carry decides whether a permitted call may have these headers of the caller's. Redirect does not
 // check them: Carry is for headers that were changed after it.
-func (p Permit) Carry(headers []schemas.Header) Decision {
+func (p *Permit) Carry(headers []schemas.Header) Decision {
 	if !p.Valid() {
 		return deny(nil, nil, deniedNoPermit)
 	}
 	if f := checkHeaders(p.entry, headers); f != nil {
 		return deny(p.policy, p.entry, f)
 	}
-	return p.policy.allow(p)
+	return p.policy.allow(*p)
 }

@@ -107,13 +107,13 @@ func (e *entry) connects(q *question) denial {
 }
 
 // Connect is the entry's setting for CONNECT: tunnel, inspect or nothing.
-func (p Permit) Connect() string { return p.granted().Connect }
+func (p *Permit) Connect() string { return p.granted().Connect }
 
 // Network is the network that the entry grants: public, loopback or private.
-func (p Permit) Network() string { return p.granted().Network }
+func (p *Permit) Network() string { return p.granted().Network }
 
 // SameGrant reports whether two permits come from equal entries, perhaps in two policies.
-func (p Permit) SameGrant(other Permit) bool {
+func (p *Permit) SameGrant(other Permit) bool {
 	a, b := p.granted(), other.granted()
 	return a.Name != "" && reflect.DeepEqual(a, b)
 }

@@ -153,9 +153,9 @@ func TestSameGrant(t *testing.T) {
 		p := connectPolicy(t, tc.more)
 		next, ok := p.Renew(first, ask).Permit()
 		require.True(t, ok, name)
-		require.Equal(t, tc.same, first.SameGrant(next), name)
+		require.Equal(t, tc.same, (&first).SameGrant(next), name)
 	}
 	gone, _ := connectPolicy(t, policy.Entry{Name: "git", URLPrefix: "https://git.example/"}).Renew(first, ask).Permit()
 	require.False(t, first.SameGrant(gone))
-	require.False(t, policy.Permit{}.SameGrant(policy.Permit{}))
+	require.False(t, new(policy.Permit).SameGrant(policy.Permit{}))
 }

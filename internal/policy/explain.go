@@ -48,7 +48,7 @@ func (p *Policy) Explain(r Request) schemas.Explanation {
 }
 
 // explain is the contract of a call of a class, with or without a key of its caller's.
-func (p Permit) explain(class schemas.Class, keyed bool) *schemas.Contract {
+func (p *Permit) explain(class schemas.Class, keyed bool) *schemas.Contract {
 	c, standard := p.Contract(), retry.Default()
 	x := &schemas.Contract{
 		Attempts: standard.Attempts, Base: standard.Base.String(), Cap: standard.Cap.String(), RetryOn: []string{},

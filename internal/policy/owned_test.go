@@ -64,8 +64,8 @@ func TestRedirectMayHoldNoParameterOfTheEntry(t *testing.T) {
 	require.True(t, ok)
 	require.Empty(t, hop.Added().Query)
 	require.Empty(t, hop.Added().Body)
-	require.Empty(t, policy.Permit{}.Added().Query)
-	require.Empty(t, policy.Permit{}.Added().Body)
+	require.Empty(t, new(policy.Permit).Added().Query)
+	require.Empty(t, new(policy.Permit).Added().Body)
 }
 
 func TestCallerMaySetNoMemberOfTheEntry(t *testing.T) {

@@ -21,50 +21,54 @@ type Permit struct {
 }
 
 // Valid reports whether something is permitted.
-func (p Permit) Valid() bool { return p.entry != nil && p.policy != nil }
+func (p *Permit) Valid() bool { return p.entry != nil && p.policy != nil }
+
+// nothing is the entry of what is not permitted. It never changes: a new one would take room on the
+// stack of every caller.
+var nothing = new(entry) //nolint:gochecknoglobals // a constant
 
 // granted is the entry; an empty one if nothing is permitted.
-func (p Permit) granted() *entry {
+func (p *Permit) granted() *entry {
 	if p.Valid() {
 		return p.entry
 	}
-	return &entry{}
+	return nothing
 }
 
 // Entry is the name of the entry that allowed the call.
-func (p Permit) Entry() string { return p.granted().Name }
+func (p *Permit) Entry() string { return p.granted().Name }
 
 // Version is the version of the policy that allowed it.
-func (p Permit) Version() string { return p.policy.Version() }
+func (p *Permit) Version() string { return p.policy.Version() }
 
 // Method is in upper case.
-func (p Permit) Method() string { return p.method }
+func (p *Permit) Method() string { return p.method }
 
 // Scheme is http or https.
-func (p Permit) Scheme() string { return p.target.Scheme }
+func (p *Permit) Scheme() string { return p.target.Scheme }
 
 // Host is the name to resolve, or the address to dial: in lower case, an IPv6 address without
 // brackets and in its shortest form.
-func (p Permit) Host() string { return p.target.Host }
+func (p *Permit) Host() string { return p.target.Host }
 
 // Addr is the literal address that the host is. It has been checked. Where it
 // is not valid, the host is a name.
-func (p Permit) Addr() netip.Addr { return p.target.addr }
+func (p *Permit) Addr() netip.Addr { return p.target.addr }
 
 // Port is the effective port.
-func (p Permit) Port() uint16 { return p.target.Port }
+func (p *Permit) Port() uint16 { return p.target.Port }
 
 // Authority is the Host header: host, brackets around an IPv6 address, and the
 // port where it is not the scheme's own.
-func (p Permit) Authority() string { return p.text((*target).Authority) }
+func (p *Permit) Authority() string { return p.text((*target).Authority) }
 
 // RequestTarget is the path and query to put on the wire, byte for byte.
-func (p Permit) RequestTarget() string { return p.text((*target).requestTarget) }
+func (p *Permit) RequestTarget() string { return p.text((*target).requestTarget) }
 
 // URL is the whole target in canonical form. It is content: never log it.
-func (p Permit) URL() string { return p.text((*target).String) }
+func (p *Permit) URL() string { return p.text((*target).String) }
 
-func (p Permit) text(of func(*target) string) string {
+func (p *Permit) text(of func(*target) string) string {
 	if !p.Valid() {
 		return ""
 	}
@@ -72,31 +76,31 @@ func (p Permit) text(of func(*target) string) string {
 }
 
 // Redirects is how many hops the entry follows.
-func (p Permit) Redirects() int { return p.granted().Redirects }
+func (p *Permit) Redirects() int { return p.granted().Redirects }
 
 // IdempotencyTTL is how long the target honours an Idempotency-Key, if it does.
-func (p Permit) IdempotencyTTL() (time.Duration, bool) {
+func (p *Permit) IdempotencyTTL() (time.Duration, bool) {
 	ttl := p.granted().TTL
 	return ttl, ttl > 0
 }
 
 // KeyHeader is the header in which the target reads idempotency keys.
-func (p Permit) KeyHeader() string { return cmp.Or(p.granted().KeyHeader, keyHeader) }
+func (p *Permit) KeyHeader() string { return cmp.Or(p.granted().KeyHeader, keyHeader) }
 
 // DerivesKey reports whether the call gets a derived key if its caller has given none.
-func (p Permit) DerivesKey() bool {
+func (p *Permit) DerivesKey() bool {
 	_, bit := parseMethod(p.method)
 	return p.granted().Derive && bit&methodsOnce != 0
 }
 
 // Contract is the entry's delivery contract. Its members are shared: change none.
-func (p Permit) Contract() Contract { return p.granted().Contract }
+func (p *Permit) Contract() Contract { return p.granted().Contract }
 
 // Probe looks up the effect of a call whose answer was lost; nil: the entry has none.
-func (p Permit) Probe() *reconcile.Probe { return p.granted().probe }
+func (p *Permit) Probe() *reconcile.Probe { return p.granted().probe }
 
 // ResponseSchema is the entry's schema for successful answers, and its mode; nil: the entry has none.
-func (p Permit) ResponseSchema() (s *jsonschema.Schema, mode string) {
+func (p *Permit) ResponseSchema() (s *jsonschema.Schema, mode string) {
 	e := p.granted()
 	if e.schema == nil {
 		return nil, ""
@@ -126,7 +130,7 @@ func (p *Policy) KeyHeader(entry string) string {
 type Added struct{ Headers, Query, Body map[string]string }
 
 // Added is what the entry adds. The permit of a redirect has nothing: no credential is carried on.
-func (p Permit) Added() Added {
+func (p *Permit) Added() Added {
 	if p.hop > 0 {
 		return Added{}
 	}
@@ -135,13 +139,13 @@ func (p Permit) Added() Added {
 }
 
 // Limits are the entry's, for all of its calls together.
-func (p Permit) Limits() Limits { return p.granted().Limits }
+func (p *Permit) Limits() Limits { return p.granted().Limits }
 
 // CheckAddr reports whether one resolved address may be dialled; the error is
 // a *DeniedError. An IPv4-mapped address is checked as the IPv4 address that it
 // reaches, because net.Resolver reports plain IPv4 answers in that form; dial
 // it unmapped.
-func (p Permit) CheckAddr(a netip.Addr) error {
+func (p *Permit) CheckAddr(a netip.Addr) error {
 	if !p.Valid() {
 		return deniedNoPermit
 	}
@@ -150,7 +154,7 @@ func (p Permit) CheckAddr(a netip.Addr) error {
 
 // CheckAddrs holds an answer of DNS against the entry: every address must pass,
 // and there must be one.
-func (p Permit) CheckAddrs(addrs []netip.Addr) error {
+func (p *Permit) CheckAddrs(addrs []netip.Addr) error {
 	if !p.Valid() {
 		return deniedNoPermit
 	}

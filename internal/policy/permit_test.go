@@ -94,10 +94,10 @@ func TestRedirect(t *testing.T) {
 		{Name: "none", URLPrefix: "https://a.test/v1/"},
 		{Name: "open", URLPrefix: "*", Redirects: 1},
 	}})
-	ask := func(key, method, url string) policy.Permit {
+	ask := func(key, method, url string) *policy.Permit {
 		pm, ok := p.Decide(policy.Request{Key: key, Method: method, URL: url}).Permit()
 		require.True(t, ok)
-		return pm
+		return &pm
 	}
 	from := ask("a", "GET", "https://a.test/v1/dir/start?q=1")
 	for location, want := range map[string]string{
@@ -175,7 +175,7 @@ func TestCarry(t *testing.T) {
 			assert.Equal(t, "up", d.Entry)
 		}
 	}
-	assert.False(t, policy.Permit{}.Carry(nil).Allowed)
+	assert.False(t, new(policy.Permit).Carry(nil).Allowed)
 }
 
 // TestLeads: a Location is made whole against the URL that answered, and not checked.
@@ -188,5 +188,5 @@ func TestLeads(t *testing.T) {
 	} {
 		require.Equal(t, want, p.Leads(location), location)
 	}
-	require.Empty(t, policy.Permit{}.Leads("/z"))
+	require.Empty(t, new(policy.Permit).Leads("/z"))
 }

@@ -20,7 +20,7 @@ func IsRedirect(status int) bool {
 // the code is DENY_REDIRECT.
 // The Permit of a hop keeps the method and carries no headers of the entry;
 // its addresses must be resolved and checked anew.
-func (p Permit) Redirect(location string, status, hop int) Decision {
+func (p *Permit) Redirect(location string, status, hop int) Decision {
 	if !p.Valid() {
 		return deny(nil, nil, deniedNoPermit)
 	}
@@ -49,7 +49,7 @@ func (p Permit) Redirect(location string, status, hop int) Decision {
 
 // Leads resolves a Location against the URL that answered with it; Redirect decides whether it may
 // be followed. Without a Location it is empty.
-func (p Permit) Leads(location string) string {
+func (p *Permit) Leads(location string) string {
 	if !p.Valid() || location == "" {
 		return ""
 	}
@@ -57,7 +57,7 @@ func (p Permit) Leads(location string) string {
 }
 
 // follow reads a Location into q and reports whether the entry covers it.
-func (p Permit) follow(location string, q *question) bool {
+func (p *Permit) follow(location string, q *question) bool {
 	var f denial
 	if q.url, f = parseURL(p.target.resolve(location), false); f != nil {
 		return false

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"weir/internal/failpoint"
@@ -57,28 +56,29 @@ func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 		next.permit.Release() //nolint:contextcheck // as above; a redirect takes its own
 		tries := t.tries()
 		number, from := 1, pendingRedirect(tries)
+		canceled, over := Over(t.State, t.Stop, c.cfg.Now())
 		switch n := len(tries); {
 		case from != nil:
 			number = from.Number
 		case n > 0:
-			last := tries[n-1]
+			last := &tries[n-1]
 			number = last.Number + 1
 			if last.Result.RetryAt.IsZero() && (!last.NotApplied || last.Number >= c.most(t, c.guard.Contract(last.Decision.Entry))) {
 				return conclude(t, tries), nil
 			}
 			wait := last.Result.RetryAt.Sub(c.cfg.Now())
 			switch {
-			case t.over(c.cfg.Now()): // nothing is waited for any more
+			case over: // nothing is waited for any more
 			case wait > c.cfg.Inline, t.probe != nil && wait > 0:
 				return concluded(Result{Again: last.Result.RetryAt}, tries), nil
 			default:
 				if err := await(ctx, wait, t.Stop.Done(), c.cfg.Draining, nil); err != nil {
 					return Result{}, err
 				}
+				canceled, over = Over(t.State, t.Stop, c.cfg.Now())
 			}
 		}
-		if t.over(c.cfg.Now()) {
-			canceled := t.canceled()
+		if over {
 			return doubted(Result{Canceled: canceled, Expired: !canceled}, tries), nil
 		}
 		p, decision := c.ask(t, from)
@@ -93,7 +93,7 @@ func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 		default: // a call whose result is unknown stays so: a denial would mean that nothing was sent
 			return doubted(Result{Denied: true, Decision: decision}, tries), nil
 		}
-		if !c.canRetry(p, tries) {
+		if len(tries) > 0 && !c.canRetry(p, tries) {
 			return conclude(t, tries), nil
 		}
 		waited, err := c.hold(ctx, t, p, &next)
@@ -110,12 +110,12 @@ func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 // none. A try that was not sent proves nothing about the one before. An answer of the target
 // resolves the doubt about all of them; an answer of a traffic rule does not.
 func inDoubt(tries []ledger.Attempt) *ledger.Attempt {
-	for i, t := range slices.Backward(tries) {
-		switch {
+	for i := len(tries) - 1; i >= 0; i-- {
+		switch t := &tries[i]; {
 		case t.Result.Status != 0 && t.Result.Sent:
 			return nil
 		case t.MayHaveActed() && (t.Class == schemas.ClassOnce || t.Class == schemas.ClassKeyed):
-			return &tries[i]
+			return t
 		}
 	}
 	return nil
@@ -124,13 +124,13 @@ func inDoubt(tries []ledger.Attempt) *ledger.Attempt {
 // unanswered is the newest try that was sent with a class by which it may be repeated
 // but changes its target, and that no answer of a target's has followed; nil: none.
 func unanswered(tries []ledger.Attempt) *ledger.Attempt {
-	for i, t := range slices.Backward(tries) {
-		switch {
+	for i := len(tries) - 1; i >= 0; i-- {
+		switch t := &tries[i]; {
 		case !t.MayHaveActed():
 		case t.Result.Code == "":
 			return nil
 		case t.Class == schemas.ClassIdempotent:
-			return &tries[i]
+			return t
 		}
 	}
 	return nil
@@ -150,8 +150,8 @@ func (c *Caller) canRetry(p guard.Pass, tries []ledger.Attempt) bool {
 	if open != nil && digest(p) != open.Digest {
 		return false
 	}
-	for _, t := range tries {
-		switch {
+	for i := range tries {
+		switch t := &tries[i]; {
 		case !t.MayHaveActed():
 		case !t.Class.Repeatable():
 			return false
@@ -216,17 +216,19 @@ func (c *Caller) next(t *Task, a *schemas.Attempt, res *schemas.Attempted, faile
 // conclude reads the result off a task's last attempt.
 func conclude(t *Task, tries []ledger.Attempt) Result {
 	last := &tries[len(tries)-1]
-	res := last.Result
-	if res.Code == "" {
-		return concluded(Result{Answered: true, Exhausted: res.Repeatable}, tries)
-	}
+	r, res := Result{Tries: tries, Last: last}, last.Result
+	canceled := t.State.CancelRequested || t.Stop.Requested()
 	switch {
-	case t.canceled() && (last.Class == schemas.ClassSafe || t.Abort && res.Code == schemas.Canceled):
-		return concluded(Result{Canceled: true}, tries)
+	case res.Code == "":
+		r.Answered, r.Exhausted = true, res.Repeatable
+	case canceled && (last.Class == schemas.ClassSafe || t.Abort && res.Code == schemas.Canceled):
+		r.Canceled = true
 	case t.Abort && t.expired(last):
-		return concluded(Result{Expired: true}, tries)
+		r.Expired = true
+	default:
+		return doubted(Result{Failed: true, Exhausted: last.NotApplied || res.Repeatable}, tries)
 	}
-	return doubted(Result{Failed: true, Exhausted: last.NotApplied || res.Repeatable}, tries)
+	return r
 }
 
 // doubted is a result, or an unknown one if a try is in doubt.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -313,4 +314,16 @@ func TestMemoryOfAStoredAnswer(t *testing.T) {
 		require.Zero(t, held)
 		release()
 	}
+}
+
+// TestUnloggedKeepsALargeAnswer: a call that belongs to no action has its answer, whatever its
+// size.
+func TestUnloggedKeepsALargeAnswer(t *testing.T) {
+	t.Parallel()
+	body := `"` + strings.Repeat("x", schemas.InlineLimit) + `"`
+	b := newEnv(t, envConfig{method: "GET", script: []end{{status: 200, body: body}}})
+	c := call.New(call.Unlogged{}, b.guard, b.target, call.Config{Worker: "w1", Barrier: harness.NoBarrier})
+	r, err := c.Run(t.Context(), b.task)
+	require.NoError(t, err)
+	assert.Len(t, r.Last.Result.Answer.Body, len(body))
 }

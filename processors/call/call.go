@@ -48,10 +48,9 @@ type Exchange interface {
 	Renew(p guard.Pass) error
 	// Do sends the request, once, and reads the answer. Its errors are *fault.Call.
 	// An exchange that writes to the log, which refuses, ends with INTERRUPTED.
-	Do(ctx context.Context) (Reply, error)
-	// Begun is closed when the request's first bytes were handed to the network,
-	// not when they are about to be; or when the exchange is closed without.
-	Begun() <-chan struct{}
+	// It calls begun, unless that is nil, when the request's first bytes were handed to
+	// the network, not when they are about to be; on any goroutine, or never.
+	Do(ctx context.Context, begun func()) (*Reply, error)
 	// Close may be called more than once.
 	Close()
 }
@@ -195,6 +194,7 @@ type started struct {
 	start   time.Time
 	// undeclared: no event was written before it started.
 	undeclared bool
+	permit     *destination.Permit
 	// decision is the decision of a policy that came into force after that.
 	decision *schemas.Decision
 }
@@ -203,7 +203,7 @@ type started struct {
 // result ends its action, it is written with the end. If a call failed before anything was
 // recorded, one event holds both start and result. So it does for a call that a traffic rule
 // answered: it was not sent, whatever the adapter makes of the answer.
-func (c *Caller) finish(ctx context.Context, t *Task, e *started, reply Reply, callErr error) (*ledger.Attempt, error) {
+func (c *Caller) finish(ctx context.Context, t *Task, e *started, reply *Reply, callErr error) (*ledger.Attempt, error) {
 	failpoint.At(failpoint.Answered, t.State.ID)
 	a, now := &e.attempt, c.cfg.Now()
 	res := schemas.Attempted{Step: a.Step, Number: a.Number, Hop: a.Hop, Probe: a.Probe, Decision: e.decision, Sent: true, Duration: now.Sub(e.start)}
@@ -213,9 +213,13 @@ func (c *Caller) finish(ctx context.Context, t *Task, e *started, reply Reply, c
 		if res.Status = reply.Answer.Status; t.probe != nil {
 			t.show(&res, e, reply.Answer)
 		}
-		c.inspect(t, e.pass, &res, &reply.Answer)
-		if err := c.storeAnswer(ctx, t.State.Tenant, &res, reply.Answer); err != nil {
-			return nil, err
+		if schema, mode := e.pass.Permit().ResponseSchema(); schema != nil && res.Status >= 200 && res.Status <= 299 {
+			c.inspect(t, e.pass, schema, mode, &res, &reply.Answer)
+		}
+		if res.Answer = &reply.Answer; len(reply.Answer.Body) > schemas.InlineLimit {
+			if err := c.storeAnswer(ctx, t.State.Tenant, &res); err != nil {
+				return nil, err
+			}
 		}
 	case errors.As(callErr, &failed):
 		res.Code, res.Sent, res.Status, res.NoMemory = failed.Code, failed.Sent, failed.Status, failed.NoMemory
@@ -250,47 +254,48 @@ func (c *Caller) finish(ctx context.Context, t *Task, e *started, reply Reply, c
 		return nil, err
 	}
 	done := &ledger.Attempt{Attempt: *a, Result: &res}
-	c.measure(e.pass, done)
+	c.measure(ctx, t, e, done)
 	return done, t.Record(ctx, *done)
 }
 
-// storeAnswer puts an answer into its result. A large body is stored as a blob, with the whole answer, and
-// is durable before a result refers to it, because a call with a result is never made again.
-func (c *Caller) storeAnswer(ctx context.Context, tenant string, res *schemas.Attempted, a schemas.Answer) error {
-	res.Answer = &a
-	if len(a.Body) <= schemas.InlineLimit {
-		return nil
-	}
-	brief := a
-	brief.Body = nil
-	res.Answer = &brief
-	doc, err := ledger.Encode(a)
+// storeAnswer stores a result's large answer as a blob, and leaves all but the body in the result.
+// The blob is durable before a result refers to it, because a call with a result is never made
+// again.
+func (c *Caller) storeAnswer(ctx context.Context, tenant string, res *schemas.Attempted) error {
+	doc, err := ledger.Encode(res.Answer)
 	if err != nil {
 		return err
 	}
-	if _, res.AnswerBlob, err = c.ledger.PutBlob(ctx, tenant, doc); err != nil || res.AnswerBlob == "" {
+	_, name, err := c.ledger.PutBlob(ctx, tenant, doc)
+	if err != nil || name == "" { // see Unlogged
 		return err
 	}
+	res.Answer.Body, res.AnswerBlob = nil, name
 	return c.cfg.Barrier(ctx)
 }
 
-func (c *Caller) measure(p guard.Pass, t *ledger.Attempt) {
-	if c.cfg.Metrics == nil {
-		return
-	}
-	for _, ruleType := range p.RuleTypes() {
-		c.cfg.Metrics.RuleApplied(ruleType)
+// measure counts an attempt, and reports its result to the destination of its permit.
+func (c *Caller) measure(ctx context.Context, t *Task, e *started, try *ledger.Attempt) {
+	p, res, m := e.pass, try.Result, c.cfg.Metrics
+	if m != nil {
+		for _, ruleType := range p.RuleTypes() {
+			m.RuleApplied(ruleType)
+		}
 	}
 	if p.Mocked() {
 		return // no target was tried
 	}
-	host, method := p.Permit().Host(), p.Call().Method
-	c.cfg.Metrics.AttemptDone(host, method, t.Result.Code, t.Result.Duration)
-	if t.Probe > 0 || t.Result.RetryAt.IsZero() || (t.Result.Code == "" && policy.IsRedirect(t.Result.Status)) {
-		return // the end, or the next hop
+	if m != nil {
+		host, method := p.Permit().Host(), p.Call().Method
+		m.AttemptDone(host, method, res.Code, res.Duration)
+		if try.Probe == 0 && !res.RetryAt.IsZero() && !redirects(res) {
+			kind, status := retry.Kind(res.Status, Failure(res))
+			m.Retry(host, method, try.Number, kind, status)
+		}
 	}
-	kind, status := retry.Kind(t.Result.Status, Failure(t.Result))
-	c.cfg.Metrics.Retry(host, method, t.Number, kind, status)
+	if e.permit != nil {
+		c.learn(ctx, t, e.permit, try)
+	}
 }
 
 // digest names a request without telling its content.

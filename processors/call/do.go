@@ -30,7 +30,7 @@ func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int,
 	if !p.Valid() {
 		return ErrNoPass
 	}
-	e := &started{pass: p, start: c.cfg.Now(), undeclared: true}
+	e := &started{pass: p, start: c.cfg.Now(), undeclared: true, permit: next.permit}
 	limit := c.limit(t, p, e.start)
 	sendCtx, cancel := context.WithDeadline(ctx, limit)
 	defer cancel()
@@ -42,7 +42,7 @@ func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int,
 	if p.Traced() {
 		sendCtx = traceparent.With(sendCtx, c.cfg.Span(t.State.Action, e.attempt.Place()...))
 	}
-	var reply Reply
+	var reply *Reply
 	ex, err := cmp.Or(t.Via, c.adapter).Open(sendCtx, p)
 	if err == nil {
 		defer ex.Close()
@@ -53,7 +53,7 @@ func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int,
 		if p.Mocked() {
 			// Nothing is sent, so nothing is recorded before: a worker that dies here leaves no
 			// doubt, and the next one starts over.
-			reply, err = ex.Do(sendCtx)
+			reply, err = ex.Do(sendCtx, nil)
 		} else {
 			e.undeclared = false
 			err = c.ledger.Append(ctx, t.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &e.attempt})
@@ -74,7 +74,6 @@ func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int,
 		return err
 	}
 	next.delayed = time.Time{}
-	c.learn(ctx, t, next.permit, done)
 	if res := done.Result; redirects(res) && res.Location == "" {
 		_, d := c.guard.Redirect(p, "", res.Status, done.Hop+1)
 		return c.refuseRedirect(ctx, t, *done, d)
@@ -91,7 +90,7 @@ const parting = time.Second
 // again. So the next worker need not wait for the attempt to expire. If the log does not accept the
 // record, the attempt stays open and the next worker waits. The error is ctx's, because this worker
 // continues nothing.
-func (c *Caller) recordInterrupted(ctx context.Context, t *Task, e *started, reply Reply, err error) error {
+func (c *Caller) recordInterrupted(ctx context.Context, t *Task, e *started, reply *Reply, err error) error {
 	failed, told := errors.AsType[*fault.Call](err)
 	if err != nil && (!told || failed.Sent || failed.Code == schemas.Canceled) {
 		err = &fault.Call{Code: schemas.Interrupted, Sent: !told || failed.Sent, Cause: err}
@@ -104,26 +103,22 @@ func (c *Caller) recordInterrupted(ctx context.Context, t *Task, e *started, rep
 
 // dispatch evaluates policy for the last time and sends. From here until the first byte is sent, a
 // reload waits for this call.
-func (c *Caller) dispatch(ctx context.Context, t *Task, ex Exchange, e *started) (Reply, error) {
+func (c *Caller) dispatch(ctx context.Context, t *Task, ex Exchange, e *started) (*Reply, error) {
 	fresh, decision, leave := c.guard.Begin(e.pass)
 	defer leave()
 	if !fresh.SamePolicy(e.pass) {
 		e.decision = &decision
 		if !fresh.Valid() {
-			return Reply{}, &fault.Call{Code: decision.Code}
+			return nil, &fault.Call{Code: decision.Code}
 		}
 		tries := t.tries()
 		if !c.canRetry(fresh, tries[:len(tries)-1]) { // the last one is this one
-			return Reply{}, &fault.Call{Code: schemas.Canceled, Cause: errNoRepeat}
+			return nil, &fault.Call{Code: schemas.Canceled, Cause: errNoRepeat}
 		}
 		if err := ex.Renew(fresh); err != nil {
-			return Reply{}, err
+			return nil, err
 		}
 		e.pass = fresh
 	}
-	go func() {
-		<-ex.Begun() // at the latest when the exchange is closed
-		leave()
-	}()
-	return ex.Do(ctx)
+	return ex.Do(ctx, leave)
 }

@@ -14,9 +14,9 @@ import (
 // inspect holds a successful answer against the response schema of its entry, before the answer is
 // stored. With the mode redact it removes what the schema does not name. The shape of a probe's
 // answer is not the schema's subject, but nothing unnamed is stored of it either.
-func (c *Caller) inspect(t *Task, p guard.Pass, res *schemas.Attempted, a *schemas.Answer) {
-	schema, mode := p.Permit().ResponseSchema()
-	if schema == nil || a.Status < 200 || a.Status > 299 || bodiless(p.Permit().Method(), a) {
+func (c *Caller) inspect(t *Task, p guard.Pass, schema *jsonschema.Schema, mode string, res *schemas.Attempted, a *schemas.Answer) {
+	bodiless := a.Hash == "" && (p.Permit().Method() == "HEAD" || a.Status == 204 || a.Status == 205)
+	if bodiless { // the protocol has no body there
 		return
 	}
 	found := schemas.SchemaFinding{Mode: mode, Code: schemas.ResponseSchemaInvalid}
@@ -65,9 +65,4 @@ func redacted(schema *jsonschema.Schema, a *schemas.Answer, doc json.RawMessage,
 	}
 	a.Body, a.JSON = body, !text
 	return rest, true
-}
-
-// bodiless reports whether an answer has no body because the protocol has none there.
-func bodiless(method string, a *schemas.Answer) bool {
-	return a.Hash == "" && (method == "HEAD" || a.Status == 204 || a.Status == 205)
 }

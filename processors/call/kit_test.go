@@ -6,7 +6,6 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -57,7 +56,7 @@ type target struct {
 
 func (t *target) Open(_ context.Context, p guard.Pass) (call.Exchange, error) {
 	if p.Mocked() {
-		return &exchange{target: t, pass: p, begun: make(chan struct{})}, nil
+		return &exchange{target: t, pass: p}, nil
 	}
 	e := t.script[min(t.opened, len(t.script)-1)]
 	t.opened++
@@ -67,38 +66,34 @@ func (t *target) Open(_ context.Context, p guard.Pass) (call.Exchange, error) {
 	if e.openErr != nil {
 		return nil, e.openErr
 	}
-	return &exchange{target: t, pass: p, end: e, begun: make(chan struct{})}, nil
+	return &exchange{target: t, pass: p, end: e}, nil
 }
 
 type exchange struct {
 	target *target
 	pass   guard.Pass
 	end    end
-	begun  chan struct{}
-	once   sync.Once
 }
 
-func (x *exchange) Close() { x.once.Do(func() { close(x.begun) }) }
-
-func (x *exchange) Begun() <-chan struct{} { return x.begun }
+func (x *exchange) Close() {}
 
 func (x *exchange) Renew(p guard.Pass) error {
 	x.pass = p
 	return x.end.renewErr
 }
 
-func (x *exchange) Do(ctx context.Context) (call.Reply, error) {
+func (x *exchange) Do(ctx context.Context, _ func()) (*call.Reply, error) {
 	if err := ctx.Err(); err != nil {
-		return call.Reply{}, &fault.Call{Code: schemas.UpstreamTimeout, Cause: err}
+		return nil, &fault.Call{Code: schemas.UpstreamTimeout, Cause: err}
 	}
 	if x.pass.Mocked() {
 		x.target.mocked++
 		if x.target.mocking != nil {
 			if err := x.target.mocking(); err != nil {
-				return call.Reply{}, err
+				return nil, err
 			}
 		}
-		return call.Reply{Answer: schemas.Answer{Status: x.pass.Answer().Status, Body: x.pass.Answer().Body}}, nil
+		return &call.Reply{Answer: schemas.Answer{Status: x.pass.Answer().Status, Body: x.pass.Answer().Body}}, nil
 	}
 	x.target.sent++
 	x.target.urls = append(x.target.urls, x.pass.Permit().URL())
@@ -112,10 +107,10 @@ func (x *exchange) Do(ctx context.Context) (call.Reply, error) {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			code = schemas.UpstreamTimeout
 		}
-		return call.Reply{}, &fault.Call{Code: code, Sent: true, Status: x.end.status, Cause: ctx.Err()}
+		return nil, &fault.Call{Code: code, Sent: true, Status: x.end.status, Cause: ctx.Err()}
 	}
 	if x.end.sendErr != nil {
-		return call.Reply{}, x.end.sendErr
+		return nil, x.end.sendErr
 	}
 	answer := schemas.Answer{Status: x.end.status, Body: []byte("null"), RetryAfter: x.end.wish, Headers: x.end.headers}
 	if b := x.end.body; b != "" {
@@ -124,7 +119,7 @@ func (x *exchange) Do(ctx context.Context) (call.Reply, error) {
 			answer.Body = []byte(strconv.Quote(b))
 		}
 	}
-	return call.Reply{Answer: answer, Location: x.end.location}, nil
+	return &call.Reply{Answer: answer, Location: x.end.location}, nil
 }
 
 // env is one action with a call on an in-memory log.

@@ -6,47 +6,13 @@ import (
 
 	"weir/internal/ledger"
 	"weir/internal/limits/destination"
-	"weir/processors/guard"
 	"weir/schemas"
 )
-
-// destined is a call as its destination's limits see it.
-func (c *Caller) destined(t *Task, p guard.Pass, booked time.Time) destination.Call {
-	permit := p.Permit()
-	asked := destination.Call{
-		Ref: t.State.Ref, Entry: permit.Entry(), Destination: schemas.Destination(permit.Scheme(), permit.Host(), permit.Port()),
-		Deadline: t.State.Action.Deadline, Booked: booked, Own: t.Agent,
-	}
-	if l := permit.Limits(); !t.Agent {
-		asked.Limits.Concurrency = l.Concurrency
-		if count, per, ok := schemas.ParseRate(l.Rate); ok {
-			asked.Limits.Count, asked.Limits.Per = count, per
-		}
-		asked.Gives = c.limit(t, p, c.cfg.Now()).Add(c.cfg.Margin)
-	}
-	return asked
-}
-
-// deferral defers an action because its call is delayed. It does not repeat what the log already
-// records, except the reserved time.
-func (t *Task) deferral(held *destination.Held) *Deferral {
-	r := &Deferral{Until: held.Until, Reason: held.For, Step: t.Step, OnDeferred: held.Deferred}
-	if d := t.State.Action.Deadline; !d.IsZero() && d.Before(r.Until) {
-		r.Until = d
-	}
-	if w := t.State.Waiting; w != nil && !held.Booked {
-		r.Quiet = w.For == held.For && w.Step == t.Step
-	}
-	return r
-}
 
 // learn reports the result of an attempt to its destination, and until when it wants no calls: 429
 // always means that, 503 only with Retry-After. All calls wait as long as a retry would. A wait
 // beyond the action's deadline is ignored.
 func (c *Caller) learn(ctx context.Context, t *Task, permit *destination.Permit, try *ledger.Attempt) {
-	if permit == nil || try.Mocked() {
-		return
-	}
 	res, wish := try.Result, time.Duration(0)
 	if res.Answer != nil {
 		wish = res.Answer.RetryAfter

@@ -63,7 +63,7 @@ func (c *Caller) reconcile(ctx context.Context, t *Task, r Result) (known Result
 			}
 			return r, last.Result.Effect == schemas.EffectNotApplied, nil
 		}
-		if t.over(c.cfg.Now()) {
+		if _, over := Over(t.State, t.Stop, c.cfg.Now()); over {
 			return r, false, nil
 		}
 		probe, err := c.probe(ctx, t, r)

@@ -78,12 +78,6 @@ func (t *Task) scope() evaluate.Scope {
 	}
 }
 
-// over reports whether waiting is pointless: the action must stop, or its deadline has passed.
-func (t *Task) over(now time.Time) bool {
-	_, over := Over(t.State, t.Stop, now)
-	return over
-}
-
 // expired reports whether the action's deadline cut an attempt off: its result was stored after
 // that.
 func (t *Task) expired(try *ledger.Attempt) bool {
@@ -101,8 +95,6 @@ func (t *Task) written(try *ledger.Attempt) time.Time {
 	}
 	return time.Time{}
 }
-
-func (t *Task) canceled() bool { return t.State.CancelRequested || t.Stop.Requested() }
 
 // keyExpiry is when a repeat with the call's key must not start any more: the
 // entry's time to live after the first attempt that may have had an effect. An attempt of the

@@ -396,7 +396,7 @@ func (v voice) Open(_ context.Context, p guard.Pass) (call.Exchange, error) {
 	}
 	protocol := completion.For(v.talk.Dialect)
 	whole := protocol.Answer(v.talk.Options)
-	return &exchange{voice: v, act: a, upstream: upstream, pass: p, begun: make(chan struct{}), protocol: protocol, whole: whole}, nil
+	return &exchange{voice: v, act: a, upstream: upstream, pass: p, protocol: protocol, whole: whole}, nil
 }
 
 type exchange struct {
@@ -404,22 +404,21 @@ type exchange struct {
 	act      act
 	upstream string
 	pass     guard.Pass
-	once     sync.Once
-	begun    chan struct{}
 	given    bool
 	protocol completion.Protocol
 	whole    completion.Answer
 }
 
 func (e *exchange) Renew(guard.Pass) error { return nil }
-func (e *exchange) Begun() <-chan struct{} { return e.begun }
-func (e *exchange) Close()                 { e.once.Do(func() { close(e.begun) }) }
+func (e *exchange) Close()                 {}
 
 // chunk is an event of an answer's stream.
 func chunk(said string) string { return llm.Say(schemas.DialectChat, said).Pieces[0] }
 
-func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
-	e.Close()
+func (e *exchange) Do(ctx context.Context, begun func()) (*call.Reply, error) {
+	if begun != nil {
+		begun()
+	}
 	c := e.pass.Call()
 	seen := asked{upstream: e.upstream, url: c.URL, body: string(c.Body), headers: c.Headers, talk: e.talk}
 	for _, h := range c.Headers {
@@ -433,7 +432,7 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	reply, err := e.answer(ctx)
 	if e.given {
 		if lost := e.talk.Done(ctx); lost != nil {
-			reply, err = call.Reply{}, lost
+			reply, err = nil, lost
 		}
 	}
 	if used := e.whole.Spent(); err != nil && used != nil {
@@ -442,10 +441,10 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	return reply, err
 }
 
-func (e *exchange) answer(ctx context.Context) (call.Reply, error) {
+func (e *exchange) answer(ctx context.Context) (*call.Reply, error) {
 	a := e.act
 	if err := rest(ctx, a.wait); err != nil {
-		return call.Reply{}, err
+		return nil, err
 	}
 	if a.first != nil {
 		a.first()
@@ -478,21 +477,21 @@ func (e *exchange) answer(ctx context.Context) (call.Reply, error) {
 	for at, raw := range slices.Concat(begin, say.Pieces, a.raw) {
 		if said := at - len(begin); said >= 0 && said < len(say.Pieces) {
 			if err := rest(ctx, a.every); err != nil {
-				return call.Reply{}, err
+				return nil, err
 			}
 		}
 		if err := give(raw); err != nil {
-			return call.Reply{}, err
+			return nil, err
 		}
 	}
 	if a.then != nil {
 		a.then()
 	}
 	if a.hang {
-		return call.Reply{}, rest(ctx, 1000*time.Hour)
+		return nil, rest(ctx, 1000*time.Hour)
 	}
 	if a.fails != nil {
-		return call.Reply{}, a.fails
+		return nil, a.fails
 	}
 	t := model.Response{Fault: a.fault, Began: e.given, First: 3 * time.Millisecond}
 	status := a.status
@@ -502,7 +501,7 @@ func (e *exchange) answer(ctx context.Context) (call.Reply, error) {
 	if status == 200 && a.fault == nil {
 		for _, raw := range slices.Concat(say.Begin[len(begin):], say.End) {
 			if err := give(raw); err != nil {
-				return call.Reply{}, err
+				return nil, err
 			}
 		}
 		t.Completion, t.Reasons, t.Began, t.ProviderID = whole.Document(), whole.Reasons(), e.given, whole.ProviderID()
@@ -513,9 +512,9 @@ func (e *exchange) answer(ctx context.Context) (call.Reply, error) {
 	}
 	body, err := ledger.Encode(t)
 	if err != nil {
-		return call.Reply{}, err
+		return nil, err
 	}
-	return call.Reply{Answer: schemas.Answer{Status: status, Body: body, JSON: true, Hash: fmt.Sprintf("%064d", len(body)), RetryAfter: a.after}}, nil
+	return &call.Reply{Answer: schemas.Answer{Status: status, Body: body, JSON: true, Hash: fmt.Sprintf("%064d", len(body)), RetryAfter: a.after}}, nil
 }
 
 // rest waits as the real client's reads do.

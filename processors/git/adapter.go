@@ -38,44 +38,35 @@ type request struct {
 }
 
 // takeAnswer reads an answer of any status.
-type takeAnswer func(status int, headers []schemas.Header, r io.Reader, scrub *redact.Scrubber, mocked bool) (call.Reply, error)
-
-type exchange struct {
-	*dial.Base
-	*request
-}
+type takeAnswer func(status int, headers []schemas.Header, r io.Reader, scrub *redact.Scrubber, mocked bool) (*call.Reply, error)
 
 // Open dials the server.
 func (q *request) Open(ctx context.Context, pass guard.Pass) (call.Exchange, error) {
-	line, err := dial.Open(ctx, q.client, pass, false)
+	return dial.Adapter{Client: q.client, Fresh: true, Do: q.send}.Open(ctx, pass)
+}
+
+// send sends the request, once, with what the policy's entry adds, and has the answer read. The
+// secrets in that are read as late as can be.
+func (q *request) send(ctx context.Context, l *dial.Base) (*call.Reply, error) {
+	if l.Pass.Mocked() {
+		m := l.Mock()
+		return q.take(m.Status, m.Headers, bytes.NewReader(m.Body), nil, true)
+	}
+	r, err := q.make(l.Pass)
 	if err != nil {
 		return nil, err
 	}
-	return &exchange{line, q}, nil
-}
-
-// Do sends the request, once, with what the policy's entry adds, and has the answer read. The secrets in that are
-// read as late as can be.
-func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
-	if e.Pass.Mocked() {
-		m := e.Mock()
-		return e.take(m.Status, m.Headers, bytes.NewReader(m.Body), nil, true)
-	}
-	q, err := e.make(e.Pass)
+	own, scrub, err := l.Request(ctx, q.cfg.Secrets, nil)
 	if err != nil {
-		return call.Reply{}, err
+		return nil, err
 	}
-	own, scrub, err := e.Request(ctx, e.cfg.Secrets, nil)
+	r.Headers, r.Injected, r.Query, r.Begun = own.Headers, own.Injected, own.Query, own.Begun
+	s, err := l.Conn.Stream(ctx, r, outbound.StreamLimits{Header: -1, Idle: idle, Bytes: q.most})
 	if err != nil {
-		return call.Reply{}, err
-	}
-	q.Headers, q.Injected, q.Query = own.Headers, own.Injected, own.Query
-	s, err := e.Conn.Stream(ctx, q, outbound.StreamLimits{Header: -1, Idle: idle, Bytes: e.most})
-	if err != nil {
-		return call.Reply{}, err
+		return nil, err
 	}
 	defer s.Close()
-	return e.take(s.Status, s.Headers, s, scrub, false)
+	return q.take(s.Status, s.Headers, s, scrub, false)
 }
 
 // PushCall is the request of one push.
@@ -136,10 +127,10 @@ func (t PushCall) request(pass guard.Pass) (outbound.Request, error) {
 }
 
 // read reads the answer of a push.
-func (t PushCall) read(status int, headers []schemas.Header, r io.Reader, scrub *redact.Scrubber, _ bool) (call.Reply, error) {
+func (t PushCall) read(status int, headers []schemas.Header, r io.Reader, scrub *redact.Scrubber, _ bool) (*call.Reply, error) {
 	answer := schemas.Answer{Status: status, Headers: []schemas.Header{}}
 	if status != statusOK {
-		return call.Reply{Answer: answer}, nil
+		return &call.Reply{Answer: answer}, nil
 	}
 	err := errNoGit
 	if mediaType(headers) == gitwire.ResultType(schemas.GitReceivePack) {
@@ -149,10 +140,10 @@ func (t PushCall) read(status int, headers []schemas.Header, r io.Reader, scrub 
 		err = &fault.Call{Code: schemas.UpstreamProtocol, Sent: true, Status: status, Cause: err}
 	}
 	if err != nil {
-		return call.Reply{}, err
+		return nil, err
 	}
 	answer.JSON = true
-	return call.Reply{Answer: answer}, nil
+	return &call.Reply{Answer: answer}, nil
 }
 
 // report reads the server's word, and passes on what is said meanwhile.

@@ -45,8 +45,11 @@ func do(t *testing.T, s *upstream.Server, tk git.PushCall, rules ...schemas.Rule
 	e, err := r.forward.Push(tk).Open(t.Context(), pass)
 	require.NoError(t, err)
 	defer e.Close()
-	reply, err := e.Do(t.Context())
+	reply, err := e.Do(t.Context(), nil)
 	var w git.Word
+	if err != nil {
+		return w, 0, err
+	}
 	if reply.Answer.Body != nil {
 		require.NoError(t, json.Unmarshal(reply.Answer.Body, &w))
 	}

@@ -80,7 +80,7 @@ func (v *reading) request(guard.Pass) (outbound.Request, error) {
 }
 
 // take reads an answer. One of any status is an answer.
-func (v *reading) take(status int, headers []schemas.Header, r io.Reader, _ *redact.Scrubber, mocked bool) (call.Reply, error) {
+func (v *reading) take(status int, headers []schemas.Header, r io.Reader, _ *redact.Scrubber, mocked bool) (*call.Reply, error) {
 	switch {
 	case status != statusOK:
 		v.err = unexpected(status)
@@ -90,12 +90,12 @@ func (v *reading) take(status int, headers []schemas.Header, r io.Reader, _ *red
 		v.err = v.read(r, mocked)
 	}
 	if _, failed := errors.AsType[*fault.Call](v.err); failed {
-		return call.Reply{}, v.err
+		return nil, v.err
 	}
 	if said, ok := errors.AsType[*fault.Error](v.err); ok && said.Code != schemas.HTTPFailure {
-		return call.Reply{}, &fault.Call{Code: said.Code, Sent: true, Status: status, Cause: v.err}
+		return nil, &fault.Call{Code: said.Code, Sent: true, Status: status, Cause: v.err}
 	}
-	return call.Reply{Answer: schemas.Answer{Status: status}}, nil
+	return &call.Reply{Answer: schemas.Answer{Status: status}}, nil
 }
 
 func (v *reading) target() string { return callurl.Target(v.call.Method, v.call.URL) }

@@ -70,10 +70,11 @@ func pass(under *policy.Policy, permit policy.Permit, d schemas.Decision, call s
 	derived := ""
 	if call.IdempotencyKey == "" && s.Key != nil && permit.DerivesKey() {
 		derived = s.Key()
+		call.IdempotencyKey = derived
 	}
 	return Pass{&grant{
 		under: under, permit: permit, decision: d, call: call, derived: derived, scope: s,
-		class: policy.Class(call.Method, call.IdempotencyKey+derived != "", permit),
+		class: policy.Class(call.Method, call.IdempotencyKey != "", permit),
 		added: permit.Added(), own: own, shaping: sh,
 	}}
 }
@@ -89,7 +90,7 @@ func (g *Guard) Renew(p Pass) (Pass, schemas.Decision) {
 	case current == p.under:
 		return p, p.decision
 	}
-	d := current.Renew(p.permit, evaluate.Request(p.call, p.scope))
+	d := current.Renew(p.permit, evaluate.Request(p.keyed(), p.scope))
 	if !d.Allowed && !p.hop && p.effect.Changes() && current.Decide(evaluate.Request(p.unshaped(), p.scope)).Allowed {
 		d = evaluate.ByRules(d, p.effect)
 	}
@@ -103,7 +104,7 @@ func (g *Guard) Renew(p Pass) (Pass, schemas.Decision) {
 		next.under, next.permit, next.decision = current, permit, d.Decision
 		return Pass{&next}, d.Decision
 	}
-	return pass(current, permit, d.Decision, p.call, p.scope, p.shaping, p.own), d.Decision
+	return pass(current, permit, d.Decision, p.keyed(), p.scope, p.shaping, p.own), d.Decision
 }
 
 // Redirect evaluates a redirect that answered p's call, by the policy in force now. It carries the

@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"cmp"
 	"slices"
 
 	"weir/internal/policy"
@@ -19,8 +18,8 @@ type grant struct {
 	under    *policy.Policy
 	permit   policy.Permit
 	decision schemas.Decision
-	call     schemas.HTTPCall // as the rules leave it
-	derived  string           // the key of a call without one, if its entry derives it
+	call     schemas.HTTPCall // as the rules leave it, with the key that is sent
+	derived  string           // that key if the entry derived it; empty: it is the call's own
 	scope    evaluate.Scope
 	class    schemas.Class
 	added    policy.Added
@@ -40,11 +39,12 @@ func (p Pass) Valid() bool { return p.grant != nil }
 
 // Permit is what policy matched, and so what will be sent. Of a call that a traffic
 // rule answers for it is the zero one: there is nothing that it could be sent with.
-func (p Pass) Permit() policy.Permit {
+// It must not be changed.
+func (p Pass) Permit() *policy.Permit {
 	if p.Mocked() {
-		return policy.Permit{}
+		return new(policy.Permit)
 	}
-	return p.permit
+	return &p.permit
 }
 
 // Redirects is how many redirects are followed behind the call.
@@ -60,12 +60,9 @@ func (p Pass) Decision() schemas.Decision { return p.decision }
 // Tenant is whose call it is.
 func (p Pass) Tenant() string { return p.scope.Tenant }
 
-// Call is the evaluated call, as the traffic rules leave it, with the key that is sent.
-func (p Pass) Call() schemas.HTTPCall {
-	c := p.call
-	c.IdempotencyKey = cmp.Or(c.IdempotencyKey, p.derived)
-	return c
-}
+// Call is the evaluated call, as the traffic rules leave it, with the key that is sent. It must not
+// be changed.
+func (p Pass) Call() *schemas.HTTPCall { return &p.call }
 
 // DerivedKey is the key in Call if Weir has derived it.
 func (p Pass) DerivedKey() string { return p.derived }
@@ -76,9 +73,18 @@ func (p Pass) KeyHeader() string { return p.permit.KeyHeader() }
 // Contract is the delivery contract of the call's entry.
 func (p Pass) Contract() policy.Contract { return p.permit.Contract() }
 
+// keyed is the call with no key but its own.
+func (p Pass) keyed() schemas.HTTPCall {
+	c := p.call
+	if p.derived != "" {
+		c.IdempotencyKey = ""
+	}
+	return c
+}
+
 // unshaped is the call before the rules.
 func (p Pass) unshaped() schemas.HTTPCall {
-	c := p.call
+	c := p.keyed()
 	c.URL, c.Headers = p.asked.url, p.asked.headers
 	return c
 }

@@ -198,7 +198,7 @@ func (x *Tunnel) connect(ctx context.Context) error {
 }
 
 // acquire takes a slot of the entry's limits, or says that operators or the limits hold the tunnel back.
-func (x *Tunnel) acquire(ctx context.Context, permit policy.Permit) error {
+func (x *Tunnel) acquire(ctx context.Context, permit *policy.Permit) error {
 	t := x.all
 	if t.cfg.Destinations == nil {
 		return nil
@@ -349,7 +349,7 @@ func (t *Tunnels) Refresh() {
 		switch {
 		case !fresh.Valid():
 			x.cancel(&endError{schemas.TunnelDenied, d.Code})
-		case !fresh.Permit().SameGrant(x.pass.Permit()):
+		case !fresh.Permit().SameGrant(*x.pass.Permit()):
 			x.cancel(&endError{schemas.TunnelDenied, ""})
 		case x.target != nil && fresh.Permit().CheckAddrs(x.addrs) != nil:
 			x.cancel(&endError{schemas.TunnelDenied, schemas.DenyAddress})

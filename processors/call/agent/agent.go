@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"strings"
 	"time"
 
 	"weir/internal/outbound"
@@ -58,12 +59,12 @@ type CallOptions struct {
 // answer's body the end of the run: a schemas.RunResult. A success has no error; a refusal has the
 // agent's error, if any.
 func (a *Adapter) For(t CallOptions) call.Adapter {
-	return dial.Adapter{Client: a.client, Do: func(ctx context.Context, l *dial.Base) (call.Reply, error) {
+	return dial.Adapter{Client: a.client, Do: func(ctx context.Context, l *dial.Base) (*call.Reply, error) {
 		// Only ctx bounds the time before the first event, and between two events: an agent may
 		// think for as long as its run may take.
 		answer, err := l.Ask(ctx, a.secrets, outbound.StreamLimits{Header: -1, Bytes: a.cfg.Stream})
 		if err != nil {
-			return call.Reply{}, err
+			return nil, err
 		}
 		defer answer.Close()
 		if t.Answering != nil && !l.Pass.Mocked() {
@@ -82,21 +83,22 @@ type decoder struct {
 	reader ends
 	// last applies the newest event that may be the end; nil: there was none.
 	last func()
-	// given and left are the numbers of events that were passed on, and that were not.
-	given, left int
+	// seen is the number of events of any kind; given and left are those that were passed on, and
+	// that were not.
+	seen, given, left int
 	// took is the time from the request to the first end.
 	took time.Duration
 }
 
 // decode reads an answer of any kind.
-func (l *decoder) decode(ctx context.Context) (call.Reply, error) {
+func (l *decoder) decode(ctx context.Context) (*call.Reply, error) {
 	if l.Refused() {
 		return l.refused()
 	}
-	switch mediaType(l.Headers) {
-	case streamType:
+	switch media := dial.MediaType(l.Headers); {
+	case media == "text/event-stream":
 		return l.events(ctx, l)
-	case jsonType:
+	case media == "application/json", strings.HasSuffix(media, "+json"):
 		return l.whole(nil)
 	}
 	// What does not say what it is may be either; its first byte tells.

@@ -79,7 +79,7 @@ func (l *line) pass(t *testing.T, route string) guard.Pass {
 
 // talk makes the call of one run and returns what was handed on, the end and the
 // failure.
-func (l *line) talk(ctx context.Context, t *testing.T, route string) ([]schemas.RunProgress, schemas.RunResult, call.Reply, error) {
+func (l *line) talk(ctx context.Context, t *testing.T, route string) ([]schemas.RunProgress, schemas.RunResult, *call.Reply, error) {
 	t.Helper()
 	var events []schemas.RunProgress
 	ex, err := l.adapter.For(agent.CallOptions{
@@ -92,7 +92,7 @@ func (l *line) talk(ctx context.Context, t *testing.T, route string) ([]schemas.
 	}).Open(ctx, l.pass(t, route))
 	require.NoError(t, err)
 	defer ex.Close()
-	reply, err := ex.Do(ctx)
+	reply, err := ex.Do(ctx, nil)
 	var end schemas.RunResult
 	if err == nil {
 		require.NoError(t, json.Unmarshal(reply.Answer.Body, &end), string(reply.Answer.Body))
@@ -173,7 +173,7 @@ func TestEveryFaultOnTheStream(t *testing.T) {
 }
 
 // hold holds what came against what is wanted.
-func (w want) hold(t *testing.T, events []schemas.RunProgress, end schemas.RunResult, reply call.Reply, err error) {
+func (w want) hold(t *testing.T, events []schemas.RunProgress, end schemas.RunResult, reply *call.Reply, err error) {
 	t.Helper()
 	switch n := w.events; {
 	case n == 0:
@@ -283,7 +283,7 @@ func TestASinkThatFailsEndsTheCall(t *testing.T) {
 	ex, err := l.adapter.For(agent.CallOptions{RequestID: id, Progress: func(context.Context, schemas.RunProgress) error { return full }}).Open(t.Context(), l.pass(t, schemas.RouteRunStream))
 	require.NoError(t, err)
 	defer ex.Close()
-	_, err = ex.Do(t.Context())
+	_, err = ex.Do(t.Context(), nil)
 	require.ErrorIs(t, err, full)
 	<-a.WaitRun(1).Closed()
 	assert.True(t, a.WaitRun(1).Cut())

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/internal/ledger"
+	"weir/processors/call/dial"
 	"weir/schemas"
 )
 
@@ -50,7 +51,6 @@ type end struct {
 // ends finds the one end among all that an agent tells.
 type ends struct {
 	opts CallOptions
-	seen int // events, of any kind
 	// first is the first end that says whether the run succeeded.
 	first    *end
 	conflict bool
@@ -69,118 +69,104 @@ func (e *ends) warn(text string) {
 }
 
 // end takes one end.
-func (e *ends) end(d data, name, hash string) {
+func (e *ends) end(d data, name string, raw []byte) {
 	if d.doubted {
 		e.doubted = true
 		e.warn(doubtedEnd)
 		return
 	}
-	members := d.members
-	success, said := indicator(members)
-	id, _ := text(members["request_id"])
-	switch {
-	case e.first != nil && !said:
-		e.warn(afterEnd)
-	case e.first != nil:
-		e.again(members, success, id)
-	case said:
-		e.first = &end{result: e.result(members, success, id), hash: hash, id: id, outputs: outputs(members)}
+	m := d.members
+	success, said := m.success()
+	now := &end{hash: dial.Hash(raw), id: m.text("request_id"), outputs: m.outputs()}
+	switch first := e.first; {
+	case said && first == nil:
+		e.first, now.result = now, e.result(m, success, now.id)
 		if e.vague {
 			e.warn(vagueBefore)
 		}
 		if e.failing != nil {
 			e.warn("before its end the agent said: " + shorten(e.failing.result.Error.Message))
 		}
-	default:
-		e.unsaid(members, d.doc, name, hash)
-	}
-}
-
-// unsaid takes an end that does not say whether the run succeeded.
-func (e *ends) unsaid(members map[string]json.RawMessage, doc json.RawMessage, name, hash string) {
-	word := strings.ToLower(strings.TrimSpace(name))
-	if errorMember(members) == nil && word != "error" && word != "failed" {
-		e.vague = true
-		return
-	}
-	var r schemas.RunResult
-	e.failed(&r, members)
-	if words, ok := text(doc); ok && words != "" {
-		r.Error.Message = words
-	}
-	e.failing = &end{result: r, hash: hash}
-}
-
-// again holds a later end against the first.
-func (e *ends) again(members map[string]json.RawMessage, success bool, id string) {
-	later := outputs(members)
-	switch {
-	case success != (e.first.result.Error == nil),
-		id != "" && e.first.id != "" && id != e.first.id,
-		success && later != nil && e.first.outputs != nil && !sameJSON(later, e.first.outputs):
+	case said && (success != (first.result.Error == nil) || now.id != "" && first.id != "" && now.id != first.id ||
+		success && now.outputs != nil && first.outputs != nil && !sameJSON(now.outputs, first.outputs)):
 		e.conflict = true
-	default:
+	case first != nil:
 		e.warn(afterEnd)
+	case m.failure() == nil && !slices.Contains([]string{"error", "failed"}, strings.ToLower(strings.TrimSpace(name))):
+		e.vague = true
+	default:
+		e.failed(&now.result, m)
+		if words, ok := text(d.doc); ok && words != "" {
+			now.result.Error.Message = words
+		}
+		e.failing = now
 	}
 }
 
 // outcome is the result of all the ends.
-func (e *ends) outcome() (schemas.RunResult, string) {
+func (e *ends) outcome() schemas.RunResult {
 	if e.conflict {
-		return schemas.RunResult{Error: protocolError(conflictText)}, e.first.hash
+		return schemas.RunResult{Error: protocolError(conflictText)}
 	}
 	r := e.first.result
 	r.Warnings = append(r.Warnings, e.warnings...)
-	return r, e.first.hash
+	return r
 }
 
 // result is an end in canonical form.
-func (e *ends) result(members map[string]json.RawMessage, success bool, id string) schemas.RunResult {
-	r := schemas.RunResult{RunExtras: e.extras(members)}
+func (e *ends) result(m members, success bool, id string) schemas.RunResult {
+	r := schemas.RunResult{RunExtras: e.extras(m)}
 	switch {
 	case id == "":
 		e.warn(noID)
 	case id != e.opts.RequestID:
 		return schemas.RunResult{Error: protocolError(otherIDText)}
 	}
-	if task, ok := text(members["task_type"]); ok && task != e.opts.TaskType {
+	if task, ok := text(m["task_type"]); ok && task != e.opts.TaskType {
 		e.warn(otherTask)
 	}
 	if !success {
-		e.failed(&r, members)
+		e.failed(&r, m)
 		return r
 	}
-	if word, _ := text(members["status"]); strings.EqualFold(word, "degraded") {
+	if strings.EqualFold(m.text("status"), "degraded") {
 		e.warn(degraded)
-		if told := errorMember(members); told != nil {
+		if told := m.failure(); told != nil {
 			e.warn("the agent said: " + shorten(told.Message))
 		}
 	}
-	if r.Outputs = e.outputs(members); r.Outputs == nil {
+	if r.Outputs = e.outputs(m); r.Outputs == nil {
 		e.warn(noOutputs)
 		r.Outputs = json.RawMessage("{}")
 	}
 	return r
 }
 
-// failed adds the error of an end that says that the run failed. Where the agent gives no
-// error object, its outputs may say why, and are kept.
-func (e *ends) failed(r *schemas.RunResult, members map[string]json.RawMessage) {
-	r.Error = errorMember(members)
-	if r.Error != nil && object(present(members["error"])) != nil {
+// failed adds the error of an end that says that the run failed: its error member, or one in the
+// forms of common agent frameworks, under detail or message. Where the agent gives no error object,
+// its outputs may say why, and are kept.
+func (e *ends) failed(r *schemas.RunResult, m members) {
+	r.Error = m.failure()
+	if r.Error != nil && object(m["error"]) != nil {
 		return
 	}
-	out := e.outputs(members)
+	out := e.outputs(m)
 	if !empty(out) {
 		r.Outputs = out
 	}
 	if r.Error != nil {
 		return
 	}
-	r.Error = frameworkError(members)
-	inner := object(out)
+	r.Error = &schemas.RunError{Code: string(schemas.TaskFailed), Message: NoWords}
+	for _, name := range []string{"message", "detail"} {
+		if words := m.text(name); words != "" {
+			r.Error.Message = words
+		} else if raw := present(m[name]); raw != nil {
+			r.Error.Details = details(raw, name)
+		}
+	}
 	for _, name := range []string{"error", "warning"} {
-		if words, ok := text(inner[name]); ok && words != "" {
+		if words := object(out).text(name); words != "" {
 			r.Error.Message = words
 			return
 		}
@@ -188,29 +174,27 @@ func (e *ends) failed(r *schemas.RunResult, members map[string]json.RawMessage) 
 }
 
 // outputs are an end's outputs as an object; nil where there are none.
-func (e *ends) outputs(members map[string]json.RawMessage) json.RawMessage {
-	out := outputs(members)
+func (e *ends) outputs(m members) json.RawMessage {
+	out := m.outputs()
 	if out == nil || out[0] == '{' {
 		return out
 	}
 	e.warn(oddOutputs)
-	return slices.Concat(json.RawMessage(`{"value":`), out, json.RawMessage("}"))
+	return under("value", out)
 }
 
 // extras are the optional members, without nulls and what is in no known form.
-func (e *ends) extras(members map[string]json.RawMessage) schemas.RunExtras {
+func (e *ends) extras(m members) schemas.RunExtras {
 	var x schemas.RunExtras
-	x.Artifacts = e.texts(members, "artifacts")
-	x.Warnings = e.texts(members, "warnings")
-	x.Provenance = e.object(members, "provenance")
-	x.Usage = e.object(members, "usage")
-	x.Grounding = present(members["grounding"])
+	x.Artifacts, x.Warnings = e.texts(m, "artifacts"), e.texts(m, "warnings")
+	x.Provenance, x.Usage = e.object(m, "provenance"), e.object(m, "usage")
+	x.Grounding = present(m["grounding"])
 	return x
 }
 
 // object is a member that is an object.
-func (e *ends) object(members map[string]json.RawMessage, name string) json.RawMessage {
-	raw := present(members[name])
+func (e *ends) object(m members, name string) json.RawMessage {
+	raw := present(m[name])
 	if raw != nil && raw[0] != '{' {
 		e.warn(name + dropped)
 		return nil
@@ -219,20 +203,16 @@ func (e *ends) object(members map[string]json.RawMessage, name string) json.RawM
 }
 
 // texts is a member that is a list of strings. One string is a list of one.
-func (e *ends) texts(members map[string]json.RawMessage, name string) []string {
-	raw := present(members[name])
-	if raw == nil {
-		return nil
-	}
+func (e *ends) texts(m members, name string) (list []string) {
+	raw := present(m[name])
 	if one, ok := text(raw); ok {
 		return []string{one}
 	}
 	var items []json.RawMessage
-	if err := json.Unmarshal(raw, &items); err != nil {
+	if raw != nil && json.Unmarshal(raw, &items) != nil {
 		e.warn(name + dropped)
 		return nil
 	}
-	var list []string
 	for _, item := range items {
 		if s, ok := text(item); ok {
 			list = append(list, s)
@@ -241,42 +221,6 @@ func (e *ends) texts(members map[string]json.RawMessage, name string) []string {
 		}
 	}
 	return list
-}
-
-// indicator reads whether an end reports success. An error in it outweighs a success status, except
-// a degraded one.
-func indicator(members map[string]json.RawMessage) (success, said bool) {
-	yes, no, soft := false, false, false
-	if word, ok := text(members["status"]); ok {
-		switch strings.ToLower(word) {
-		case "ok", "success":
-			yes = true
-		case "degraded":
-			yes, soft = true, true
-		case "error", "failed", "failure", "canceled", "cancelled", "timeout":
-			no = true
-		}
-	}
-	for _, name := range []string{"ok", "success"} {
-		switch string(bytes.TrimSpace(members[name])) {
-		case "true":
-			yes = true
-		case "false":
-			no = true
-		}
-	}
-	if yes && !soft && errorMember(members) != nil {
-		no = true
-	}
-	return yes && !no, yes || no
-}
-
-// outputs are an end's outputs, or its data, as they came.
-func outputs(members map[string]json.RawMessage) json.RawMessage {
-	if out := present(members["outputs"]); out != nil {
-		return out
-	}
-	return present(members["data"])
 }
 
 func sameJSON(a, b json.RawMessage) bool {
@@ -305,7 +249,7 @@ func shorten(s string) string {
 // Timed adds to a result's usage how long the run took, where the agent did not
 // say it.
 func Timed(r schemas.RunResult, took time.Duration) schemas.RunResult {
-	var usage map[string]json.RawMessage
+	var usage members
 	if r.Usage != nil && json.Unmarshal(r.Usage, &usage) != nil {
 		return r
 	}
@@ -313,7 +257,7 @@ func Timed(r schemas.RunResult, took time.Duration) schemas.RunResult {
 		return r
 	}
 	if usage == nil {
-		usage = make(map[string]json.RawMessage, 1)
+		usage = members{}
 	}
 	usage["duration_ms"] = fmt.Append(nil, took.Milliseconds())
 	if doc, err := ledger.Encode(usage); err == nil {

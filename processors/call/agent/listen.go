@@ -2,13 +2,9 @@ package agent
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"slices"
 	"strings"
 	"time"
@@ -21,23 +17,8 @@ import (
 	"weir/schemas"
 )
 
-const (
-	streamType = "text/event-stream"
-	jsonType   = "application/json"
-)
-
-// mediaType is what an answer says that it is; empty where it does not say it in
-// a way that can be read.
-func mediaType(headers []schemas.Header) string {
-	t, _, _ := mime.ParseMediaType(dial.ContentType(headers))
-	if strings.HasSuffix(t, "+json") {
-		return jsonType
-	}
-	return t
-}
-
 // events reads a stream to its end and then until the agent closes it or the grace period is over.
-func (l *decoder) events(ctx context.Context, in io.Reader) (call.Reply, error) {
+func (l *decoder) events(ctx context.Context, in io.Reader) (*call.Reply, error) {
 	events := sse.New(in, int(l.cfg.Event))
 	closing := false
 	for {
@@ -46,7 +27,7 @@ func (l *decoder) events(ctx context.Context, in io.Reader) (call.Reply, error) 
 			return l.ended(err)
 		}
 		if err := l.event(ctx, ev); err != nil {
-			return call.Reply{}, err
+			return nil, err
 		}
 		if l.reader.first != nil && !closing {
 			closing = true
@@ -66,7 +47,7 @@ func (l *decoder) event(ctx context.Context, ev sse.Event) error {
 		case !known || kind == isEnd: // it may be the end, and cannot be read
 			return l.Failure(schemas.UpstreamTooLarge, nil)
 		}
-		l.reader.seen++
+		l.seen++
 		return l.progress(ctx, schemas.RunProgress{Name: l.name(ev.Name), Omitted: ev.Size})
 	}
 	if ev.Mended {
@@ -87,7 +68,7 @@ func (l *decoder) event(ctx context.Context, ev sse.Event) error {
 	if len(ev.Data) == 0 && kind != isEnd {
 		return nil // by the standard it is no event
 	}
-	l.reader.seen++
+	l.seen++
 	if kind == mayEnd && l.reader.first == nil && !d.doubted {
 		l.last = func() { l.end(d, name, ev.Data) }
 	}
@@ -109,7 +90,7 @@ func (l *decoder) event(ctx context.Context, ev sse.Event) error {
 
 // end takes one end, and the time of the first that tells how the run did.
 func (l *decoder) end(d data, name string, raw []byte) {
-	l.reader.end(d, name, hash(raw))
+	l.reader.end(d, name, raw)
 	if l.took == 0 && l.reader.first != nil && !l.Asked.IsZero() {
 		l.took = time.Since(l.Asked)
 	}
@@ -129,12 +110,12 @@ func (l *decoder) progress(ctx context.Context, p schemas.RunProgress) error {
 	return l.opts.Progress(ctx, p)
 }
 
-// counted adds to an end how many events were not handed on.
-func (l *decoder) counted(r schemas.RunResult) schemas.RunResult {
+// result is the reply of an end, with how many events were not handed on.
+func (l *decoder) result(r schemas.RunResult, hash string) (*call.Reply, error) {
 	if l.left > 0 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("the agent sent more than %d events; %d of them are left out", maxEvents, l.left))
 	}
-	return r
+	return l.Document(r, hash)
 }
 
 // maxName is how much is kept of an event's name, in bytes.
@@ -154,7 +135,7 @@ func (l *decoder) name(word string) string {
 }
 
 // ended is the result of a finished stream: from its end event, or from err alone.
-func (l *decoder) ended(err error) (call.Reply, error) {
+func (l *decoder) ended(err error) (*call.Reply, error) {
 	var broke *fault.Call
 	if !errors.Is(err, io.EOF) && !errors.As(err, &broke) {
 		broke = l.Failure(schemas.UpstreamProtocol, err)
@@ -166,34 +147,34 @@ func (l *decoder) ended(err error) (call.Reply, error) {
 	given := broke != nil && (broke.Code == schemas.Canceled || broke.Code == schemas.UpstreamTimeout)
 	switch e := &l.reader; {
 	case e.first != nil:
-		end, hash := e.outcome()
+		end := e.outcome()
 		if l.took > 0 {
 			end = Timed(end, l.took)
 		}
-		return l.Document(l.counted(end), hash)
+		return l.result(end, e.first.hash)
 	case e.failing != nil && !given:
-		return l.Document(l.counted(e.failing.result), e.failing.hash)
+		return l.result(e.failing.result, e.failing.hash)
 	case broke != nil:
-		return call.Reply{}, broke
-	case e.seen == 0, e.vague, e.doubted:
-		return call.Reply{}, l.Failure(schemas.UpstreamProtocol, errNoEnd)
+		return nil, broke
+	case l.seen == 0, e.vague, e.doubted:
+		return nil, l.Failure(schemas.UpstreamProtocol, errNoEnd)
 	default:
-		return call.Reply{}, l.Failure(schemas.UpstreamTruncated, errNoEnd)
+		return nil, l.Failure(schemas.UpstreamTruncated, errNoEnd)
 	}
 }
 
 var errNoEnd = errors.New("the agent did not say how the run ended")
 
 // whole reads an answer that is one document, of which the first bytes were read.
-func (l *decoder) whole(first []byte) (call.Reply, error) {
+func (l *decoder) whole(first []byte) (*call.Reply, error) {
 	rest, err := l.ReadAllBy(l, l.cfg.Event-int64(len(first)))
 	if err != nil {
-		return call.Reply{}, err
+		return nil, err
 	}
 	raw := slices.Concat(first, rest)
 	d := l.read(raw, false)
 	if d.members == nil {
-		return call.Reply{}, l.Failure(schemas.UpstreamProtocol, errNoEnd)
+		return nil, l.Failure(schemas.UpstreamProtocol, errNoEnd)
 	}
 	l.end(d, "", raw)
 	return l.ended(io.EOF)
@@ -201,7 +182,7 @@ func (l *decoder) whole(first []byte) (call.Reply, error) {
 
 // refused reads an answer that is no success: the error in it, if there is one in
 // a form of the contract. What cannot be read of it does not matter.
-func (l *decoder) refused() (call.Reply, error) {
+func (l *decoder) refused() (*call.Reply, error) {
 	raw, readable := l.Refusal(l)
 	var told schemas.RunResult
 	d := l.read(raw, false)
@@ -212,9 +193,12 @@ func (l *decoder) refused() (call.Reply, error) {
 			told.Error = nil // its status says more
 		}
 	}
-	reply, err := l.Document(told, hash(raw))
+	reply, err := l.Document(told, dial.Hash(raw))
+	if err != nil {
+		return nil, err
+	}
 	reply.Answer.NoRoute = readable && NoRoute(l.Status) && !ofContract(l.Status, d.members)
-	return reply, err
+	return reply, nil
 }
 
 // NoRoute reports whether a status may say that a route is not served, and never that
@@ -226,21 +210,9 @@ func NoRoute(status int) bool {
 // ofContract reports whether a refusal may be the agent's own answer to a run, rather than that
 // of a router which has no such route: it has a member of the contract, or is a 404 whose detail
 // is not a router's. After such an answer the run is not sent again.
-func ofContract(status int, members map[string]json.RawMessage) bool {
-	id, _ := text(members["request_id"])
-	if id != "" || present(members["outputs"]) != nil || object(present(members["error"])) != nil {
+func ofContract(status int, members members) bool {
+	if members.text("request_id") != "" || present(members["outputs"]) != nil || object(members["error"]) != nil {
 		return true
 	}
-	detail := present(members["detail"])
-	words, _ := text(detail)
-	return status == 404 && detail != nil && !strings.EqualFold(words, "Not Found")
-}
-
-// hash is the hex SHA-256 of what came; empty of nothing.
-func hash(raw []byte) string {
-	if len(raw) == 0 {
-		return ""
-	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])
+	return status == 404 && present(members["detail"]) != nil && !strings.EqualFold(members.text("detail"), "Not Found")
 }

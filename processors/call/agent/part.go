@@ -38,15 +38,15 @@ func partOf(word string) (p part, known bool) {
 // its type. The first known one decides what the event is; so a progress event whose data has the
 // type "completed" ends nothing. An event with a name of its own, such as a tool call, ends nothing
 // either, unless the data could be the run's.
-func (t CallOptions) nameIn(sse string, members map[string]json.RawMessage) (string, part) {
+func (t CallOptions) nameIn(sse string, members members) (string, part) {
 	name := sse
 	if strings.EqualFold(strings.TrimSpace(name), "message") { // the name of events without one
 		name = ""
 	}
 	own := strings.TrimSpace(name) != ""
 	for _, member := range []string{"event", "type"} {
-		word, ok := text(members[member])
-		if !ok || word == "" {
+		word := members.text(member)
+		if word == "" {
 			continue
 		}
 		p, known := partOf(word)
@@ -70,32 +70,32 @@ func (t CallOptions) nameIn(sse string, members map[string]json.RawMessage) (str
 
 // ours reports whether data with an end keyword belongs to the run itself and not to a step in it:
 // it names the request, or it names none and has outputs and a success flag.
-func (t CallOptions) ours(members map[string]json.RawMessage) bool {
-	if id, _ := text(members["request_id"]); id != "" {
+func (t CallOptions) ours(members members) bool {
+	if id := members.text("request_id"); id != "" {
 		return id == t.RequestID
 	}
-	_, said := indicator(members)
-	out := outputs(members)
+	_, said := members.success()
+	out := members.outputs()
 	return said && out != nil && out[0] == '{'
 }
 
 // plain reports whether a started event says nothing but what the first event of
 // every run of Weir says.
-func (t CallOptions) plain(doc json.RawMessage, members map[string]json.RawMessage) bool {
+func (t CallOptions) plain(doc json.RawMessage, members members) bool {
 	if members == nil {
 		return present(doc) == nil || starts(doc)
 	}
 	for name, raw := range members {
-		said := false
-		switch word, _ := text(raw); name {
+		said := present(raw) == nil
+		switch name {
 		case "event", "type", "status":
-			said = starts(raw)
+			said = said || starts(raw)
 		case "request_id":
-			said = word == t.RequestID
+			said = said || members.text(name) == t.RequestID
 		case "task_type":
-			said = word == t.TaskType
+			said = said || members.text(name) == t.TaskType
 		}
-		if !said && present(raw) != nil {
+		if !said {
 			return false
 		}
 	}

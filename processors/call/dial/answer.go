@@ -11,40 +11,8 @@ import (
 	"weir/internal/outbound"
 	"weir/internal/redact"
 	"weir/processors/call"
-	"weir/processors/guard"
 	"weir/schemas"
 )
-
-// Adapter makes calls by one function. It is a call.Adapter.
-type Adapter struct {
-	Client *outbound.Client
-	// Connect bounds the time until the connection stands; zero: the attempt's own time.
-	Connect time.Duration
-	// Do makes the request of an exchange and reads its answer; see call.Exchange.
-	Do func(ctx context.Context, l *Base) (call.Reply, error)
-}
-
-// Open dials the target of a pass.
-func (a Adapter) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
-	if a.Connect > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, a.Connect)
-		defer cancel()
-	}
-	l, err := Open(ctx, a.Client, p, true)
-	if err != nil {
-		return nil, err
-	}
-	return exchange{l, a.Do}, nil
-}
-
-type exchange struct {
-	*Base
-
-	do func(ctx context.Context, l *Base) (call.Reply, error)
-}
-
-func (e exchange) Do(ctx context.Context) (call.Reply, error) { return e.do(ctx, e.Base) }
 
 // Stream is an answer's body as it comes; see outbound.Stream.
 type Stream interface {
@@ -107,12 +75,12 @@ func (a *Answer) Failure(code schemas.Code, cause error) *fault.Call {
 }
 
 // Document is a reply whose body is a document of Weir's own making. The hash is that of what came.
-func (a *Answer) Document(doc any, hash string) (call.Reply, error) {
+func (a *Answer) Document(doc any, hash string) (*call.Reply, error) {
 	body, err := ledger.Encode(doc)
 	if err != nil {
-		return call.Reply{}, a.Failure(schemas.UpstreamProtocol, err)
+		return nil, a.Failure(schemas.UpstreamProtocol, err)
 	}
-	return call.Reply{Answer: schemas.Answer{
+	return &call.Reply{Answer: schemas.Answer{
 		Status: a.Status, Headers: []schemas.Header{}, Body: body, JSON: true, Hash: hash, RetryAfter: a.RetryAfter,
 	}}, nil
 }

@@ -2,7 +2,9 @@ package dial
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"mime"
@@ -38,6 +40,22 @@ func PutBody(a *schemas.Answer, raw []byte, contentType string, scrub *redact.Sc
 	if utf8.Valid(clean) {
 		a.Snippet = snippet(string(clean))
 	}
+}
+
+// Hash is the hex SHA-256 of what came; empty of nothing.
+func Hash(raw []byte) string {
+	if len(raw) == 0 {
+		return ""
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// MediaType is what an answer says that it is; empty where it does not say it in a way that can be
+// read.
+func MediaType(headers []schemas.Header) string {
+	media, _, _ := mime.ParseMediaType(ContentType(headers))
+	return media
 }
 
 // ContentType is the Content-Type of an answer as the target sent it, "" without one.

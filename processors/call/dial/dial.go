@@ -20,38 +20,61 @@ import (
 // errUsed is the cause if a change of policy makes a started call unrepeatable.
 var errUsed = errors.New("the connection has carried another request")
 
-// Base is a connection to the target of a pass. It implements call.Exchange except Do.
+// Adapter makes calls by one function. It is a call.Adapter.
+type Adapter struct {
+	Client *outbound.Client
+	// Connect bounds the time until the connection stands; zero: the attempt's own time.
+	Connect time.Duration
+	// Fresh: every call has a connection of its own. Otherwise a call may use an idle one by its class,
+	// because its attempts follow that.
+	Fresh bool
+	// Do makes the request of an exchange and reads its answer; see call.Exchange.
+	Do func(ctx context.Context, l *Base) (*call.Reply, error)
+}
+
+// Base is a connection to the target of a pass. It is a call.Exchange.
 type Base struct {
 	Conn *outbound.Conn // nil for a mocked pass
 	Pass guard.Pass     // the one in force
 
-	begun <-chan struct{}
+	do    func(ctx context.Context, l *Base) (*call.Reply, error)
+	begun func()
 }
 
 // Open connects to the target of a pass. For a mocked target nothing is ever resolved, dialled or
-// sent. idle: the call's attempts follow its class, so it may use an idle connection. A redirect
-// dials anyway, because its name must be resolved again.
-func Open(ctx context.Context, c *outbound.Client, p guard.Pass, idle bool) (*Base, error) {
+// sent. A redirect always dials, because its name must be resolved again.
+func (a Adapter) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
+	l := &Base{Pass: p, do: a.Do}
 	switch {
 	case !p.Valid():
 		return nil, call.ErrNoPass
 	case p.Mocked():
-		never := make(chan struct{})
-		close(never)
-		return &Base{Pass: p, begun: never}, nil
+		return l, nil
 	}
-	var conn *outbound.Conn
+	reuse := outbound.Fresh
+	switch {
+	case a.Fresh || p.IsRedirect():
+	case p.Class().Repeatable():
+		reuse = outbound.Kept
+	default:
+		reuse = outbound.Spare
+	}
+	if a.Connect > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, a.Connect)
+		defer cancel()
+	}
 	var err error
-	if idle && !p.IsRedirect() {
-		conn, err = c.Acquire(ctx, p.Permit(), p.Tenant(), p.Class().Repeatable())
-	} else {
-		conn, err = c.Open(ctx, p.Permit())
-	}
-	if err != nil {
+	if l.Conn, err = a.Client.Open(ctx, p.Permit(), p.Tenant(), reuse); err != nil {
 		return nil, err
 	}
-	conn.Bound(p.Tenant())
-	return &Base{conn, p, conn.Begun()}, nil
+	return l, nil
+}
+
+// Do is Adapter.Do.
+func (l *Base) Do(ctx context.Context, begun func()) (*call.Reply, error) {
+	l.begun = begun
+	return l.do(ctx, l)
 }
 
 // Renew switches the exchange to a fresh pass for the same call: its additions and allowed targets.
@@ -70,10 +93,6 @@ func (l *Base) Renew(p guard.Pass) error {
 	l.Pass = p
 	return nil
 }
-
-// Begun is closed when the request's first bytes were handed to the network, or
-// when they never will be.
-func (l *Base) Begun() <-chan struct{} { return l.begun }
 
 // Close ends the connection and gives back the memory of its answer: it comes after the answer is stored.
 func (l *Base) Close() {

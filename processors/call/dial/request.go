@@ -37,7 +37,7 @@ type Secrets interface {
 // A header for the call's span gets the span of ctx.
 func (l *Base) Request(ctx context.Context, s Secrets, body []byte) (outbound.Request, *redact.Scrubber, error) {
 	c, added, own := l.Pass.Call(), l.Pass.Added(), additions{secrets: s, span: traceparent.From(ctx), secret: credentials(l.Pass.Credentials())}
-	req := outbound.Request{Headers: c.Headers, Body: body, IdempotencyKey: c.IdempotencyKey}
+	req := outbound.Request{Headers: c.Headers, Body: body, IdempotencyKey: c.IdempotencyKey, Begun: l.begun}
 	var members []schemas.Header
 	for _, part := range []struct {
 		into      *[]schemas.Header
@@ -46,6 +46,9 @@ func (l *Base) Request(ctx context.Context, s Secrets, body []byte) (outbound.Re
 	}{
 		{&req.Injected, added.Headers, headerText}, {&req.Query, added.Query, nil}, {&members, added.Body, utf8.ValidString},
 	} {
+		if len(part.templates) == 0 {
+			continue
+		}
 		var err error
 		if *part.into, err = own.fill(part.templates, part.fits); err != nil {
 			return outbound.Request{}, nil, err

@@ -5,9 +5,7 @@ package direct
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -21,13 +19,13 @@ import (
 	"weir/internal/traffic"
 	"weir/processors/call"
 	"weir/processors/call/dial"
-	"weir/processors/guard"
 	"weir/schemas"
 )
 
 // Adapter makes calls through the guarded client.
 type Adapter struct {
-	client   *outbound.Client
+	dial.Adapter
+
 	secrets  dial.Secrets
 	redactor *redact.Redactor
 	passing  *PassOptions // nil: answers are read as a whole
@@ -36,16 +34,14 @@ type Adapter struct {
 // New returns an Adapter. The redactor decides which headers' values are hidden
 // in the answers that are kept.
 func New(c *outbound.Client, s dial.Secrets, r *redact.Redactor) *Adapter {
-	return &Adapter{client: c, secrets: s, redactor: r}
+	return (&Adapter{secrets: s, redactor: r}).over(c)
 }
 
-// Open dials the target of the pass.
-func (a *Adapter) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
-	base, err := dial.Open(ctx, a.client, p, true)
-	if err != nil {
-		return nil, err
-	}
-	return &exchange{base, a}, nil
+func (a *Adapter) over(c *outbound.Client) *Adapter {
+	a.Adapter = dial.Adapter{Client: c, Do: func(ctx context.Context, l *dial.Base) (*call.Reply, error) {
+		return (&exchange{l, a}).make(ctx)
+	}}
+	return a
 }
 
 type exchange struct {
@@ -53,20 +49,20 @@ type exchange struct {
 	adapter *Adapter
 }
 
-// Do reads the entry's secrets, which is as late as it can be, and sends. Where a
+// make reads the entry's secrets, which is as late as it can be, and sends. Where a
 // traffic rule answers, neither is done.
-func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
+func (e *exchange) make(ctx context.Context) (*call.Reply, error) {
 	if e.Pass.Mocked() {
 		return e.reply(e.Mock(), nil), nil
 	}
 	c := e.Pass.Call()
 	body, err := c.Sent()
 	if err != nil {
-		return call.Reply{}, &fault.Call{Code: schemas.DenyBody, Cause: err}
+		return nil, &fault.Call{Code: schemas.DenyBody, Cause: err}
 	}
 	req, scrub, err := e.Request(ctx, e.adapter.secrets, body)
 	if err != nil {
-		return call.Reply{}, err
+		return nil, err
 	}
 	if body != nil || c.BodyBlob != "" {
 		req.ContentType = cmp.Or(c.ContentType, "application/json")
@@ -77,39 +73,39 @@ func (e *exchange) Do(ctx context.Context) (call.Reply, error) {
 	}
 	resp, err := e.Conn.Do(ctx, req)
 	if err != nil {
-		return call.Reply{}, err
+		return nil, err
 	}
 	return e.reply(resp, scrub), nil
 }
 
 // reply is an answer that is there as a whole. Its body is as it came if it is passed on.
-func (e *exchange) reply(r *outbound.Response, scrub *redact.Scrubber) call.Reply {
+func (e *exchange) reply(r *outbound.Response, scrub *redact.Scrubber) *call.Reply {
 	reply := e.head(r, scrub)
 	if e.adapter.passing != nil {
 		reply.Answer.Body, reply.Answer.Base64 = asCame(scrub.Bytes(r.Body))
 	} else {
 		dial.PutBody(&reply.Answer, r.Body, dial.ContentType(r.Headers), scrub)
 	}
-	if len(r.Body) > 0 {
-		// Over the bytes as they came, secrets included, so that the upstream's own
-		// log can be held against it. Who knows all the rest of a body could try
-		// guesses of a secret in it: that is no way in where secrets are random.
-		sum := sha256.Sum256(r.Body)
-		reply.Answer.Hash = hex.EncodeToString(sum[:])
-	}
+	// Over the bytes as they came, secrets included, so that the upstream's own
+	// log can be held against it. Who knows all the rest of a body could try
+	// guesses of a secret in it: that is no way in where secrets are random.
+	reply.Answer.Hash = dial.Hash(r.Body)
 	return reply
 }
 
 // head is a reply without a body, as stored: first secrets are redacted by value, then traffic rules
 // change headers, and then headers are hidden by name. A Location that holds a secret is
 // not followed: a redirect carries no credentials.
-func (e *exchange) head(r *outbound.Response, scrub *redact.Scrubber) call.Reply {
-	headers := scrubbed(r.Headers, scrub)
+func (e *exchange) head(r *outbound.Response, scrub *redact.Scrubber) *call.Reply {
+	headers := r.Headers
+	if scrub != nil {
+		headers = scrubbed(headers, scrub)
+	}
 	if changes := e.Pass.Effect().Response; len(changes) > 0 {
 		headers = traffic.EditHeaders(headers, changes)
 	}
 	shown := e.adapter.redactor.Headers(headers)
-	reply := call.Reply{Answer: schemas.Answer{Status: r.Status, Headers: shown, RetryAfter: r.RetryAfter}}
+	reply := &call.Reply{Answer: schemas.Answer{Status: r.Status, Headers: shown, RetryAfter: r.RetryAfter}}
 	if e.adapter.passing != nil {
 		for i, h := range headers {
 			if h != shown[i] {
@@ -139,9 +135,6 @@ func asCame(body []byte) (doc json.RawMessage, encoded bool) {
 // scrubbed are headers without secrets, in their names too: those came in lower
 // case, and stay so.
 func scrubbed(headers []schemas.Header, scrub *redact.Scrubber) []schemas.Header {
-	if scrub == nil {
-		return headers
-	}
 	out := make([]schemas.Header, len(headers))
 	for i, h := range headers {
 		out[i] = schemas.Header{Name: strings.ToLower(scrub.String(h.Name)), Value: scrub.String(h.Value)}

@@ -83,12 +83,12 @@ func (h *env) pass(t *testing.T, c schemas.HTTPCall) guard.Pass {
 	return p
 }
 
-func (h *env) send(t *testing.T, p guard.Pass) (call.Reply, error) {
+func (h *env) send(t *testing.T, p guard.Pass) (*call.Reply, error) {
 	t.Helper()
 	ex, err := h.adapter.Open(t.Context(), p)
 	require.NoError(t, err)
 	defer ex.Close()
-	return ex.Do(t.Context())
+	return ex.Do(t.Context(), nil)
 }
 
 // ask makes a call that has an answer.
@@ -327,7 +327,7 @@ func (o outside) Resolve(string) (secrets.Value, []secrets.Value, error) {
 }
 
 // mocked opens and does a call that a rule answers.
-func mocked(t *testing.T, method string, rules ...schemas.Rule) (call.Reply, error) {
+func mocked(t *testing.T, method string, rules ...schemas.Rule) (*call.Reply, error) {
 	t.Helper()
 	e := plain("https://up.example")
 	e.Network = ""
@@ -344,8 +344,7 @@ func mocked(t *testing.T, method string, rules ...schemas.Rule) (call.Reply, err
 	require.NoError(t, err)
 	require.NoError(t, ex.Renew(pass))
 	defer ex.Close()
-	<-ex.Begun() // it never will, and nobody waits for it
-	return ex.Do(t.Context())
+	return ex.Do(t.Context(), nil)
 }
 
 // TestMock: a rule's answer is kept as the target's would be, and for it nothing

@@ -50,7 +50,7 @@ func receive(s *outbound.Stream) (chunks <-chan []byte, err *error) {
 // read reads an answer to its end. If all of it is there soon, and it is not large, it is the
 // reply's body. If not, or if inParts is set, what has come is given to Part while more is read, so
 // that an answer which the log keeps up with is one part for each read, and another one has fewer.
-func (e *exchange) read(ctx context.Context, head *outbound.Response, scrub *redact.Scrubber, s *outbound.Stream, inParts bool) (call.Reply, error) {
+func (e *exchange) read(ctx context.Context, head *outbound.Response, scrub *redact.Scrubber, s *outbound.Stream, inParts bool) (*call.Reply, error) {
 	chunks, end := receive(s)
 	defer func() {
 		s.Close()
@@ -73,7 +73,7 @@ func (e *exchange) read(ctx context.Context, head *outbound.Response, scrub *red
 	case more:
 		return e.give(ctx, head, scrub, chunks, end)
 	case !errors.Is(*end, io.EOF):
-		return call.Reply{}, *end
+		return nil, *end
 	default:
 		return e.reply(head, scrub), nil
 	}
@@ -81,7 +81,7 @@ func (e *exchange) read(ctx context.Context, head *outbound.Response, scrub *red
 
 // give gives an answer in parts until its end: the beginning of the body in head, and then what
 // chunks brings. A part that cannot be given ends the call.
-func (e *exchange) give(ctx context.Context, head *outbound.Response, scrub *redact.Scrubber, chunks <-chan []byte, end *error) (call.Reply, error) {
+func (e *exchange) give(ctx context.Context, head *outbound.Response, scrub *redact.Scrubber, chunks <-chan []byte, end *error) (*call.Reply, error) {
 	reply := e.head(head, scrub)
 	part := schemas.AnswerPart{Status: reply.Answer.Status, Headers: reply.Answer.Headers, Hidden: reply.Answer.Hidden}
 	c := cleaner{pieces: scrub.Pieces()}
@@ -110,7 +110,7 @@ func (e *exchange) give(ctx context.Context, head *outbound.Response, scrub *red
 				part.Base64 = piece
 			}
 			if err := e.adapter.passing.Part(ctx, part); err != nil {
-				return call.Reply{}, err
+				return nil, err
 			}
 			c.clean, part = c.clean[n:], schemas.AnswerPart{}
 		}
@@ -122,7 +122,7 @@ func (e *exchange) give(ctx context.Context, head *outbound.Response, scrub *red
 	}
 	reply.Answer.Body, reply.Answer.Streamed, reply.Answer.Hash = []byte("null"), true, hex.EncodeToString(sum.Sum(nil))
 	if !errors.Is(*end, io.EOF) {
-		return call.Reply{}, *end
+		return nil, *end
 	}
 	return reply, nil
 }

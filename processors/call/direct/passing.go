@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"mime"
 	"time"
 
 	"weir/internal/fault"
@@ -36,28 +35,25 @@ type PassOptions struct {
 
 // Passing returns an adapter for one call.
 func (a *Adapter) Passing(o PassOptions) call.Adapter {
-	one := *a
-	one.passing = &o
-	return &one
+	return (&Adapter{secrets: a.secrets, redactor: a.redactor, passing: &o}).over(a.Client)
 }
 
 // pass sends, and reads the answer as a whole if it is there soon, and otherwise in parts.
-func (e *exchange) pass(ctx context.Context, req outbound.Request, scrub *redact.Scrubber) (call.Reply, error) {
+func (e *exchange) pass(ctx context.Context, req outbound.Request, scrub *redact.Scrubber) (*call.Reply, error) {
 	o := e.adapter.passing
 	if name := e.Pass.Call().BodyBlob; name != "" {
 		var err error
 		if req.Stream, req.Length, err = o.Body(ctx, name); err != nil {
-			return call.Reply{}, &fault.Call{Code: schemas.Interrupted, Cause: err}
+			return nil, &fault.Call{Code: schemas.Interrupted, Cause: err}
 		}
 	}
 	s, err := e.Conn.Stream(ctx, req, outbound.StreamLimits{Bytes: o.Stream, Keep: true})
 	if err != nil {
-		return call.Reply{}, err
+		return nil, err
 	}
 	defer s.Close()
 	r := &outbound.Response{Status: s.Status, Headers: s.Headers, Location: s.Location, RetryAfter: s.RetryAfter}
-	media, _, _ := mime.ParseMediaType(dial.ContentType(s.Headers)) // what cannot be read is none
-	events := media == "text/event-stream"
+	events := dial.MediaType(s.Headers) == "text/event-stream"
 	if !events {
 		s.Patience(o.Idle)
 	}
@@ -65,7 +61,7 @@ func (e *exchange) pass(ctx context.Context, req outbound.Request, scrub *redact
 	inspected := schema != nil && s.Status >= 200 && s.Status <= 299
 	if inspected || policy.IsRedirect(s.Status) || retry.Retryable(e.Pass.Class(), s.Status, e.Pass.Contract().RetryOn(), nil) {
 		if r.Body, err = s.ReadAll(o.Whole); err != nil {
-			return call.Reply{}, err
+			return nil, err
 		}
 		return e.reply(r, scrub), nil
 	}

@@ -43,7 +43,7 @@ var (
 
 // decode reads an answer of any kind. What an answer is, its first byte tells better
 // than its content type.
-func (d *decoder) decode(ctx context.Context) (reply call.Reply, err error) {
+func (d *decoder) decode(ctx context.Context) (reply *call.Reply, err error) {
 	d.sum = sha256.New()
 	if d.Refused() { // what cannot be read of it does not matter
 		raw, _ := d.Refusal(d)
@@ -55,7 +55,7 @@ func (d *decoder) decode(ctx context.Context) (reply call.Reply, err error) {
 	defer func() {
 		if d.called && d.options.Done != nil {
 			if late := d.options.Done(ctx); late != nil && err == nil {
-				reply, err = call.Reply{}, late
+				reply, err = nil, late
 			}
 		}
 		if err != nil && d.options.Broke != nil {
@@ -67,13 +67,13 @@ func (d *decoder) decode(ctx context.Context) (reply call.Reply, err error) {
 	begin, err := dial.Peek(d)
 	switch {
 	case errors.Is(err, io.EOF):
-		return call.Reply{}, d.Failure(schemas.UpstreamTruncated, errNoEnd)
+		return nil, d.Failure(schemas.UpstreamTruncated, errNoEnd)
 	case err != nil:
-		return call.Reply{}, err
+		return nil, err
 	case begin == '{', begin == '[':
 		return d.document(ctx, begin)
 	case begin == '<':
-		return call.Reply{}, d.Failure(schemas.UpstreamProtocol, errNoAnswer)
+		return nil, d.Failure(schemas.UpstreamProtocol, errNoAnswer)
 	default:
 		return d.events(ctx, begin)
 	}
@@ -109,26 +109,26 @@ func (d *decoder) fault(f *completion.Fault) {
 }
 
 // document reads an answer that is one document, of which the first byte was read.
-func (d *decoder) document(ctx context.Context, begin byte) (call.Reply, error) {
+func (d *decoder) document(ctx context.Context, begin byte) (*call.Reply, error) {
 	limit := d.cfg.Event
 	if d.options.Dialect == schemas.DialectEmbeddings { // many of them are one document
 		limit = d.cfg.Answer
 	}
 	rest, err := d.ReadAllBy(d, limit-1)
 	if err != nil {
-		return call.Reply{}, err
+		return nil, err
 	}
 	raw := slices.Concat([]byte{begin}, rest)
 	if begin == '[' { // some have their errors in a list
 		d.fault(completion.ReadFault(d.Scrub.Bytes(raw)))
 		if d.response.Fault == nil {
-			return call.Reply{}, d.Failure(schemas.UpstreamProtocol, errNoAnswer)
+			return nil, d.Failure(schemas.UpstreamProtocol, errNoAnswer)
 		}
 		return d.reply()
 	}
 	doc, err := d.clean("", raw)
 	if err != nil {
-		return call.Reply{}, err
+		return nil, err
 	}
 	d.response.Usage = doc.Usage
 	if doc.Fault != nil {
@@ -136,12 +136,12 @@ func (d *decoder) document(ctx context.Context, begin byte) (call.Reply, error) 
 		return d.reply()
 	}
 	if doc, err = d.unspelled(doc); err != nil {
-		return call.Reply{}, err
+		return nil, err
 	}
 	d.response.Completion = d.protocol.Named(doc.Raw, d.options.Options)
 	chunks, err := d.protocol.Split(d.response.Completion, d.options.Usage)
 	if err != nil {
-		return call.Reply{}, d.Failure(schemas.UpstreamProtocol, err)
+		return nil, d.Failure(schemas.UpstreamProtocol, err)
 	}
 	d.began()
 	d.whole.Add(doc)
@@ -149,7 +149,7 @@ func (d *decoder) document(ctx context.Context, begin byte) (call.Reply, error) 
 	if d.options.Stream {
 		for _, raw := range chunks {
 			if err := d.give(ctx, Piece{raw, d.response.Output}); err != nil {
-				return call.Reply{}, err
+				return nil, err
 			}
 		}
 	}
@@ -212,6 +212,6 @@ func (d *decoder) began() {
 	}
 }
 
-func (d *decoder) reply() (call.Reply, error) {
+func (d *decoder) reply() (*call.Reply, error) {
 	return d.Document(d.response, hex.EncodeToString(d.sum.Sum(nil)))
 }

@@ -23,7 +23,7 @@ const weighing = 256 << 10
 const done = "[DONE]"
 
 // events reads a stream, of which the first byte was read.
-func (d *decoder) events(ctx context.Context, begin byte) (call.Reply, error) {
+func (d *decoder) events(ctx context.Context, begin byte) (*call.Reply, error) {
 	in := sse.New(io.MultiReader(bytes.NewReader([]byte{begin}), d), int(d.cfg.Event))
 	held := newRedactor(d.Scrub, d.protocol)
 	for seen := false; ; seen = true {
@@ -34,7 +34,7 @@ func (d *decoder) events(ctx context.Context, begin byte) (call.Reply, error) {
 		over, err := d.event(ctx, held, ev)
 		switch {
 		case err != nil:
-			return call.Reply{}, err
+			return nil, err
 		case over:
 			return d.ended(ctx, held, nil)
 		case d.until.IsZero() && d.whole.Finished():
@@ -127,13 +127,13 @@ func (d *decoder) release(ctx context.Context, list []completion.Chunk) error {
 }
 
 // ended returns the reply of a stream that ended or broke.
-func (d *decoder) ended(ctx context.Context, held *redactor, broke error) (call.Reply, error) {
+func (d *decoder) ended(ctx context.Context, held *redactor, broke error) (*call.Reply, error) {
 	list, err := held.end()
 	if err == nil {
 		err = d.release(ctx, list)
 	}
 	if err != nil {
-		return call.Reply{}, err
+		return nil, err
 	}
 	d.response.Usage, d.response.Output, d.response.Reasons = d.whole.Usage(), d.whole.Output(), d.whole.Reasons()
 	d.response.ProviderID = d.whole.ProviderID()
@@ -142,11 +142,11 @@ func (d *decoder) ended(ctx context.Context, held *redactor, broke error) (call.
 		d.response.Usage = d.whole.Spent()
 		return d.reply()
 	case broke != nil && (!d.whole.Finished() || ctx.Err() != nil):
-		return call.Reply{}, broke
+		return nil, broke
 	}
 	doc := d.whole.Document()
 	if doc == nil {
-		return call.Reply{}, d.Failure(schemas.UpstreamProtocol, errNoAnswer)
+		return nil, d.Failure(schemas.UpstreamProtocol, errNoAnswer)
 	}
 	d.whole = d.protocol.Answer(d.options.Options) // a large answer is in memory often enough
 	d.response.Completion = d.last(doc)

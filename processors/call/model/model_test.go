@@ -76,7 +76,7 @@ type heard struct {
 	output   int64
 	done     int
 	status   int
-	reply    call.Reply
+	reply    *call.Reply
 	response model.Response
 	err      error
 }
@@ -143,7 +143,10 @@ func (l *line) call(ctx context.Context, t *testing.T, body string, options mode
 		return h
 	}
 	defer ex.Close()
-	h.reply, h.err = ex.Do(ctx)
+	h.reply, h.err = ex.Do(ctx, nil)
+	if h.reply == nil {
+		h.reply = &call.Reply{}
+	}
 	if h.err == nil {
 		h.status = h.reply.Answer.Status
 		require.NoError(t, json.Unmarshal(h.reply.Answer.Body, &h.response), string(h.reply.Answer.Body))
@@ -177,7 +180,7 @@ func TestMemoryOfALargeCompletion(t *testing.T) {
 		})
 		ex, err := l.adapter.For(model.CallOptions{Options: completion.Options{ID: id}}).Open(t.Context(), l.pass(t, request("m", false)))
 		require.NoError(t, err)
-		reply, err := ex.Do(t.Context())
+		reply, err := ex.Do(t.Context(), nil)
 		require.NoError(t, err)
 		require.Contains(t, string(reply.Answer.Body), content)
 		require.EqualValues(t, reserved, asked.Load())
@@ -398,7 +401,7 @@ func TestDoneFails(t *testing.T) {
 	}).Open(t.Context(), l.pass(t, request("m", true)))
 	require.NoError(t, err)
 	defer ex.Close()
-	_, err = ex.Do(t.Context())
+	_, err = ex.Do(t.Context(), nil)
 	assert.Equal(t, error(lost), err)
 }
 
