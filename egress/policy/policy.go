@@ -19,7 +19,7 @@ func Surface(s *egress.Server, show func(only []string, operator bool) schemas.P
 ) egress.Surface {
 	return egress.Surface{Name: "policy", Routes: egress.Routes(
 		s.Read("/v1/policy", func(r *egress.Request) error {
-			if err := stream.Only(r.Request.URL.Query()); err != nil {
+			if err := stream.NewParams(r.Request.URL.Query()).Err; err != nil {
 				return err
 			}
 			operator := r.Reader.Tenant == schemas.Operator && schemas.Grants(r.Reader.Scopes, schemas.ScopeAdmin)
@@ -41,7 +41,7 @@ func operator(s *egress.Server, route, what string, doc func(ctx context.Context
 		if err := fault.Operator(r.Reader.Tenant, what); err != nil {
 			return err
 		}
-		if err := stream.Only(r.Request.URL.Query()); err != nil {
+		if err := stream.NewParams(r.Request.URL.Query()).Err; err != nil {
 			return err
 		}
 		shown, err := doc(r.Request.Context())

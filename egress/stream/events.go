@@ -75,7 +75,10 @@ func (e *Events) ServeAs(w http.ResponseWriter, r *http.Request, d Dialect) {
 func (e *Events) serve(w http.ResponseWriter, r *http.Request, d *Dialect) {
 	maps.Copy(w.Header(), d.Header)
 	p := NewParams(r.URL.Query(), "after", "live", "limit", "timeout")
-	after := p.after(r)
+	after, resumed := p.LastEventID(r) // before the parameter
+	if !resumed {
+		after = p.After("after", "must be the id of an event")
+	}
 	live, poll := p.One("live")
 	if poll && live != "long-poll" {
 		p.Refuse("live", "can be long-poll")

@@ -4,11 +4,9 @@ package tokens
 import (
 	"context"
 	"net/http"
-	"net/url"
 
 	"weir/egress"
 	"weir/egress/stream"
-	"weir/internal/fault"
 	"weir/schemas"
 )
 
@@ -20,21 +18,13 @@ type List func(ctx context.Context, tenant, cursor string, limit int) (schemas.P
 // another.
 func Surface(s *egress.Server, list List) egress.Surface {
 	return egress.Surface{Name: "tokens", Routes: s.Read("/v1/tokens", func(r *egress.Request) error {
-		q := r.Request.URL.Query()
-		if err := stream.Only(q, "tenant", "limit", "cursor"); err != nil {
-			return err
-		}
-		tenant, err := tenantParam(q, r.Reader.Tenant)
-		if err != nil {
-			return err
-		}
-		cursor, err := tokenCursor(q)
-		if err != nil {
-			return err
-		}
-		limit, err := stream.Limit(q, 100)
-		if err != nil {
-			return err
+		p := stream.NewParams(r.Request.URL.Query(), "tenant", "limit", "cursor")
+		tenant := p.Tenant(r.Reader.Tenant, r.Reader.Scopes, false)
+		// The format of a cursor is the writer's, but it is never empty.
+		cursor := p.Cursor(func(cursor string) bool { return cursor != "" })
+		limit := p.Limit(100)
+		if p.Err != nil {
+			return p.Err
 		}
 		page, err := list(r.Request.Context(), tenant, cursor, limit)
 		if err == nil {
@@ -42,27 +32,4 @@ func Surface(s *egress.Server, list List) egress.Surface {
 		}
 		return err
 	}, schemas.ScopeAdmin)}
-}
-
-// tenantParam reads whose tokens are asked for.
-func tenantParam(q url.Values, own string) (string, error) {
-	named, ok, err := stream.One(q, "tenant")
-	switch {
-	case err != nil || !ok || named == own:
-		return own, err
-	case !schemas.ValidID(named):
-		return own, stream.Invalid("the parameter tenant must be the name of a tenant")
-	default:
-		return named, fault.Operator(own, "name another tenant")
-	}
-}
-
-// tokenCursor reads the cursor of the previous page. Its format is the writer's, but it is never
-// empty.
-func tokenCursor(q url.Values) (string, error) {
-	cursor, ok, err := stream.One(q, "cursor")
-	if err == nil && ok && cursor == "" {
-		err = stream.Invalid("the parameter cursor must be the next of an earlier page")
-	}
-	return cursor, err
 }
