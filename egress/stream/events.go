@@ -95,16 +95,17 @@ func (e *Events) serve(w http.ResponseWriter, r *http.Request, d *Dialect) {
 	if ref.Kind == "" { // a path does not name it
 		ref, err = e.feed.find(r.Context(), ref.Tenant, ref.ID, after)
 	}
+	if err == nil && !poll && form != FormJSON {
+		d.Ref, d.After = ref, after
+		e.stream(w, r, d)
+		return
+	}
 	var reader *Reader
 	if err == nil {
-		reader, err = e.feed.follow(r.Context(), ref, after, form == FormJSON && !poll)
+		reader, err = e.feed.follow(r.Context(), ref, after, !poll)
 	}
 	if err != nil {
 		d.Refuse(w, r, explain(w, d.Ref.ID, err))
-		return
-	}
-	if !poll && form != FormJSON {
-		e.stream(w, r, reader, d)
 		return
 	}
 	defer reader.Close()
