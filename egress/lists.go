@@ -42,3 +42,21 @@ func (s *Server) listed(path string, serve func(w http.ResponseWriter, r *http.R
 		return p.Err
 	}, schemas.ScopeActionsRead)
 }
+
+// TokenList lists a tenant's tokens, a page at a time: cursor is the Next of the page before, or empty.
+type TokenList func(ctx context.Context, tenant, cursor string, limit int) (schemas.Page[schemas.Token], error)
+
+// Tokens is the route that lists the tokens of the caller's tenant. An operator may name another.
+func (s *Server) Tokens(list TokenList) Surface {
+	return Surface{Name: "tokens", Routes: s.Read("/v1/tokens", JSON(func(r *Request) (any, error) {
+		p := stream.NewParams(r.Request.URL.Query(), "tenant", "limit", "cursor")
+		tenant := p.Tenant(r.Reader.Tenant, r.Reader.Scopes, false)
+		// The format of a cursor is the writer's, but it is never empty.
+		cursor := p.Cursor(func(cursor string) bool { return cursor != "" })
+		limit := p.Limit(100)
+		if p.Err != nil {
+			return nil, p.Err
+		}
+		return list(r.Request.Context(), tenant, cursor, limit)
+	}), schemas.ScopeAdmin)}
+}

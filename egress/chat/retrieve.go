@@ -15,6 +15,7 @@ import (
 	"weir/egress/stream"
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/problem"
 	"weir/internal/wire"
 	"weir/schemas"
 )
@@ -25,7 +26,7 @@ func (a Answerer) responses() []egress.Route {
 	for _, base := range schemas.ChatBases() {
 		all = append(all, egress.Read(base+schemas.RouteResponses+"/:id", func(c *gin.Context) error {
 			if err := a.showResponse(c); err != nil {
-				formOf(schemas.DialectResponses).write(c.Writer, c.Request, err)
+				problem.WriteChat(c.Writer, c.Request, err)
 			}
 			return nil
 		})...)
@@ -174,7 +175,7 @@ func (a Answerer) respond(w http.ResponseWriter, r *http.Request, ref schemas.Re
 	case err != nil && ctx.Err() != nil:
 		wire.Drop(ctx)
 	case err != nil:
-		formOf(schemas.DialectResponses).write(w, r, dropped(err))
+		problem.WriteChat(w, r, dropped(err))
 	}
 }
 
@@ -214,7 +215,7 @@ func (a Answerer) resume(c *gin.Context, s stored, q responseQuery) error {
 		return stream.Invalid("this response was made without a stream; leave the parameter stream out, and read it as a document")
 	}
 	c.Writer.Header().Set(schemas.HeaderGeneration, s.ID)
-	d := a.stream(c.Request, &frames{server: a.server, ref: s.Ref, order: s.order, form: formOf(s.order.Dialect)})
+	d := a.stream(c.Request, &frames{server: a.server, ref: s.Ref, order: s.order})
 	d.After = s.Events[0].Seq - 1
 	if q.after >= 0 {
 		d.Pick = startingAfter(q.after)

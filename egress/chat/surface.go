@@ -11,6 +11,7 @@ import (
 	"weir/egress/stream"
 	"weir/internal/fault"
 	"weir/internal/models"
+	"weir/internal/problem"
 	"weir/schemas"
 )
 
@@ -50,7 +51,7 @@ func (a Answerer) Surfaces() []egress.Surface {
 
 // view is how the answers of a dialect leave that are no stream.
 func view(d schemas.Dialect) egress.View {
-	fail := formOf(d).write
+	fail := problem.WriteFor(d)
 	return egress.View{
 		Kind: schemas.KindChat, Stopping: errNotAnswered(),
 		Answer: func(w http.ResponseWriter, _ *http.Request, _ schemas.Ref, s *schemas.Settled, doc json.RawMessage) error {
@@ -89,7 +90,7 @@ func (a Answerer) Answer(
 		a.server.ReplyAs(w, r, view(order.Dialect), ref, receipt, wait, left)
 		return
 	}
-	f := &frames{server: a.server, ref: ref, order: order, form: formOf(order.Dialect)}
+	f := &frames{server: a.server, ref: ref, order: order}
 	d := a.stream(r, f)
 	d.After, d.Part, d.Hold, d.OnAbandon = after.Seq, after.Chunk, hold, left
 	if after.Chunk > 0 { // of that event there is more
@@ -111,8 +112,6 @@ func (a Answerer) stream(r *http.Request, f *frames) stream.Dialect {
 
 // frames renders the events of one action.
 type frames struct {
-	form
-
 	server *egress.Server
 	ref    schemas.Ref
 	order  *schemas.ChatOrder
@@ -127,7 +126,7 @@ func (f *frames) frame(ctx context.Context, it *stream.Item) ([]byte, error) {
 	case end == nil:
 		return nil, nil
 	case end.Outcome == schemas.OutcomeSucceeded:
-		if f.done == "" {
+		if named(f.order.Dialect) {
 			return nil, nil
 		}
 		return Last(f.ref, it.Seq, it.Event.Time, nil), nil
@@ -136,7 +135,7 @@ func (f *frames) frame(ctx context.Context, it *stream.Item) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return f.failed(ctx, f, it, refusal)
+		return f.failed(ctx, it, refusal)
 	}
 }
 
@@ -178,7 +177,7 @@ func (f *frames) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		err = refusal.Write(w, f.order.Dialect)
 	}
 	if err != nil {
-		f.write(w, r, err)
+		problem.WriteFor(f.order.Dialect)(w, r, err)
 	}
 }
 
@@ -187,8 +186,4 @@ func (f *frames) refuse(w http.ResponseWriter, r *http.Request, err error) {
 func errNotAnswered() error {
 	return fault.New(schemas.Unavailable, "this node is stopping, and the completion goes on without an answer here; "+
 		"send the request again with its Idempotency-Key, or look for the action that X-Generation-Id names")
-}
-
-func (f *frames) end() []byte {
-	return f.cut(f, "the stream ends here before the answer does")
 }
