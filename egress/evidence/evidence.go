@@ -102,7 +102,7 @@ func (e *Records) Serve(w http.ResponseWriter, r *http.Request, tenant string) {
 	case err != nil:
 		problem.Write(w, r, err)
 	case form == stream.FormSSE:
-		e.follow(w, r, q)
+		e.follow(w, r, q) //nolint:contextcheck // the request's own, which Watch may cut short
 	default:
 		e.page(w, r, q, func(rec schemas.Record) (json.RawMessage, error) { return rec.Data, nil })
 	}
