@@ -31,7 +31,6 @@ import (
 	"weir/egress/runs"
 	"weir/egress/stream"
 	"weir/egress/tasks"
-	"weir/egress/tokens"
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/models"
@@ -106,7 +105,7 @@ type config struct {
 
 	Service     egress.ServiceConfig
 	Policy      func(only []string, operator bool) schemas.PolicyView
-	Tokens      tokens.List
+	Tokens      egress.TokenList
 	Session     func(r *http.Request) (schemas.ConsoleSession, error)
 	Rules       rules.Store
 	Repos       tasks.Catalog
@@ -172,7 +171,7 @@ func surfaces(s *egress.Server, cfg config) (*server, []egress.Surface) {
 		all = append(all, policy.Surface(s, cfg.Policy, cfg.Operations, nil))
 	}
 	if cfg.Tokens != nil {
-		all = append(all, tokens.Surface(s, cfg.Tokens))
+		all = append(all, s.Tokens(cfg.Tokens))
 	}
 	if cfg.Session != nil {
 		all = append(all, console.Surface(cfg.Session))

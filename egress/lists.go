@@ -5,12 +5,8 @@ import (
 	"net/http"
 
 	"weir/egress/stream"
-	"weir/internal/fault"
 	"weir/schemas"
 )
-
-// tenantAll names every tenant at once.
-const tenantAll = "*"
 
 // Index answers questions about many actions, as index.Index does. The packages of egress do
 // not import that one: it links SQLite. The zero value is no index.
@@ -38,31 +34,29 @@ func (s *Server) Lists(x Index) Surface {
 // or all.
 func (s *Server) listed(path string, serve func(w http.ResponseWriter, r *http.Request, tenant string)) []Route {
 	return s.Read(path, func(r *Request) error {
-		tenant, err := tenantOf(r.Request, r.Reader)
-		if err == nil {
+		p := stream.Params{Values: r.Request.URL.Query()}
+		tenant := p.Tenant(r.Reader.Tenant, r.Reader.Scopes, true)
+		if p.Err == nil {
 			serve(r.Writer, r.Request, tenant)
 		}
-		return err
+		return p.Err
 	}, schemas.ScopeActionsRead)
 }
 
-// tenantOf is the tenant whose actions are requested; empty: all tenants.
-func tenantOf(r *http.Request, who Reader) (string, error) {
-	named, ok, err := stream.One(r.URL.Query(), "tenant")
-	if err != nil || !ok || named == who.Tenant {
-		return who.Tenant, err
-	}
-	if named != tenantAll && !schemas.ValidID(named) {
-		return "", stream.Invalid("the parameter tenant must be the name of a tenant, or * for all")
-	}
-	if err := fault.Operator(who.Tenant, "name another tenant"); err != nil {
-		return "", err
-	}
-	if err := fault.Scope(who.Scopes, schemas.ScopeAdmin); err != nil {
-		return "", err
-	}
-	if named == tenantAll {
-		return "", nil
-	}
-	return named, nil
+// TokenList lists a tenant's tokens, a page at a time: cursor is the Next of the page before, or empty.
+type TokenList func(ctx context.Context, tenant, cursor string, limit int) (schemas.Page[schemas.Token], error)
+
+// Tokens is the route that lists the tokens of the caller's tenant. An operator may name another.
+func (s *Server) Tokens(list TokenList) Surface {
+	return Surface{Name: "tokens", Routes: s.Read("/v1/tokens", JSON(func(r *Request) (any, error) {
+		p := stream.NewParams(r.Request.URL.Query(), "tenant", "limit", "cursor")
+		tenant := p.Tenant(r.Reader.Tenant, r.Reader.Scopes, false)
+		// The format of a cursor is the writer's, but it is never empty.
+		cursor := p.Cursor(func(cursor string) bool { return cursor != "" })
+		limit := p.Limit(100)
+		if p.Err != nil {
+			return nil, p.Err
+		}
+		return list(r.Request.Context(), tenant, cursor, limit)
+	}), schemas.ScopeAdmin)}
 }

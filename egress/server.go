@@ -133,11 +133,11 @@ func (s *Server) Durable(ctx context.Context, ref schemas.Ref, seq uint64) error
 
 // Records are the routes that read actions of every kind, and what is recorded of them.
 func (s *Server) Records() Surface {
-	serve := func(serve func(w http.ResponseWriter, r *http.Request, tenant string)) func(r *Request) error {
-		return func(r *Request) error {
-			serve(r.Writer, r.Request, r.Reader.Tenant)
+	record := func(path string, serve func(e *evidence.Records, w http.ResponseWriter, r *http.Request, tenant string), scope string) []Route {
+		return s.Read(path, func(r *Request) error {
+			serve(s.records, r.Writer, r.Request, r.Reader.Tenant) // Follow sets them
 			return nil
-		}
+		}, scope)
 	}
 	return Surface{Name: "actions", Routes: Routes(
 		s.ReadAction("/v1/actions/:id", s.showStatus),
@@ -146,9 +146,8 @@ func (s *Server) Records() Surface {
 			s.events.Serve(r.Writer, r.Request, r.Reader.Tenant, r.Param("id"))
 			return nil
 		}),
-		// Follow sets the records.
-		s.Read("/v1/dead-letters", serve(func(w http.ResponseWriter, r *http.Request, tenant string) { s.records.ServeDead(w, r, tenant) }), schemas.ScopeActionsRead),
-		s.Read("/v1/evidence", serve(func(w http.ResponseWriter, r *http.Request, tenant string) { s.records.Serve(w, r, tenant) }), schemas.ScopeEvidenceRead),
+		record("/v1/dead-letters", (*evidence.Records).ServeDead, schemas.ScopeActionsRead),
+		record("/v1/evidence", (*evidence.Records).Serve, schemas.ScopeEvidenceRead),
 	)}
 }
 

@@ -96,7 +96,7 @@ func (e service) backup(c *gin.Context) error {
 			return err
 		}
 	}
-	if err := stream.Only(c.Request.URL.Query()); err != nil {
+	if err := stream.NewParams(c.Request.URL.Query()).Err; err != nil {
 		return err
 	}
 	c.Writer.Header().Set("Content-Type", "application/x-tar")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"weir/egress/stream"
 	"weir/internal/fault"
 	"weir/internal/githttp"
 	"weir/internal/ledger"
@@ -104,6 +105,17 @@ func (s *Server) Read(path string, serve func(r *Request) error, scopes ...strin
 		routes[i].Scopes = scopes
 	}
 	return routes
+}
+
+// JSON returns a reader that answers with a document.
+func JSON(doc func(r *Request) (any, error)) func(r *Request) error {
+	return func(r *Request) error {
+		shown, err := doc(r)
+		if err == nil {
+			stream.WriteJSON(r.Writer, r.Request, http.StatusOK, shown)
+		}
+		return err
+	}
 }
 
 // ReadAction returns the routes of a path that shows one action, whose id is the parameter id. The

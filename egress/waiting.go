@@ -35,30 +35,32 @@ func alive() []Route {
 // readiness are the routes that report whether the node can do its work, in the three forms that
 // callers ask for.
 func readiness(ready func(w http.ResponseWriter, r *http.Request) (int, schemas.Readiness)) []Route {
-	text := func(c *gin.Context) error {
-		status, facts := ready(c.Writer, c.Request)
-		text := "Ready"
-		if !facts.Ready {
-			text = "Not ready"
+	show := func(path string, form func(facts schemas.Readiness) any) []Route {
+		return Read(path, func(c *gin.Context) error {
+			status, facts := ready(c.Writer, c.Request)
+			if text, ok := form(facts).(string); ok {
+				stream.WriteBody(c.Writer, status, "text/plain; charset=utf-8", []byte(text))
+			} else {
+				stream.WriteJSON(c.Writer, c.Request, status, form(facts))
+			}
+			return nil
+		})
+	}
+	text := func(facts schemas.Readiness) any {
+		if facts.Ready {
+			return "Ready"
 		}
-		stream.WriteBody(c.Writer, status, "text/plain; charset=utf-8", []byte(text))
-		return nil
+		return "Not ready"
 	}
 	return Routes(
-		Read("/readyz", func(c *gin.Context) error {
-			status, out := ready(c.Writer, c.Request)
-			stream.WriteJSON(c.Writer, c.Request, status, out)
-			return nil
-		}),
-		Read("/health/ready", func(c *gin.Context) error {
-			status, facts := ready(c.Writer, c.Request)
-			out := schemas.HealthReadiness{Status: schemas.HealthReady, Readiness: facts}
+		show("/readyz", func(facts schemas.Readiness) any { return facts }),
+		show("/health/ready", func(facts schemas.Readiness) any {
+			status := schemas.HealthReady
 			if !facts.Ready {
-				out.Status = schemas.HealthNotReady
+				status = schemas.HealthNotReady
 			}
-			stream.WriteJSON(c.Writer, c.Request, status, out)
-			return nil
+			return schemas.HealthReadiness{Status: status, Readiness: facts}
 		}),
-		Read("/ready", text), Read(schemas.RouteAPI+"/ready", text), // for agents, whose base URL ends in the latter
+		show("/ready", text), show(schemas.RouteAPI+"/ready", text), // for agents, whose base URL ends in the latter
 	)
 }

@@ -373,7 +373,7 @@ func TestTheCompletionsOfATask(t *testing.T) {
 	st, err := h.ledger.Find(t.Context(), "default", "free")
 	require.NoError(t, err)
 	var happened []schemas.TaskWhat
-	for ev := range st.History() {
+	for _, ev := range st.Events {
 		if ev.Task != nil {
 			happened = append(happened, ev.Task.What)
 		}

@@ -86,6 +86,7 @@ type Event struct {
 	N    int       `json:"n"`
 	Type EventType `json:"type"`
 	Time time.Time `json:"time"`
+	Seq  uint64    `json:"-"` // its sequence in the stream, of an event in a ledger.State
 
 	Action     *Action         `json:"action,omitempty"`     // accepted
 	Started    *Started        `json:"started,omitempty"`    // started

@@ -311,7 +311,7 @@ policy:
 	require.Len(t, collected.got["POST /v1/execute"], 2)
 	require.Len(t, collected.got["GET /v1/actions/:id/events"], 1, "%v", collected.got)
 	require.Len(t, collected.got["action http"], 2)
-	settled := st.Events[slices.IndexFunc(st.Events, func(e ledger.Sequenced) bool { return e.Type == schemas.EventSettled })]
+	settled := st.Events[slices.IndexFunc(st.Events, func(e schemas.Event) bool { return e.Type == schemas.EventSettled })]
 	require.True(t, slices.ContainsFunc(collected.got["action http"], func(s *span.Span) bool {
 		return s.GetEndTimeUnixNano() == uint64(settled.Time.UnixNano())
 	}), "an action's span ends when it was settled")

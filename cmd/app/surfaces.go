@@ -20,7 +20,6 @@ import (
 	outrules "weir/egress/rules"
 	outruns "weir/egress/runs"
 	outtasks "weir/egress/tasks"
-	outtokens "weir/egress/tokens"
 	"weir/ingress"
 	"weir/ingress/actions"
 	inchat "weir/ingress/chat"
@@ -205,7 +204,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	}})
 
 	all.add(one(inpolicy.Surface(in, a, operations{a})), one(outpolicy.Surface(out, a.policyView, a.operationsView, a.nodes)), nil)
-	all.add(one(intokens.Surface(in, a.tokens)), one(outtokens.Surface(out, a.listTokens)), nil)
+	all.add(one(intokens.Surface(in, a.tokens)), one(out.Tokens(a.listTokens)), nil)
 	console := session.Surface(in, signIns{a.tokens}, a.baseURL)
 	console.Absent = a.open() // every browser on this machine is permitted
 	all.add(one(console), []egress.Surface{outconsole.Surface(a.consoleSession), outconsole.Docs(pages.Files)}, nil)

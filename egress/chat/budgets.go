@@ -3,9 +3,7 @@ package chat
 import (
 	"context"
 	"encoding/base64"
-	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"weir/egress"
@@ -20,24 +18,20 @@ type Budgets interface {
 }
 
 func (a Answerer) budgets() []egress.Route {
-	return a.server.Read(schemas.RouteBudgets, func(r *egress.Request) error {
+	return a.server.Read(schemas.RouteBudgets, egress.JSON(func(r *egress.Request) (any, error) {
 		q, err := readBudgetQuery(r.Request.URL.Query())
 		if err != nil {
-			return err
+			return nil, err
 		}
 		all, err := a.cfg.Budgets.List(r.Request.Context(), r.Reader.Tenant)
-		if err != nil {
-			return err
-		}
-		stream.WriteJSON(r.Writer, r.Request, http.StatusOK, q.page(all))
-		return nil
-	}, schemas.ScopeActionsRead)
+		return q.page(all), err
+	}), schemas.ScopeActionsRead)
 }
 
 // budgetQuery is what is asked for of a tenant's accounts.
 type budgetQuery struct {
-	budget string       // empty: any
-	after  budgetCursor // the last item of the previous page
+	budget string // empty: any
+	after  string // the key of the last item of the previous page
 	limit  int
 }
 
@@ -51,40 +45,33 @@ func readBudgetQuery(values url.Values) (q budgetQuery, err error) {
 	if q.budget = budget; ok && !schemas.ValidID(budget) {
 		p.Refuse("budget", "must be the name of a budget")
 	}
-	p.Cursor(q.behind)
+	p.Cursor(func(cursor string) bool {
+		key, err := base64.RawURLEncoding.DecodeString(cursor)
+		q.after = string(key)
+		return err == nil && strings.Count(q.after, "\x00") == 3 && budgetCursor(q.after) == cursor
+	})
 	return q, p.Err
 }
 
-// budgetCursor is where an account stands among a tenant's: its budget, token, task and
-// model.
-type budgetCursor [4]string
-
-func budgetCursorOf(v schemas.BudgetView) budgetCursor {
-	return budgetCursor{v.Budget, v.Token, v.Task, v.Model}
+// budgetKey is where an account stands among a tenant's: its budget, token, task and model. These
+// contain no zero byte.
+func budgetKey(v schemas.BudgetView) string {
+	return strings.Join([]string{v.Budget, v.Token, v.Task, v.Model}, "\x00")
 }
 
-// String is the cursor after this place. Its parts contain no zero byte.
-func (p budgetCursor) String() string {
-	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join(p[:], "\x00")))
-}
-
-// behind reads where a page begins.
-func (q *budgetQuery) behind(cursor string) bool {
-	text, err := base64.RawURLEncoding.DecodeString(cursor)
-	return err == nil && copy(q.after[:], strings.Split(string(text), "\x00")) == len(q.after) && q.after.String() == cursor
-}
+// budgetCursor is the cursor after an account.
+func budgetCursor(key string) string { return base64.RawURLEncoding.EncodeToString([]byte(key)) }
 
 // page is the page of a tenant's accounts, which come in their order. Where the last one
 // of the page before is gone, it begins behind where that would be.
 func (q *budgetQuery) page(all []schemas.BudgetView) schemas.Page[schemas.BudgetView] {
 	page := schemas.Page[schemas.BudgetView]{Items: []schemas.BudgetView{}}
 	for _, v := range all {
-		at := budgetCursorOf(v)
-		if q.budget != "" && v.Budget != q.budget || slices.Compare(at[:], q.after[:]) <= 0 {
+		if q.budget != "" && v.Budget != q.budget || budgetKey(v) <= q.after {
 			continue
 		}
 		if len(page.Items) == q.limit {
-			page.Next = budgetCursorOf(page.Items[q.limit-1]).String()
+			page.Next = budgetCursor(budgetKey(page.Items[q.limit-1]))
 			break
 		}
 		page.Items = append(page.Items, v)

@@ -9,44 +9,49 @@ import (
 	"weir/schemas"
 )
 
-// form is how the answers of one dialect are written.
-type form struct {
-	// named: the frame of a chunk names its event, which is the chunk's type.
-	named bool
-	// done is the end of every stream; empty: the chunks of an answer report its end.
-	done string
-	// body is the body of an answer that failed. It does not depend on the request.
-	body func(r *RefusalError) any
-	// failed returns the last frames of a stream whose answer failed.
-	failed func(ctx context.Context, f *frames, it *stream.Item, r *RefusalError) ([]byte, error)
-	// cut returns the last frames of a stream that ends before the answer does. They have no id, so
-	// that the client resumes after the event that it read last.
-	cut func(f *frames, why string) []byte
-}
-
-// formOf is the form of a dialect.
-func formOf(d schemas.Dialect) form {
-	chat := form{
-		done: done, body: chatBody,
-		failed: func(_ context.Context, f *frames, it *stream.Item, r *RefusalError) ([]byte, error) {
-			return Last(f.ref, it.Seq, it.Event.Time, r), nil
-		},
-		cut: func(f *frames, why string) []byte { return Interrupted(f.ref, f.server.Now(), why+resend) },
-	}
-	switch d {
-	case schemas.DialectResponses:
-		return form{named: true, body: chat.body, failed: failedResponse, cut: cutResponse}
-	case schemas.DialectMessages, schemas.DialectCount:
-		return form{named: true, body: messagesBody, failed: failedMessage, cut: cutMessage}
-	default: // embeddings have no streams
-		return chat
-	}
-}
-
 // resend says how a client reads the rest of a stream.
 const resend = "; send the request again with its Idempotency-Key and the last event id as Last-Event-ID, or read the action's events"
 
-func chatBody(r *RefusalError) any { return schemas.ChatRefusal{Error: r.said()} }
+// named reports whether the frame of a chunk names its event, which is the chunk's type. The chunks of such
+// a dialect report the end of an answer, and no frame follows them.
+func named(d schemas.Dialect) bool {
+	return d.Family() == schemas.DialectResponses || d.Family() == schemas.DialectMessages
+}
+
+// body is the body of an answer that failed. It does not depend on the request.
+func (r *RefusalError) body(d schemas.Dialect) any {
+	if d.Family() == schemas.DialectMessages {
+		return problem.Messages(&r.problem, "")
+	}
+	return schemas.ChatRefusal{Error: r.said()}
+}
+
+// failed returns the last frames of a stream whose answer failed.
+func (f *frames) failed(ctx context.Context, it *stream.Item, r *RefusalError) ([]byte, error) {
+	switch f.order.Dialect.Family() {
+	case schemas.DialectResponses:
+		return f.failedResponse(ctx, it, r)
+	case schemas.DialectMessages:
+		return appendEvent(nil, "error", schemas.ChatPosition{Seq: it.Seq}, r.body(f.order.Dialect)), nil
+	default: // embeddings have no streams
+		return Last(f.ref, it.Seq, it.Event.Time, r), nil
+	}
+}
+
+// end returns the last frames of a stream that ends before the answer does. They have no id, so that the
+// client resumes after the event that it read last.
+func (f *frames) end() []byte {
+	const why = "the stream ends here before the answer does"
+	switch f.order.Dialect.Family() {
+	case schemas.DialectResponses:
+		return f.cutResponse(why)
+	case schemas.DialectMessages:
+		r := refused(schemas.Unavailable, schemas.ChatError{Message: why + resend})
+		return appendEvent(nil, "error", schemas.ChatPosition{}, r.body(f.order.Dialect))
+	default:
+		return Interrupted(f.ref, f.server.Now(), why+resend)
+	}
+}
 
 // appendEvent is the frame of an event that Weir writes itself. One at the zero place has no id.
 func appendEvent(b []byte, name string, p schemas.ChatPosition, event any) []byte {
@@ -54,19 +59,5 @@ func appendEvent(b []byte, name string, p schemas.ChatPosition, event any) []byt
 	if err != nil { // its raw members were read as JSON: cannot fail
 		return b
 	}
-	b = append(b, "event: "...)
-	b = append(b, name...)
-	b = append(b, '\n')
-	return appendFrame(b, p, string(line))
-}
-
-func messagesBody(r *RefusalError) any { return problem.Messages(&r.problem, "") }
-
-func failedMessage(_ context.Context, _ *frames, it *stream.Item, r *RefusalError) ([]byte, error) {
-	return appendEvent(nil, "error", schemas.ChatPosition{Seq: it.Seq}, messagesBody(r)), nil
-}
-
-func cutMessage(_ *frames, why string) []byte {
-	r := refused(schemas.Unavailable, schemas.ChatError{Message: why + resend})
-	return appendEvent(nil, "error", schemas.ChatPosition{}, messagesBody(r))
+	return appendFrame(b, name, p, string(line))
 }

@@ -21,7 +21,12 @@ import (
 const done = "data: [DONE]\n\n"
 
 // Ended is all of a stream whose client was given everything before.
-func Ended(d schemas.Dialect) []byte { return []byte(formOf(d).done) }
+func Ended(d schemas.Dialect) []byte {
+	if named(d) {
+		return []byte{}
+	}
+	return []byte(done)
+}
 
 // aside is the size of a frame without its chunk, with the digits that places have; nameAside is that of
 // the line with the event's name.
@@ -34,47 +39,34 @@ const (
 // after it; see ParsePosition. The last has the event's position in the log: a client that resumes
 // there has all of them. Data that is no ChatDelta has no frames.
 func Delta(d schemas.Dialect, seq uint64, data json.RawMessage) []byte {
-	named, aside := formOf(d).named, aside
-	if named {
-		aside += nameAside
-	}
-	list := completion.Parse(data).Get("chunks")
+	list, named, n := completion.Parse(data).Get("chunks"), named(d), 0
 	if !gjson.ValidBytes(data) || !list.IsArray() {
 		return nil
 	}
-	var frames []byte
-	var last gjson.Result
-	place := schemas.ChatPosition{Seq: seq}
-	for _, chunk := range list.All() {
-		if frames == nil { // the chunks of an answer are much alike
-			frames = make([]byte, 0, len(list.Raw)+48+aside+aside*(len(list.Raw)/(len(chunk.Raw)+1)))
-		} else {
-			place.Chunk++
-			frames = appendChunk(frames, named, place, last)
-		}
-		if last = chunk; strings.ContainsAny(chunk.Raw, "\r\n") { // a line break would end an event
-			last = chunk.Get("@ugly")
-		}
+	for range list.All() {
+		n++
 	}
-	if frames == nil {
+	if n == 0 {
 		return nil
 	}
-	place.Chunk = 0
-	frames = appendChunk(frames, named, place, last)
+	frames, place := make([]byte, 0, len(list.Raw)+n*(aside+nameAside)), schemas.ChatPosition{Seq: seq}
+	for _, chunk := range list.All() {
+		if place.Chunk++; place.Chunk == n {
+			place.Chunk = 0
+		}
+		if strings.ContainsAny(chunk.Raw, "\r\n") { // a line break would end an event
+			chunk = chunk.Get("@ugly")
+		}
+		name := ""
+		if named && validName(chunk.Get("type").Str) {
+			name = chunk.Get("type").Str
+		}
+		frames = appendFrame(frames, name, place, chunk.Raw)
+	}
 	if !utf8.Valid(frames) { // nor may a stream be anything else
 		frames = bytes.ToValidUTF8(frames, []byte("\uFFFD"))
 	}
 	return frames
-}
-
-// appendChunk is the frame of a chunk, with its type as the event's name where the dialect has names.
-func appendChunk(b []byte, named bool, p schemas.ChatPosition, chunk gjson.Result) []byte {
-	if name := chunk.Get("type").Str; named && validName(name) {
-		b = append(b, "event: "...)
-		b = append(b, name...)
-		b = append(b, '\n')
-	}
-	return appendFrame(b, p, chunk.Raw)
 }
 
 // validName reports whether a chunk's type can be the name of an event: lower-case words.
@@ -83,8 +75,13 @@ func validName(name string) bool {
 }
 
 // appendFrame is the frame of a chunk, with an id as ParsePosition reads it. One at the zero place has
-// no id.
-func appendFrame(b []byte, p schemas.ChatPosition, data string) []byte {
+// no id, and an empty name is left out.
+func appendFrame(b []byte, name string, p schemas.ChatPosition, data string) []byte {
+	if name != "" {
+		b = append(b, "event: "...)
+		b = append(b, name...)
+		b = append(b, '\n')
+	}
 	if p.Seq > 0 {
 		b = append(b, "id: "...)
 		b = strconv.AppendUint(b, p.Seq, 10)
@@ -105,7 +102,7 @@ func Last(ref schemas.Ref, seq uint64, at time.Time, refusal *RefusalError) []by
 	if refusal != nil {
 		b = refusal.frame(ref, at)
 	}
-	return appendFrame(b, schemas.ChatPosition{Seq: seq}, "[DONE]")
+	return appendFrame(b, "", schemas.ChatPosition{Seq: seq}, "[DONE]")
 }
 
 // Interrupted is what a stream ends with that ends before its completion does, by err. Its
@@ -140,7 +137,7 @@ func (r *RefusalError) frame(ref schemas.Ref, at time.Time) []byte {
 	if err != nil { // Metadata is JSON wherever it was read from: cannot fail
 		return nil
 	}
-	return appendFrame(nil, schemas.ChatPosition{}, string(line))
+	return appendFrame(nil, "", schemas.ChatPosition{}, string(line))
 }
 
 // ParsePosition reads the id of a frame: the position of an event, and maybe a dot and how many

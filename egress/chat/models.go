@@ -28,14 +28,17 @@ func (a Answerer) models() []egress.Route {
 
 // modelsFor authenticates the sender, and so finds which models it may use. Errors have the form
 // of the sender's protocol.
-func (a Answerer) modelsFor(serve func(c *gin.Context, who egress.Reader) error) egress.Handler {
+func (a Answerer) modelsFor(doc func(c *gin.Context, who egress.Reader) (any, error)) egress.Handler {
 	return func(c *gin.Context) error {
+		var shown any
 		who, err := a.server.Sender(c.Request, schemas.ScopeActionsWrite, schemas.ScopeActionsRead)
 		if err == nil {
-			err = serve(c, who)
+			shown, err = doc(c, who)
 		}
 		if err != nil {
 			problem.WriteChat(c.Writer, c.Request, protocol(c.Request), err)
+		} else {
+			stream.WriteJSON(c.Writer, c.Request, http.StatusOK, shown)
 		}
 		return nil
 	}
@@ -49,12 +52,8 @@ func protocol(r *http.Request) schemas.Dialect {
 	return schemas.DialectChat
 }
 
-func (a Answerer) listModels(c *gin.Context, who egress.Reader) error {
-	list, err := pageOf(c.Request.URL.Query(), a.cfg.Models().List(a.scope(who)))
-	if err == nil {
-		stream.WriteJSON(c.Writer, c.Request, http.StatusOK, list)
-	}
-	return err
+func (a Answerer) listModels(c *gin.Context, who egress.Reader) (any, error) {
+	return pageOf(c.Request.URL.Query(), a.cfg.Models().List(a.scope(who)))
 }
 
 // pageOf is the part of a sorted list that limit, after_id and before_id select; without them all of
@@ -113,15 +112,14 @@ func (a Answerer) scope(who egress.Reader) models.Scope {
 
 // showModel answers with one model. Its name may have slashes in it. One that may not be
 // used does not exist here, as in the list; a request for a completion of it says why.
-func (a Answerer) showModel(c *gin.Context, who egress.Reader) error {
+func (a Answerer) showModel(c *gin.Context, who egress.Reader) (any, error) {
 	id := strings.TrimLeft(c.Param("id"), "/")
 	if id == "" {
 		return a.listModels(c, who)
 	}
 	view, ok := a.cfg.Models().View(id, a.scope(who))
 	if !ok {
-		return fault.New(schemas.ModelNotFound, "there is no such model, or it may not be used with this token; GET /models lists those that may")
+		return nil, fault.New(schemas.ModelNotFound, "there is no such model, or it may not be used with this token; GET /models lists those that may")
 	}
-	stream.WriteJSON(c.Writer, c.Request, http.StatusOK, view)
-	return nil
+	return view, nil
 }

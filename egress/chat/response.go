@@ -73,7 +73,7 @@ func (r *RefusalError) received() (output, usage json.RawMessage) {
 
 // failedResponse ends a stream with response.failed. If no event came before, response.created
 // comes first, because clients do not read a stream without it.
-func failedResponse(ctx context.Context, f *frames, it *stream.Item, r *RefusalError) ([]byte, error) {
+func (f *frames) failedResponse(ctx context.Context, it *stream.Item, r *RefusalError) ([]byte, error) {
 	next, err := f.next(ctx)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ type responseCut struct {
 	Error   schemas.ChatRefused `json:"error"`
 }
 
-func cutResponse(f *frames, why string) []byte {
+func (f *frames) cutResponse(why string) []byte {
 	said := refused(schemas.Unavailable, schemas.ChatError{
 		Message: why + "; read on with GET /v1" + schemas.RouteResponses + "/" + schemas.ResponseID(f.ref.ID) + "?stream=true&starting_after=N, where N is the last sequence_number that you read",
 	}).said()
@@ -152,7 +152,7 @@ func Answer(w http.ResponseWriter, d schemas.Dialect, s *schemas.Settled, doc js
 
 // Write answers with a refusal, and with what its limits and its wait are in headers.
 func (r *RefusalError) Write(w http.ResponseWriter, d schemas.Dialect) error {
-	body, err := ledger.Encode(formOf(d).body(r))
+	body, err := ledger.Encode(r.body(d))
 	if err != nil {
 		return err
 	}

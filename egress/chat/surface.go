@@ -91,7 +91,7 @@ func (a Answerer) Answer(
 		a.server.ReplyAs(w, r, view(order.Dialect), ref, receipt, wait, left)
 		return
 	}
-	f := &frames{server: a.server, ref: ref, order: order, form: formOf(order.Dialect)}
+	f := &frames{server: a.server, ref: ref, order: order}
 	d := a.stream(r, f)
 	d.After, d.Part, d.Hold, d.OnAbandon = after.Seq, after.Chunk, hold, left
 	if after.Chunk > 0 { // of that event there is more
@@ -113,8 +113,6 @@ func (a Answerer) stream(r *http.Request, f *frames) stream.Dialect {
 
 // frames renders the events of one action.
 type frames struct {
-	form
-
 	server *egress.Server
 	ref    schemas.Ref
 	order  *schemas.ChatOrder
@@ -129,7 +127,7 @@ func (f *frames) frame(ctx context.Context, it *stream.Item) ([]byte, error) {
 	case end == nil:
 		return nil, nil
 	case end.Outcome == schemas.OutcomeSucceeded:
-		if f.done == "" {
+		if named(f.order.Dialect) {
 			return nil, nil
 		}
 		return Last(f.ref, it.Seq, it.Event.Time, nil), nil
@@ -138,7 +136,7 @@ func (f *frames) frame(ctx context.Context, it *stream.Item) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return f.failed(ctx, f, it, refusal)
+		return f.failed(ctx, it, refusal)
 	}
 }
 
@@ -189,8 +187,4 @@ func (f *frames) refuse(w http.ResponseWriter, r *http.Request, err error) {
 func errNotAnswered() error {
 	return fault.New(schemas.Unavailable, "this node is stopping, and the completion goes on without an answer here; "+
 		"send the request again with its Idempotency-Key, or look for the action that X-Generation-Id names")
-}
-
-func (f *frames) end() []byte {
-	return f.cut(f, "the stream ends here before the answer does")
 }

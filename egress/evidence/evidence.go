@@ -6,92 +6,73 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
 	"weir/egress/stream"
 	"weir/internal/fault"
+	"weir/internal/ledger"
 	"weir/internal/problem"
 	"weir/schemas"
 )
-
-// chunk is how many records one read asks for.
-const chunk = 64
 
 // pageBytes ends a page early.
 const pageBytes = 4 << 20
 
 // Records serves the streams of evidence and dead letters.
 type Records struct {
-	log      stream.Log
-	durable  stream.Durable
-	notifier *notifier
-	cfg      stream.HTTP
-	done     <-chan struct{}
+	log     stream.Log
+	live    stream.Live
+	durable stream.Durable
+	cfg     stream.HTTP
+	done    <-chan struct{}
 }
 
-// New serves from log. live notifies of new evidence while there are watchers; done ends every
-// stream.
+// New serves from log. Each stream subscribes to live for its records; done ends every stream.
 func New(log stream.Log, live stream.Live, durable stream.Durable, cfg stream.HTTP, done <-chan struct{}) *Records {
-	return &Records{log: log, durable: durable, notifier: newNotifier(live), cfg: cfg.WithDefaults(), done: done}
+	return &Records{log: log, live: live, durable: durable, cfg: cfg.WithDefaults(), done: done}
 }
 
-// query is a request for evidence, read and checked.
+// query is a request for records, read and checked.
 type query struct {
-	filter string
-	after  uint64    // return records after this sequence
-	since  time.Time // or what is not older than this
-	limit  int
+	stream, filter string
+	after          uint64    // return records after this sequence
+	since          time.Time // or what is not older than this
+	limit          int
 }
 
+// parse reads the parameters of GET /v1/evidence. Last-Event-ID goes before a cursor, and that
+// before since.
 func parse(r *http.Request, tenant string) (query, error) {
-	q := r.URL.Query()
-	if err := stream.Only(q, "kind", "entry", "action_id", "since", "limit", "cursor"); err != nil {
-		return query{}, err
-	}
+	p := stream.NewParams(r.URL.Query(), "kind", "entry", "action_id", "since", "limit", "cursor")
 	var names [3]string
 	for i, name := range []string{"kind", "entry", "action_id"} {
-		value, ok, err := stream.One(q, name)
-		if err != nil {
-			return query{}, err
+		value, ok := p.One(name)
+		if names[i] = value; ok && !named(value) {
+			p.Refuse(name, "must be a name")
 		}
-		if ok && !named(value) {
-			return query{}, stream.Invalid("the parameter " + name + " must be a name")
+	}
+	q := query{stream: schemas.EvidenceStream, filter: schemas.EvidenceFilter(tenant, names[0], names[1], names[2], false), limit: p.Limit(100)}
+	resumed, ok := p.LastEventID(r)
+	if q.after = resumed; ok {
+		return q, p.Err
+	}
+	if q.after = p.After("cursor", cursorForm); p.Has("cursor") {
+		return q, p.Err
+	}
+	since, ok := p.One("since")
+	at, numbered := stream.Position(since)
+	if q.after = at; ok && !numbered {
+		var err error
+		if q.since, err = time.Parse(time.RFC3339Nano, since); err != nil {
+			p.Refuse("since", "must be a time as RFC 3339 has it, or a sequence")
 		}
-		names[i] = value
 	}
-	out := query{filter: schemas.EvidenceFilter(tenant, names[0], names[1], names[2], false)}
-	var err error
-	if out.limit, err = stream.Limit(q, 100); err != nil {
-		return out, err
-	}
-	return out, out.from(r, q)
+	return q, p.Err
 }
 
-// from reads where to begin: the header of a resumed stream goes first.
-func (o *query) from(r *http.Request, q url.Values) (err error) {
-	after, ok, err := stream.LastEventID(r)
-	if ok || err != nil {
-		o.after = after
-		return err
-	}
-	if _, ok := q["cursor"]; ok {
-		o.after, err = stream.CursorParam(q)
-		return err
-	}
-	value, ok, err := stream.One(q, "since")
-	if !ok || err != nil {
-		return err
-	}
-	if o.after, ok = stream.Position(value); ok {
-		return nil
-	}
-	if o.since, err = time.Parse(time.RFC3339Nano, value); err != nil {
-		return stream.Invalid("the parameter since must be a time as RFC 3339 has it, or a sequence")
-	}
-	return nil
-}
+// cursorForm is how the cursor of a list must be.
+const cursorForm = "must be the next of an earlier page"
 
 // named accepts what the name of a kind, an entry or an action can be.
 func named(s string) bool {
@@ -117,27 +98,46 @@ func (e *Records) Serve(w http.ResponseWriter, r *http.Request, tenant string) {
 	if err == nil {
 		err = e.begin(r.Context(), &q)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		problem.Write(w, r, err)
+	case form == stream.FormSSE:
+		e.follow(w, r, q) //nolint:contextcheck // the request's own, which Watch may cut short
+	default:
+		e.page(w, r, q, func(rec schemas.Record) (json.RawMessage, error) { return rec.Data, nil })
+	}
+}
+
+// ServeDead answers GET /v1/dead-letters for a tenant, oldest first.
+func (e *Records) ServeDead(w http.ResponseWriter, r *http.Request, tenant string) {
+	p := stream.NewParams(r.URL.Query(), "limit", "cursor")
+	q := query{
+		stream: schemas.DeadStream, filter: schemas.DeadRoot + "." + schemas.EscapeToken(tenant) + ".>",
+		limit: p.Limit(100), after: p.After("cursor", cursorForm),
+	}
+	if p.Err != nil {
+		problem.Write(w, r, p.Err)
 		return
 	}
-	if form == stream.FormSSE {
-		e.stream(w, r, tenant, q) //nolint:contextcheck // the request's own, which Watch may cut short
-		return
+	e.page(w, r, q, deadLetter)
+}
+
+// deadLetter shows the reason of a dead letter without its message, whose content is unchecked.
+func deadLetter(rec schemas.Record) (json.RawMessage, error) {
+	var d schemas.DeadLetter
+	if err := json.Unmarshal(rec.Data, &d); err != nil {
+		return nil, err
 	}
-	cursor := newCursor(e, schemas.EvidenceStream, q.filter, q.after)
-	page, err := cursor.page(r.Context(), q.limit, raw)
-	if err != nil {
-		problem.Write(w, r, err)
-		return
-	}
-	stream.WriteJSON(w, r, http.StatusOK, page)
+	return ledger.Encode(schemas.DeadLetterView{
+		Seq: rec.Seq, Time: d.Time, Kind: d.Kind, ActionID: d.ActionID, Called: d.Called, Agent: d.Agent,
+		Code: d.Code, Reason: d.Reason, ActionURL: stream.ActionURL(d.ActionID),
+	})
 }
 
 // begin turns where to begin into a sequence, and refuses one that the stream
 // cannot continue from.
 func (e *Records) begin(ctx context.Context, q *query) error {
-	first, last, err := e.log.Bounds(ctx, schemas.EvidenceStream)
+	first, last, err := e.log.Bounds(ctx, q.stream)
 	switch {
 	case err != nil:
 		return err
@@ -163,7 +163,7 @@ func (e *Records) at(ctx context.Context, first, last uint64, since time.Time) (
 	low, high := first, last+1 // the record is in [low, high)
 	for low < high {
 		mid := low + (high-low)/2
-		records, err := e.log.Range(ctx, schemas.EvidenceStream, schemas.EvidenceRoot+".>", mid, 1)
+		records, _, err := e.log.Page(ctx, schemas.EvidenceStream, schemas.EvidenceRoot+".>", mid, 1, pageBytes)
 		if err != nil {
 			return 0, err
 		}
@@ -176,5 +176,37 @@ func (e *Records) at(ctx context.Context, first, last uint64, since time.Time) (
 	return max(low, 1) - 1, nil
 }
 
-// raw gives a record of evidence as it is stored.
-func raw(rec schemas.Record) (json.RawMessage, error) { return rec.Data, nil }
+// next reads up to limit records after the position of a query, which it moves, and waits until they
+// may be shown.
+func (e *Records) next(ctx context.Context, q *query, limit int) (records []schemas.Record, more bool, err error) {
+	records, more, err = e.log.Page(ctx, q.stream, q.filter, q.after+1, limit, pageBytes)
+	if err != nil || len(records) == 0 {
+		return nil, false, err
+	}
+	last := records[len(records)-1].Seq
+	if err := e.durable.Durable(ctx, q.stream, last); err != nil {
+		return nil, false, err
+	}
+	q.after = last
+	return records, more, nil
+}
+
+// page answers with a page of records, each as show gives it. A record that cannot be shown is not
+// one of ours, and is left out.
+func (e *Records) page(w http.ResponseWriter, r *http.Request, q query, show func(schemas.Record) (json.RawMessage, error)) {
+	page := schemas.Page[json.RawMessage]{Items: []json.RawMessage{}}
+	records, more, err := e.next(r.Context(), &q, q.limit)
+	if err != nil {
+		problem.Write(w, r, err)
+		return
+	}
+	for _, rec := range records {
+		if item, err := show(rec); err == nil && json.Valid(item) {
+			page.Items = append(page.Items, item)
+		}
+	}
+	if more {
+		page.Next = strconv.FormatUint(q.after, 10)
+	}
+	stream.WriteJSON(w, r, http.StatusOK, page)
+}

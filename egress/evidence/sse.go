@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 
 	"weir/egress/stream"
@@ -15,8 +16,12 @@ import (
 // its own kind.
 const eventName = "evidence"
 
-// stream sends evidence from a position on, for as long as the client stays.
-func (e *Records) stream(w http.ResponseWriter, r *http.Request, tenant string, q query) {
+// chunk is how many records one read of a stream asks for.
+const chunk = 64
+
+// follow sends evidence from a position on, for as long as the client stays. The subscription carries
+// no record: the stream reads the log from its position.
+func (e *Records) follow(w http.ResponseWriter, r *http.Request, q query) {
 	if r.Method == http.MethodHead {
 		stream.Header(w.Header())
 		w.WriteHeader(http.StatusOK)
@@ -29,12 +34,22 @@ func (e *Records) stream(w http.ResponseWriter, r *http.Request, tenant string, 
 	}
 	defer release()
 	r = r.WithContext(ctx)
-	notified, leave, err := e.notifier.subscribe(tenant) // before the log is read
+	stored := make(chan struct{}, 1) // holds one signal
+	signal := func() {
+		select {
+		case stored <- struct{}{}:
+		default:
+		}
+	}
+	_, names, _ := strings.Cut(q.filter, ".") // before the log is read
+	stop, err := e.live.Live(schemas.LiveRoot+"."+names, func(schemas.Record) { signal() }, signal)
 	if err != nil {
-		refuse(w, r, err)
+		problem.Write(w, r, &problem.Error{
+			Problem: schemas.Problem{Code: schemas.Unavailable, Detail: "the live feed cannot be reached; try again"}, Cause: err,
+		})
 		return
 	}
-	defer leave()
+	defer stop()
 	e.cfg.Watching(1)
 	defer e.cfg.Watching(-1)
 	out := stream.NewWriter(w, e.cfg.WriteTimeout)
@@ -44,16 +59,9 @@ func (e *Records) stream(w http.ResponseWriter, r *http.Request, tenant string, 
 	}
 	tick := time.NewTicker(e.cfg.KeepAlive)
 	defer tick.Stop()
-	c := newCursor(e, schemas.EvidenceStream, q.filter, q.after)
-	for {
-		if !e.drain(r, out, c) {
-			return
-		}
-		if !out.Live() {
-			return // the client resumes, and so polls
-		}
+	for e.drain(r, out, &q) {
 		select {
-		case <-notified:
+		case <-stored:
 		case <-tick.C:
 			if out.Comment() != nil {
 				return
@@ -67,11 +75,11 @@ func (e *Records) stream(w http.ResponseWriter, r *http.Request, tenant string, 
 	}
 }
 
-// drain sends everything behind the cursor. An error of the log is no reason
+// drain sends everything after the position. An error of the log is no reason
 // to end the stream: the next notice or tick reads again.
-func (e *Records) drain(r *http.Request, out *stream.Writer, c *cursor) bool {
-	for {
-		records, err := c.next(r.Context(), chunk)
+func (e *Records) drain(r *http.Request, out *stream.Writer, q *query) bool {
+	for more := true; more; {
+		records, left, err := e.next(r.Context(), q, chunk)
 		if err != nil {
 			return r.Context().Err() == nil
 		}
@@ -83,10 +91,9 @@ func (e *Records) drain(r *http.Request, out *stream.Writer, c *cursor) bool {
 		if len(records) > 0 && out.Flush() != nil {
 			return false
 		}
-		if len(records) < chunk {
-			return true
-		}
+		more = left
 	}
+	return true
 }
 
 // frame is a record as server-sent. It is stored on one line by us; a writer

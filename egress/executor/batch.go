@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	jsonv1 "github.com/go-json-experiment/json/v1"
+	"github.com/tidwall/gjson"
 
 	"weir/egress"
 	"weir/egress/stream"
@@ -219,12 +219,8 @@ func (b *batch) ended(out *item, end *schemas.Settled) (release func(), err erro
 		out.Result = body
 		return release, nil
 	}
-	var answer struct {
-		Error json.RawMessage `json:"error"`
-	}
-	err = jsonv1.Unmarshal(body, &answer)
-	out.Error = answer.Error
-	return release, err
+	out.Error = json.RawMessage(gjson.GetBytes(body, "error").Raw)
+	return release, nil
 }
 
 // failed is an error of Weir's own in the executor's form.

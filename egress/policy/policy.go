@@ -3,7 +3,6 @@ package policy
 
 import (
 	"context"
-	"net/http"
 
 	"weir/egress"
 	"weir/egress/stream"
@@ -18,14 +17,13 @@ func Surface(s *egress.Server, show func(only []string, operator bool) schemas.P
 	nodes func(ctx context.Context) ([]schemas.NodeReport, error),
 ) egress.Surface {
 	return egress.Surface{Name: "policy", Routes: egress.Routes(
-		s.Read("/v1/policy", func(r *egress.Request) error {
-			if err := stream.Only(r.Request.URL.Query()); err != nil {
-				return err
+		s.Read("/v1/policy", egress.JSON(func(r *egress.Request) (any, error) {
+			if err := stream.NewParams(r.Request.URL.Query()).Err; err != nil {
+				return nil, err
 			}
 			operator := r.Reader.Tenant == schemas.Operator && schemas.Grants(r.Reader.Scopes, schemas.ScopeAdmin)
-			stream.WriteJSON(r.Writer, r.Request, http.StatusOK, show(r.Reader.Entries, operator))
-			return nil
-		}, schemas.ScopeActionsRead),
+			return show(r.Reader.Entries, operator), nil
+		}), schemas.ScopeActionsRead),
 		// Held calls and nodes concern every tenant, so only an operator may list them.
 		operator(s, schemas.RouteOperations, "see what is paused or pinned", func(context.Context) (any, error) { return operations(), nil }),
 		operator(s, schemas.RouteNodes, "see the nodes", func(ctx context.Context) (any, error) {
@@ -37,17 +35,13 @@ func Surface(s *egress.Server, show func(only []string, operator bool) schemas.P
 
 // operator is a route that shows a document to operators only.
 func operator(s *egress.Server, route, what string, doc func(ctx context.Context) (any, error)) []egress.Route {
-	return s.Read(route, func(r *egress.Request) error {
+	return s.Read(route, egress.JSON(func(r *egress.Request) (any, error) {
 		if err := fault.Operator(r.Reader.Tenant, what); err != nil {
-			return err
+			return nil, err
 		}
-		if err := stream.Only(r.Request.URL.Query()); err != nil {
-			return err
+		if err := stream.NewParams(r.Request.URL.Query()).Err; err != nil {
+			return nil, err
 		}
-		shown, err := doc(r.Request.Context())
-		if err == nil {
-			stream.WriteJSON(r.Writer, r.Request, http.StatusOK, shown)
-		}
-		return err
-	}, schemas.ScopeAdmin)
+		return doc(r.Request.Context())
+	}), schemas.ScopeAdmin)
 }

@@ -36,19 +36,17 @@ func NewAnswerer(s *egress.Server, store Store) Answerer { return Answerer{s, st
 func (a Answerer) Surface() egress.Surface {
 	return egress.Surface{
 		Name: "rules", Absent: a.store == nil,
-		Routes: a.server.Read("/v1/rules", func(r *egress.Request) error {
+		Routes: a.server.Read("/v1/rules", egress.JSON(func(r *egress.Request) (any, error) {
 			now, err := a.newest(r.Request.Context(), r.Reader.Tenant)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			page, err := Page(r.Request.URL.Query(), now)
-			if err != nil {
-				return err
+			if err == nil {
+				r.Writer.Header().Set("ETag", `"`+page.RulesEtag+`"`)
 			}
-			r.Writer.Header().Set("ETag", `"`+page.RulesEtag+`"`)
-			stream.WriteJSON(r.Writer, r.Request, http.StatusOK, page)
-			return nil
-		}, schemas.ScopeActionsRead, schemas.ScopeRulesWrite),
+			return page, err
+		}), schemas.ScopeActionsRead, schemas.ScopeRulesWrite),
 		Views: []egress.View{{
 			Kind: schemas.KindRule, Accepted: accepted, Stopping: errNotWaited(),
 			Answer: func(w http.ResponseWriter, r *http.Request, _ schemas.Ref, s *schemas.Settled, doc json.RawMessage) error {

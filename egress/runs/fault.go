@@ -3,6 +3,8 @@ package runs
 import (
 	"encoding/json"
 
+	"github.com/tidwall/gjson"
+
 	"weir/internal/ledger"
 	"weir/schemas"
 )
@@ -57,19 +59,8 @@ func refused(ref schemas.Ref, s *schemas.Settled, res schemas.RunResult) (*schem
 	if err != nil {
 		return nil, err
 	}
-	var failure struct {
-		Error json.RawMessage `json:"error"`
-	}
-	if err := json.Unmarshal(body, &failure); err != nil {
-		return nil, err
-	}
-	var told struct {
-		Message string `json:"message"`
-	}
-	if err := json.Unmarshal(failure.Error, &told); err != nil {
-		return nil, err
-	}
-	return &schemas.RunError{Code: string(schemas.TaskFailed), Message: told.Message, Details: failure.Error}, nil
+	failure := gjson.GetBytes(body, "error")
+	return &schemas.RunError{Code: string(schemas.TaskFailed), Message: failure.Get("message").Str, Details: json.RawMessage(failure.Raw)}, nil
 }
 
 // codeOf is the contract's word for an end.

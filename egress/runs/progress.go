@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/tidwall/gjson"
 
@@ -28,14 +28,17 @@ func (r Stream) progress(stored json.RawMessage) (json.RawMessage, error) {
 	var own []member
 	switch {
 	case p.Omitted > 0:
-		own = []member{{key: "omitted_bytes", name: `"omitted_bytes"`, value: fmt.Appendf(nil, "%d", p.Omitted)}}
+		own = []member{{"omitted_bytes", `"omitted_bytes"`, strconv.AppendInt(nil, int64(p.Omitted), 10)}}
 	case object(p.Data):
 		if !json.Valid(p.Data) {
 			return nil, errors.New("the event is not JSON")
 		}
-		own = members(p.Data)
+		gjson.ParseBytes(p.Data).ForEach(func(key, value gjson.Result) bool {
+			own = append(own, member{key.String(), key.Raw, []byte(value.Raw)})
+			return true
+		})
 	case len(p.Data) > 0 && string(p.Data) != "null":
-		own = []member{{key: "data", name: `"data"`, value: p.Data}}
+		own = []member{{"data", `"data"`, p.Data}}
 	}
 	return r.merge(p.Name, own)
 }
@@ -44,16 +47,7 @@ func (r Stream) progress(stored json.RawMessage) (json.RawMessage, error) {
 // it was written.
 type member struct {
 	key, name string
-	value     json.RawMessage
-}
-
-// members takes an object apart.
-func members(object json.RawMessage) (all []member) {
-	gjson.ParseBytes(object).ForEach(func(key, value gjson.Result) bool {
-		all = append(all, member{key: key.String(), name: key.Raw, value: json.RawMessage(value.Raw)})
-		return true
-	})
-	return all
+	value     []byte
 }
 
 // merge writes the members of an event: ours where the agent has none, then its
@@ -62,10 +56,12 @@ func (r Stream) merge(word string, own []member) (json.RawMessage, error) {
 	if word == "" || schemas.EndsRun(word) {
 		word = schemas.RunEventProgress
 	}
-	ours := []struct{ key, value string }{{"type", word}, {"request_id", callers(r.Ref)}, {"task_type", r.TaskType}}
-	kept := make([]member, 0, len(own))
+	taken := map[string]bool{}
+	for _, m := range own {
+		taken[m.key] = true
+	}
 	said := map[string]bool{}
-	names := map[string]string{}
+	var rest []byte
 	for _, m := range own {
 		switch m.key {
 		case "type", "request_id", "task_type", "event":
@@ -73,42 +69,28 @@ func (r Stream) merge(word string, own []member) (json.RawMessage, error) {
 				continue
 			}
 			if r.foreign(m) {
-				m.name = free(own, names, m.key)
+				m.name = free(taken, m.key)
 			} else {
 				said[m.key] = true
 			}
 		}
-		kept = append(kept, m)
+		rest = append(append(append(append(rest, ','), m.name...), ':'), m.value...)
 	}
-	b := make([]byte, 0, 256)
-	for _, o := range ours {
-		if said[o.key] {
+	b := []byte{'{'}
+	for _, ours := range [][2]string{{"type", word}, {"request_id", callers(r.Ref)}, {"task_type", r.TaskType}} {
+		if said[ours[0]] {
 			continue
 		}
-		value, err := ledger.Encode(o.value)
+		value, err := ledger.Encode(ours[1])
 		if err != nil {
 			return nil, err
 		}
-		b = appendMember(b, `"`+o.key+`"`, value)
+		b = append(append(b, `,"`+ours[0]+`":`...), value...)
 	}
-	for _, m := range kept {
-		b = appendMember(b, m.name, m.value)
-	}
-	b = append(b, '}')
+	b = append(append(b, rest...), '}')
 	var line bytes.Buffer
-	err := json.Compact(&line, b)
+	err := json.Compact(&line, slices.Delete(b, 1, 2)) // the first comma
 	return line.Bytes(), err
-}
-
-func appendMember(b []byte, name string, value []byte) []byte {
-	c := byte(',')
-	if len(b) == 0 {
-		c = '{'
-	}
-	b = append(b, c)
-	b = append(b, name...)
-	b = append(b, ':')
-	return append(b, value...)
 }
 
 // foreign reports whether a member has a reader take the event for the last, or for
@@ -126,15 +108,11 @@ func (r Stream) foreign(m member) bool {
 	}
 }
 
-// free is the name, in quotes, that every member called key gets instead: no other
-// member has it. It is looked for once a key, for an agent may repeat one at will.
-func free(all []member, names map[string]string, key string) string {
-	if names[key] == "" {
-		name := renamed + key
-		for slices.ContainsFunc(all, func(m member) bool { return m.key == name }) {
-			name = renamed + name
-		}
-		names[key] = `"` + name + `"`
+// free is the name, in quotes, that every member called key gets instead: no other member has it.
+func free(taken map[string]bool, key string) string {
+	name := renamed + key
+	for taken[name] {
+		name = renamed + name
 	}
-	return names[key]
+	return `"` + name + `"`
 }

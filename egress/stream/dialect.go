@@ -75,24 +75,7 @@ func views() *Dialect {
 // action's end.
 func (e *Events) AnswerAs(w http.ResponseWriter, r *http.Request, d Dialect) {
 	maps.Copy(w.Header(), d.Header)
-	reader, shared := e.feed.reader(d.Ref, d.After, d.Answer, false), d.shared()
-	err := reader.open(r.Context())
-	if err == nil && d.Answer && reader.astray {
-		err = ErrBeyond
-	}
-	if err == nil && d.Part > 0 {
-		err = reader.inside(r.Context(), shared)
-	}
-	if err != nil {
-		alone := e.feed.unregister(reader.w)
-		if r.Context().Err() != nil {
-			e.gone(r.Context(), alone, d.OnAbandon)
-			return
-		}
-		d.Refuse(w, r, explain(w, d.Ref.ID, err))
-		return
-	}
-	e.stream(w, r, reader, shared)
+	e.stream(w, r, d.shared())
 }
 
 // shared has the frames of a dialect made once for all watchers of an action.
@@ -102,45 +85,37 @@ func (d Dialect) shared() *Dialect {
 	return &d
 }
 
-// in is the event's frame in the one dialect beside its own, which one watcher makes for
-// all. Who comes while it is made waits for it as long as ctx lasts, and has its error too,
-// which is the log's. Where ctx ends for the one who makes it, another goes on.
+// in is the event's frame in the one dialect beside its own, which one watcher makes for all. The others
+// wait for it as long as their ctx lasts. If it cannot be made, the next one tries.
 func (it *Item) in(ctx context.Context, render func(context.Context, *Item) ([]byte, error)) ([]byte, error) {
 	if frame := it.other.Load(); frame != nil {
 		return *frame, nil // it is not written again
 	}
-	failures := it.failures.Load()
 	select {
 	case it.making <- struct{}{}:
 		defer func() { <-it.making }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	switch frame := it.other.Load(); {
-	case frame != nil:
+	if frame := it.other.Load(); frame != nil {
 		return *frame, nil
-	case it.failures.Load() > failures:
-		return nil, it.err
 	}
 	frame, err := render(ctx, it)
 	if err == nil {
 		it.other.Store(&frame)
-	} else if ctx.Err() == nil {
-		it.err = err
-		it.failures.Add(1)
 	}
 	return frame, err
 }
 
-// inside has the stream of a reader that was opened begin in the middle of its first
-// event, behind Part of the server-sent events that the event's frame is. The frame stays
-// the one that all have.
-func (r *Reader) inside(ctx context.Context, d *Dialect) error {
-	items, err := r.now(ctx) // a replica may be late, and have the event to come
+// inside has a stream begin in the middle of its first event, behind Part of the server-sent events
+// that the event's frame is. The frame stays the one that all have.
+func (s *session) inside(ctx context.Context) error {
+	d := s.d
+	items, err := s.reader.now(ctx) // a replica may be late, and have the event to come
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	r.ready = items
+	s.reader.ready = items
 	if len(items) == 0 || items[0].Seq != d.After+1 || final(items[0].Event.Type) {
 		return ErrBeyond
 	}

@@ -75,7 +75,10 @@ func (e *Events) ServeAs(w http.ResponseWriter, r *http.Request, d Dialect) {
 func (e *Events) serve(w http.ResponseWriter, r *http.Request, d *Dialect) {
 	maps.Copy(w.Header(), d.Header)
 	p := NewParams(r.URL.Query(), "after", "live", "limit", "timeout")
-	after := p.after(r)
+	after, resumed := p.LastEventID(r) // before the parameter
+	if !resumed {
+		after = p.After("after", "must be the id of an event")
+	}
 	live, poll := p.One("live")
 	if poll && live != "long-poll" {
 		p.Refuse("live", "can be long-poll")
@@ -92,16 +95,17 @@ func (e *Events) serve(w http.ResponseWriter, r *http.Request, d *Dialect) {
 	if ref.Kind == "" { // a path does not name it
 		ref, err = e.feed.find(r.Context(), ref.Tenant, ref.ID, after)
 	}
+	if err == nil && !poll && form != FormJSON {
+		d.Ref, d.After = ref, after
+		e.stream(w, r, d)
+		return
+	}
 	var reader *Reader
 	if err == nil {
-		reader, err = e.feed.follow(r.Context(), ref, after, form == FormJSON && !poll)
+		reader, err = e.feed.follow(r.Context(), ref, after, !poll)
 	}
 	if err != nil {
 		d.Refuse(w, r, explain(w, d.Ref.ID, err))
-		return
-	}
-	if !poll && form != FormJSON {
-		e.stream(w, r, reader, d)
 		return
 	}
 	defer reader.Close()

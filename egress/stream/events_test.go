@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/egress/stream"
-	"weir/internal/fault"
 	"weir/internal/problem"
 	"weir/schemas"
 )
@@ -88,18 +87,6 @@ func TestStreamHeadersAndFirstByte(t *testing.T) {
 	rest, err := io.ReadAll(res.Body)
 	require.NoError(t, err)
 	require.Equal(t, 1, strings.Count(string(rest), "event: settled\n"))
-}
-
-// plain hides everything but the three methods of a ResponseWriter.
-type plain struct{ http.ResponseWriter }
-
-func TestAWriterThatCannotFlushGetsTheHistory(t *testing.T) {
-	t.Parallel()
-	n := newNode(t, stream.Config{})
-	n.claim("a").start()
-	w := httptest.NewRecorder()
-	stream.NewEvents(n.feed, stream.HTTP{}).Serve(plain{w}, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/a", http.NoBody), "acme", "a")
-	require.Equal(t, 2, strings.Count(w.Body.String(), "event: "))
 }
 
 func TestCutAnywhereAndResume(t *testing.T) {
@@ -339,16 +326,14 @@ func TestLongPoll(t *testing.T) {
 type slow struct {
 	asked chan context.Context
 	let   chan error
-	times *atomic.Int64
 }
 
 func newSlow() slow {
-	return slow{asked: make(chan context.Context), let: make(chan error), times: &atomic.Int64{}}
+	return slow{asked: make(chan context.Context), let: make(chan error)}
 }
 
 func (s slow) frame(ctx context.Context, it *stream.Item) ([]byte, error) {
 	if it.Event.Settled != nil {
-		s.times.Add(1)
 		s.asked <- ctx
 		select {
 		case err := <-s.let:
@@ -412,35 +397,6 @@ func TestAFrameThatIsReadIsNobodysHostage(t *testing.T) {
 			if i != waits && i != reads {
 				require.Equal(t, 1, strings.Count(<-body, "event: settled\n"))
 			}
-		}
-	})
-}
-
-// TestALogThatFailsFailsForAllWhoWait, once: they come back together.
-func TestALogThatFailsFailsForAllWhoWait(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, stream.Config{})
-		defer n.feed.Close()
-		a := n.claim("a")
-		s := newSlow()
-		var bodies []<-chan string
-		for range 5 {
-			bodies = append(bodies, s.watch(t.Context(), n))
-		}
-		synctest.Wait()
-		a.settle(`{}`)
-		for i := range 3 {
-			<-s.asked
-			synctest.Wait()
-			s.let <- fault.ErrUnavailable
-			synctest.Wait()
-			require.EqualValues(t, i+1, s.times.Load())
-		}
-		<-s.asked
-		s.let <- nil
-		for _, body := range bodies {
-			require.Contains(t, <-body, "event: settled\n")
 		}
 	})
 }

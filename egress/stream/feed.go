@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"weir/internal/fault"
 	"weir/schemas"
 )
@@ -96,11 +94,10 @@ func (c Config) withDefaults() Config {
 // Feed is a node's one live subscription and its watchers. It is safe for
 // concurrent use.
 type Feed struct {
-	log  Log
-	cfg  Config
-	stop func()
-	// reads bounds the running reads of the log.
-	reads *semaphore.Weighted
+	log   Log
+	cfg   Config
+	stop  func()
+	reads chan struct{} // holds the running reads of the log
 
 	// ctx ends with Close. Before that, waits ends when waiting callers must check a last time, and
 	// streams when streams must end.
@@ -123,7 +120,7 @@ func Open(log Log, live Live, cfg Config) (*Feed, error) {
 	cfg = cfg.withDefaults()
 	f := &Feed{
 		log: log, cfg: cfg,
-		reads: semaphore.NewWeighted(readsAtOnce), notify: make(chan struct{}, 1),
+		reads: make(chan struct{}, readsAtOnce), notify: make(chan struct{}, 1),
 		topics: map[string]*topic{}, durable: map[string]uint64{},
 	}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
@@ -204,15 +201,19 @@ func (f *Feed) allBehind() {
 	}
 }
 
-// read runs one read of the log, of which only so many go on at a time.
+// read runs one read of the log, of which only so many go on at a time. Close ends the wait for one.
 func (f *Feed) read(ctx context.Context, do func() error) error {
 	if f.ctx.Err() != nil {
 		return ErrClosed
 	}
-	if err := f.reads.Acquire(ctx, 1); err != nil {
-		return err
+	select {
+	case f.reads <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-f.ctx.Done():
+		return ErrClosed
 	}
-	defer f.reads.Release(1)
+	defer func() { <-f.reads }()
 	return do()
 }
 

@@ -31,11 +31,8 @@ type Item struct {
 	frame []byte
 	body  []byte // the part of frame that is the JSON
 
-	failures atomic.Uint32 // of making other
-	making   chan struct{} // holds the one who makes other, and guards what follows
-	err      error         // of the last failure
-
-	other atomic.Pointer[[]byte] // the frame in another dialect
+	other  atomic.Pointer[[]byte] // the frame in another dialect
+	making chan struct{}          // holds the watcher that makes other
 }
 
 // item decodes a record. An unreadable one keeps its position with its readable members, and a

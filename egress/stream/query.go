@@ -29,29 +29,6 @@ func Position(s string) (uint64, bool) {
 	return n, true
 }
 
-// One reads a parameter that may appear once. ok is false if it appears more often.
-func One(q url.Values, name string) (value string, ok bool, err error) {
-	values, ok := q[name]
-	if !ok {
-		return "", false, nil
-	}
-	if len(values) != 1 {
-		return "", false, Invalid("the parameter " + name + " may be given once")
-	}
-	return values[0], true, nil
-}
-
-// Only refuses parameters that a route does not know: a filter with a slip in its name
-// would show everything.
-func Only(q url.Values, known ...string) error {
-	for name := range q {
-		if !slices.Contains(known, name) {
-			return Invalid(unknown(name, known))
-		}
-	}
-	return nil
-}
-
 // unknown is the error for a parameter, which it does not repeat.
 func unknown(name string, known []string) string {
 	switch best := nearest.Name(strings.ToLower(name), known); {
@@ -64,10 +41,7 @@ func unknown(name string, known []string) string {
 	}
 }
 
-// LastEventID reads the header of that name; an empty one counts as absent.
-func LastEventID(r *http.Request) (after uint64, ok bool, err error) { return EventID(r, Position) }
-
-// EventID is LastEventID for ids that parse reads.
+// EventID reads the header Last-Event-ID, whose ids parse reads; an empty one counts as absent.
 func EventID[T any](r *http.Request, parse func(id string) (T, bool)) (after T, ok bool, err error) {
 	values := r.Header.Values("Last-Event-ID")
 	if len(values) == 0 || (len(values) == 1 && values[0] == "") {
@@ -89,8 +63,16 @@ type Params struct {
 	Err error
 }
 
-// NewParams reads parameters, of which a route knows those.
-func NewParams(q url.Values, known ...string) *Params { return &Params{q, Only(q, known...)} }
+// NewParams reads parameters. Those that a route does not know are refused: a filter with a slip in
+// its name would show everything.
+func NewParams(q url.Values, known ...string) *Params {
+	for name := range q {
+		if !slices.Contains(known, name) {
+			return &Params{q, Invalid(unknown(name, known))}
+		}
+	}
+	return &Params{Values: q}
+}
 
 // Refuse refuses a parameter; what says how it must be. An earlier error stays.
 func (p *Params) Refuse(name, what string) {
@@ -101,10 +83,13 @@ func (p *Params) Refuse(name, what string) {
 
 // One reads a parameter that may appear once. ok is false if it is absent, or there was an error.
 func (p *Params) One(name string) (value string, ok bool) {
-	if p.Err == nil {
-		value, ok, p.Err = One(p.Values, name)
+	switch values := p.Values[name]; {
+	case len(values) > 1:
+		p.Refuse(name, "may be given once")
+	case len(values) == 1 && p.Err == nil:
+		return values[0], true
 	}
-	return value, ok && p.Err == nil
+	return "", false
 }
 
 // Bool reads a parameter that is true or false; absent, it is false.
@@ -117,11 +102,16 @@ func (p *Params) Bool(name string) bool {
 }
 
 // Limit reads how many items a page may have: 1 to 1000.
-func (p *Params) Limit(def int) (n int) {
-	if p.Err == nil {
-		n, p.Err = Limit(p.Values, def)
+func (p *Params) Limit(def int) int {
+	value, ok := p.One("limit")
+	if !ok {
+		return def
 	}
-	return n
+	n, err := strconv.ParseUint(value, 10, 16)
+	if err != nil || n < 1 || n > 1000 {
+		p.Refuse("limit", "must be a number from 1 to 1000")
+	}
+	return int(n)
 }
 
 // Cursor reads the cursor of a list, which valid accepts.
@@ -133,20 +123,48 @@ func (p *Params) Cursor(valid func(cursor string) bool) string {
 	return cursor
 }
 
-// after reads where to resume: the header before the parameter.
-func (p *Params) after(r *http.Request) (after uint64) {
-	ok := false
+// LastEventID reads the header of that name; ok is false if it is absent, or there was an error.
+func (p *Params) LastEventID(r *http.Request) (after uint64, ok bool) {
 	if p.Err == nil {
-		after, ok, p.Err = LastEventID(r)
+		after, ok, p.Err = EventID(r, Position)
 	}
-	if ok {
-		return after
-	}
-	value, given := p.One("after")
-	if after, ok = Position(value); given && !ok {
-		p.Refuse("after", "must be the id of an event")
+	return after, ok
+}
+
+// After reads a parameter that is a position; what says how it must be.
+func (p *Params) After(name, what string) uint64 {
+	value, given := p.One(name)
+	after, ok := Position(value)
+	if given && !ok {
+		p.Refuse(name, what)
 	}
 	return after
+}
+
+// tenantAll names every tenant at once.
+const tenantAll = "*"
+
+// Tenant reads whose records are requested by a sender of tenant own with these scopes. An admin of the
+// operator's tenant may name another one, or all where a route permits that; empty: all.
+func (p *Params) Tenant(own string, scopes []string, all bool) string {
+	named, ok := p.One("tenant")
+	every := all && named == tenantAll
+	switch {
+	case !ok || named == own:
+		return own
+	case every || schemas.ValidID(named):
+		if p.Err = fault.Operator(own, "name another tenant"); p.Err == nil {
+			p.Err = fault.Scope(scopes, schemas.ScopeAdmin)
+		}
+	case all:
+		p.Refuse("tenant", "must be the name of a tenant, or * for all")
+	default:
+		p.Refuse("tenant", "must be the name of a tenant")
+	}
+	if every {
+		return ""
+	}
+	return named
 }
 
 // seconds reads a waiting time in whole seconds, up to most.
@@ -160,19 +178,6 @@ func (p *Params) seconds(name string, most time.Duration) time.Duration {
 		p.Refuse(name, "must be a number of seconds")
 	}
 	return min(time.Duration(n)*time.Second, most)
-}
-
-// Limit reads how many items a page may have: 1 to 1000.
-func Limit(q url.Values, def int) (int, error) {
-	value, ok, err := One(q, "limit")
-	if !ok || err != nil {
-		return def, err
-	}
-	n, err := strconv.ParseUint(value, 10, 16)
-	if err != nil || n < 1 || n > 1000 {
-		return 0, Invalid("the parameter limit must be a number from 1 to 1000")
-	}
-	return int(n), nil
 }
 
 // Form is the form of an answer that a client prefers of a route that can stream.
@@ -231,19 +236,6 @@ func accepted(r *http.Request) iter.Seq[string] {
 			}
 		}
 	}
-}
-
-// CursorParam reads the cursor of a list whose pages continue after a sequence.
-func CursorParam(q url.Values) (uint64, error) {
-	value, ok, err := One(q, "cursor")
-	if !ok || err != nil {
-		return 0, err
-	}
-	after, ok := Position(value)
-	if !ok {
-		return 0, Invalid("the parameter cursor must be the next of an earlier page")
-	}
-	return after, nil
 }
 
 // Selection asks an index which actions there are.

@@ -26,9 +26,12 @@ type session struct {
 	over, away bool
 }
 
-// stream answers with what reader gives, and takes the reader over.
-func (e *Events) stream(w http.ResponseWriter, r *http.Request, reader *Reader, d *Dialect) {
-	s := &session{e: e, reader: reader, d: d, out: NewWriter(w, e.cfg.WriteTimeout), client: r.Context()}
+// stream answers with the events of a dialect. It may change the dialect.
+func (e *Events) stream(w http.ResponseWriter, r *http.Request, d *Dialect) {
+	s := &session{
+		e: e, reader: e.feed.reader(d.Ref, d.After, d.Answer, false), d: d,
+		out: NewWriter(w, e.cfg.WriteTimeout), client: r.Context(),
+	}
 	defer s.close()
 	if ctx := s.start(w, r); ctx != nil {
 		s.run(ctx) //nolint:contextcheck // as above
@@ -38,21 +41,22 @@ func (e *Events) stream(w http.ResponseWriter, r *http.Request, reader *Reader, 
 // start begins the answer. It returns until when the stream may go on, and nil
 // where nothing is left to do.
 func (s *session) start(w http.ResponseWriter, r *http.Request) (ctx context.Context) {
-	d := s.d
-	if d.Hold > 0 { // retained events are held open
+	d, err := s.d, s.open(r.Context())
+	if err == nil && d.Hold > 0 { // retained events are held open
 		if ctx = s.admit(w, r); ctx == nil {
 			return nil
 		}
 		s.out.unhurried()
 	}
-	if d.Plain || d.Hold > 0 {
-		if err := s.firstEvents(r.Context()); err != nil {
-			if s.client.Err() == nil {
-				d.Refuse(w, r, explain(w, s.reader.w.topic.ref.ID, err))
-				s.over = true
-			}
-			return nil
+	if err == nil && (d.Plain || d.Hold > 0) {
+		err = s.firstEvents(r.Context())
+	}
+	if err != nil {
+		if s.client.Err() == nil {
+			d.Refuse(w, r, explain(w, d.Ref.ID, err))
+			s.over = true
 		}
+		return nil
 	}
 	if len(s.buf) == 0 && s.reader.Ended() {
 		if s.over = true; d.Ended == nil {
@@ -80,6 +84,18 @@ func (s *session) start(w http.ResponseWriter, r *http.Request) (ctx context.Con
 		return nil
 	}
 	return ctx
+}
+
+// open reads the first events, and refuses a position that the dialect does not have.
+func (s *session) open(ctx context.Context) error {
+	err := s.reader.open(ctx)
+	switch {
+	case err == nil && s.d.Answer && s.reader.astray:
+		return ErrBeyond
+	case err == nil && s.d.Part > 0:
+		return s.inside(ctx)
+	}
+	return err
 }
 
 // admit has the stream held open, or answers that it may not be.
@@ -156,7 +172,7 @@ func (s *session) run(ctx context.Context) {
 
 // drain writes what there is by now. more is false where the stream has ended.
 func (s *session) drain(ctx context.Context) (more bool) {
-	for s.out.Live() || s.reader.Pending() {
+	for {
 		items, err := s.reader.now(ctx)
 		if err != nil { // EOF, or a client that has to resume elsewhere
 			s.over = errors.Is(err, io.EOF)
@@ -169,8 +185,6 @@ func (s *session) drain(ctx context.Context) (more bool) {
 			return false
 		}
 	}
-	s.over = s.reader.Ended()
-	return false
 }
 
 // send writes events and flushes; many small frames are few writes. more is false if the stream

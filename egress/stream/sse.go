@@ -11,19 +11,14 @@ type Writer struct {
 	w       http.ResponseWriter
 	rc      *http.ResponseController
 	timeout time.Duration
-	live    bool
 	until   time.Time // the deadline that stands; zero: none
 }
 
 // NewWriter prepares w for a stream and lifts the deadlines that the server
 // has set for an ordinary request.
 func NewWriter(w http.ResponseWriter, timeout time.Duration) *Writer {
-	return &Writer{w: w, rc: http.NewResponseController(w), timeout: timeout, live: canFlush(w)}
+	return &Writer{w: w, rc: http.NewResponseController(w), timeout: timeout}
 }
-
-// Live reports whether written data reaches the client before the end. If not, the stream should
-// end when it has nothing more to send: a client that resumes then polls.
-func (s *Writer) Live() bool { return s.live }
 
 // Header sets the headers of a stream and nothing else.
 func Header(h http.Header) {
@@ -60,9 +55,6 @@ func (s *Writer) Write(frames []byte) error {
 
 // Flush sends the written data.
 func (s *Writer) Flush() error {
-	if !s.live {
-		return nil
-	}
 	s.deadline()
 	return s.rc.Flush()
 }
@@ -83,17 +75,4 @@ func (s *Writer) deadline() {
 	}
 	s.until = now.Add(s.timeout + s.timeout/4)
 	_ = s.rc.SetWriteDeadline(s.until)
-}
-
-// canFlush checks the innermost writer: some wrappers have a Flush that does nothing.
-func canFlush(w http.ResponseWriter) bool {
-	for u, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok; u, ok = w.(interface{ Unwrap() http.ResponseWriter }) {
-		w = u.Unwrap()
-	}
-	switch w.(type) {
-	case http.Flusher, interface{ FlushError() error }:
-		return true
-	default:
-		return false
-	}
 }

@@ -265,6 +265,47 @@ func TestMissedEventsAreFoundTogether(t *testing.T) {
 	})
 }
 
+// stuckLog is a log that answers nothing until it is let.
+type stuckLog struct {
+	stream.Log
+	asked, let chan struct{}
+}
+
+func (l stuckLog) Newest(ctx context.Context, stream, filter string) (schemas.Record, error) {
+	l.asked <- struct{}{}
+	<-l.let
+	return l.Log.Newest(ctx, stream, filter)
+}
+
+// TestCloseEndsTheWaitForARead: while the log answers nothing and all reads are taken, the next one ends with the feed.
+func TestCloseEndsTheWaitForARead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, stream.Config{})
+		defer n.feed.Close()
+		log := stuckLog{n.log, make(chan struct{}, 100), make(chan struct{})}
+		feed, err := stream.Open(log, n, stream.Config{Layout: layout})
+		require.NoError(t, err)
+		const readers, reads = 17, 16
+		got := make(chan error, readers)
+		for range readers {
+			go func() {
+				_, err := feed.Wait(context.Background(), ref("a"))
+				got <- err
+			}()
+		}
+		synctest.Wait()
+		require.Len(t, log.asked, reads)
+		feed.Close()
+		synctest.Wait()
+		require.Len(t, got, readers-reads)
+		close(log.let)
+		for range readers {
+			require.ErrorIs(t, <-got, stream.ErrClosed)
+		}
+	})
+}
+
 // behindLog is a replica that shows what was there before the newest record of a subject.
 type behindLog struct{ stream.Log }
 

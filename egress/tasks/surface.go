@@ -60,15 +60,15 @@ func (a Answerer) Surfaces() []egress.Surface {
 		return a.server.Read(path, serve, schemas.ScopeActionsRead, schemas.ScopeTasksWrite)
 	}
 	return []egress.Surface{
-		{Name: "tasks", Absent: a.cfg.Repos == nil || a.cfg.Index.Absent(), Routes: shown(schemas.RouteTasks, a.list)},
+		{Name: "tasks", Absent: a.cfg.Repos == nil || a.cfg.Index.Absent(), Routes: shown(schemas.RouteTasks, egress.JSON(a.list))},
 		{
 			Name: "tasks", Absent: a.cfg.Repos == nil,
 			Routes: egress.Routes(
-				shown(schemas.RouteTasks+"/:id", a.show),
+				shown(schemas.RouteTasks+"/:id", egress.JSON(a.show)),
 				shown(schemas.RouteTasks+"/:id/events", a.events),
 				shown(schemas.RouteTasks+"/:id/diff", a.diff),
-				shown(schemas.RouteRepos, a.listRepos),
-				shown(schemas.RouteRepos+"/:name", a.showRepo),
+				shown(schemas.RouteRepos, egress.JSON(a.listRepos)),
+				shown(schemas.RouteRepos+"/:name", egress.JSON(a.showRepo)),
 			),
 			Views: []egress.View{{
 				Kind: schemas.KindTask, // as its people see it, its end with all the rest
@@ -94,25 +94,17 @@ func (a Answerer) repoURL(name string) string {
 	return a.cfg.PublicURL() + schemas.RouteGit + "/" + name + ".git"
 }
 
-func (a Answerer) list(r *egress.Request) error {
+func (a Answerer) list(r *egress.Request) (any, error) {
 	q, err := ReadQuery(r.Request.URL.Query())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	page, err := a.page(r.Request.Context(), r.Reader.Tenant, q)
-	if err == nil {
-		stream.WriteJSON(r.Writer, r.Request, http.StatusOK, page)
-	}
-	return err
+	return a.page(r.Request.Context(), r.Reader.Tenant, q)
 }
 
-func (a Answerer) show(r *egress.Request) error {
+func (a Answerer) show(r *egress.Request) (any, error) {
 	view, err := a.durable(r.Request.Context(), taskRef(r.Reader.Tenant, r.Param("id")))
-	if err != nil {
-		return noTask(err)
-	}
-	stream.WriteJSON(r.Writer, r.Request, http.StatusOK, view)
-	return nil
+	return view, noTask(err)
 }
 
 func taskRef(tenant, id string) schemas.Ref {
@@ -163,8 +155,8 @@ func (a Answerer) fold(ctx context.Context, st *ledger.State) (*task.State, erro
 	if err != nil {
 		return nil, err
 	}
-	t, _ := task.Fold(st.Action, payload, st.History()) // without an order where there is none
-	if st.Settled != nil && !t.Over() {                 // by a record that cannot be read
+	t, _ := task.Fold(st.Action, payload, st.Events) // without an order where there is none
+	if st.Settled != nil && !t.Over() {              // by a record that cannot be read
 		t.Apply(schemas.Event{Type: schemas.EventSettled, Settled: st.Settled})
 	}
 	return t, nil
@@ -223,7 +215,7 @@ func (a Answerer) update(ctx context.Context, ref schemas.Ref, it *stream.Item) 
 		t := task.Begin(st.Action, schemas.TaskOrder{})
 		for _, ev := range st.Events {
 			if ev.N <= it.Event.N {
-				t.Apply(ev.Event)
+				t.Apply(ev)
 			}
 		}
 		u.Status = t.Status
@@ -242,27 +234,20 @@ func (a Answerer) Task(w http.ResponseWriter, r *http.Request, ref schemas.Ref, 
 	stream.WriteJSON(w, r, status, schemas.NewTask{TaskView: view, Token: token})
 }
 
-func (a Answerer) listRepos(r *egress.Request) error {
+func (a Answerer) listRepos(r *egress.Request) (any, error) {
 	all, err := a.cfg.Repos.List(r.Request.Context(), r.Reader.Tenant)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	page, err := Repos(r.Request.URL.Query(), all, a.repoURL)
-	if err == nil {
-		stream.WriteJSON(r.Writer, r.Request, http.StatusOK, page)
-	}
-	return err
+	return Repos(r.Request.URL.Query(), all, a.repoURL)
 }
 
-func (a Answerer) showRepo(r *egress.Request) error {
+func (a Answerer) showRepo(r *egress.Request) (any, error) {
 	repo, err := a.cfg.Repos.Get(r.Request.Context(), r.Reader.Tenant, r.Param("name"))
 	if errors.Is(err, fault.ErrNotFound) {
 		err = NoRepo()
 	}
-	if err == nil {
-		stream.WriteJSON(r.Writer, r.Request, http.StatusOK, Repo(repo, a.repoURL(repo.Name)))
-	}
-	return err
+	return Repo(repo, a.repoURL(repo.Name)), err
 }
 
 func (a Answerer) made(w http.ResponseWriter, r *http.Request, _ schemas.Ref, s *schemas.Settled, doc json.RawMessage) error {

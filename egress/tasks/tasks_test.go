@@ -38,7 +38,8 @@ func life(order string, events ...schemas.Event) *ledger.State {
 	all := append([]schemas.Event{{Type: schemas.EventAccepted, Action: &a}, {Type: schemas.EventStarted}}, events...)
 	for i, ev := range all {
 		ev.N, ev.Time = i+1, start.Add(time.Duration(i)*time.Minute)
-		st.Events = append(st.Events, ledger.Sequenced{Seq: uint64(i + 1), Event: ev})
+		ev.Seq = uint64(i + 1)
+		st.Events = append(st.Events, ev)
 	}
 	return st
 }
@@ -88,7 +89,7 @@ func TestViews(t *testing.T) {
 		"expired":        life(short, opened, own, closed, settled(schemas.OutcomeExpired, schemas.DeadlineExceeded, "the task's time is up")),
 		"unreadable":     life(`[]`, settled(schemas.OutcomeFailed, schemas.Poison, "the payload is not an order of a task")),
 	} {
-		s, _ := task.Fold(st.Action, st.Action.Payload, st.History())
+		s, _ := task.Fold(st.Action, st.Action.Payload, st.Events)
 		golden(t, name, tasks.View(st.Action, s, "http://weir.example/git/shop.git"))
 	}
 }
@@ -97,7 +98,7 @@ func TestViews(t *testing.T) {
 func TestAgentTask(t *testing.T) {
 	t.Parallel()
 	st := life(long, opened, claimed)
-	s, err := task.Fold(st.Action, st.Action.Payload, st.History())
+	s, err := task.Fold(st.Action, st.Action.Payload, st.Events)
 	require.NoError(t, err)
 	agent := tasks.Agent(s, "http://weir.example/git/shop.git")
 	golden(t, "agent", agent)

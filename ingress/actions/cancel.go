@@ -112,7 +112,7 @@ func isNotFound(err error) bool {
 // decided is how a task ended by its agent's word, or by Weir's own where its time was up or
 // it had no branch; nothing undoes either.
 func decided(st *ledger.State) (schemas.TaskStatus, bool) {
-	t, _ := task.Fold(st.Action, nil, st.History()) // its content does not matter here
+	t, _ := task.Fold(st.Action, nil, st.Events) // its content does not matter here
 	return t.Status, st.Kind == schemas.KindTask && t.Over()
 }
 

@@ -30,7 +30,7 @@ func (d *Service) open(ctx context.Context, ref schemas.Ref) (file, error) {
 	if err != nil {
 		return file{}, err
 	}
-	t, err := task.Fold(st.Action, payload, st.History())
+	t, err := task.Fold(st.Action, payload, st.Events)
 	if err != nil {
 		return file{}, &fault.Terminal{Code: schemas.Poison, Reason: "the payload is no task", Cause: err}
 	}

@@ -167,7 +167,7 @@ func fold(st *ledger.State) *task.State {
 	_ = json.Unmarshal(st.Action.Payload, &order)
 	s := task.Begin(st.Action, order)
 	for _, ev := range st.Events {
-		s.Apply(ev.Event)
+		s.Apply(ev)
 	}
 	return s
 }

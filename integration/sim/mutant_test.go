@@ -101,7 +101,7 @@ func (h earlyReload) Claim(ctx context.Context, a schemas.Action) (*ledger.State
 		_, _, _ = h.Ledger.Claim(ctx, a) // it will be there
 	}()
 	st := &ledger.State{Ref: schemas.Ref{Tenant: a.Tenant, Kind: a.Kind, ID: a.ID}, Action: a, Seq: 1}
-	st.Events = []ledger.Sequenced{{Seq: 1, Event: schemas.Event{Type: schemas.EventAccepted, Action: &a}}}
+	st.Events = []schemas.Event{{Seq: 1, Type: schemas.EventAccepted, Action: &a}}
 	return st, false, nil
 }
 

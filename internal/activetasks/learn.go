@@ -54,16 +54,16 @@ func (b *Cache) hear(r schemas.Record) {
 func (b *Cache) learn(e event) {
 	t := b.tasks[e.ref]
 	switch {
-	case t != nil && e.Seq <= t.seq: // known
+	case t != nil && e.Record.Seq <= t.seq: // known
 	case e.section == schemas.SectionAccepted:
 		b.accept(e)
 	case t == nil: // history has dropped its beginning, or it cannot be read
 	case e.bad:
-		if t.n, t.seq = t.n+1, e.Seq; e.Ends() { // whatever it said, the task has ended
+		if t.n, t.seq = t.n+1, e.Record.Seq; e.Ends() { // whatever it said, the task has ended
 			b.drop(t)
 		}
 	default:
-		t.n, t.seq = e.N, e.Seq
+		t.n, t.seq = e.N, e.Record.Seq
 		t.apply(e.Event)
 		b.update(t)
 		if e.Ends() {
@@ -80,7 +80,7 @@ func (b *Cache) accept(e event) {
 	if !ok {
 		return
 	}
-	t.n, t.seq = 1, e.Seq
+	t.n, t.seq = 1, e.Record.Seq
 	b.tasks[e.ref] = t
 	if t.blob != "" {
 		b.aside[t] = struct{}{}

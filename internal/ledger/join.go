@@ -62,14 +62,16 @@ func (l *Ledger) Peek(ctx context.Context, tenant, id string) (*State, error) {
 			return nil, err
 		}
 	}
+	if ok && st.fold(event) == nil && event.Ends() {
+		return st.unfenced(), nil
+	}
+	// The events of a task may be in two sections, and there are few of them. The last outside event of
+	// another kind of action changes its state but not its status.
 	_, _, section := schemas.Split(newest.Subject)
-	switch {
-	case ok && event.Ends() && st.fold(event) == nil:
-	case ref.Kind == schemas.KindTask, section == schemas.SectionWake && !newest.Notifies(), ok && !st.position(event):
-		// The events of a task may be in two sections, and there are few of them. The last outside
-		// event of another kind of action changes its state but not its position.
+	if ref.Kind == schemas.KindTask || section == schemas.SectionWake && !newest.Notifies() || st.Damaged != nil {
 		return l.Load(ctx, ref)
 	}
+	st.Started = st.Started || ok // by an event of its worker's
 	return st.unfenced(), nil
 }
 
@@ -84,26 +86,9 @@ func (l *Ledger) newest(ctx context.Context, tenant, id string) (schemas.Record,
 	return rec, ref, err
 }
 
-// position takes the status of an action that has not ended from its newest event. It is false for an
-// event that does not tell: a cancel changes no status.
-func (s *State) position(r schemas.Record) bool {
-	ev, err := Decode(r.Data)
-	if err != nil {
-		return false
-	}
-	switch ev.Type {
-	case schemas.EventStarted, schemas.EventAttempt, schemas.EventAttempted, schemas.EventProgress, schemas.EventDelta, schemas.EventStatus:
-		s.Started, s.Waiting = true, nil
-	case schemas.EventWaiting:
-		s.Started, s.Waiting = true, ev.Waiting
-	default:
-		return false
-	}
-	return true
-}
-
-// unfenced removes from a state the position that an append would be fenced by.
+// unfenced removes from a state the position that an append would be fenced by, and the part of a
+// history that was read.
 func (s *State) unfenced() *State {
-	s.Seq, s.N = 0, 0
+	s.Seq, s.N, s.Attempts, s.Progress, s.ProgressBytes = 0, 0, nil, 0, 0
 	return s
 }

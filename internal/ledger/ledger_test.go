@@ -219,7 +219,7 @@ func TestCancels(t *testing.T) {
 	joined := must(l.Existing(t.Context(), a))(t)
 	assert.True(t, joined.CancelRequested, "who joins it knows of it")
 	types := make([]schemas.EventType, 0, 2)
-	for ev := range st.History() {
+	for _, ev := range st.Events {
 		types = append(types, ev.Type)
 	}
 	assert.Equal(t, []schemas.EventType{schemas.EventAccepted, schemas.EventCancel}, types)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	stdjson "encoding/json"
 	"errors"
-	"iter"
 	"slices"
 	"time"
 
@@ -37,7 +36,7 @@ type State struct {
 	Inherited int
 	// Events are all events so far, with their sequences. Progress and deltas are only counted:
 	// there may be a hundred thousand of them.
-	Events        []Sequenced
+	Events        []schemas.Event
 	Progress      int
 	ProgressBytes int // of their data
 
@@ -61,12 +60,6 @@ type State struct {
 	// Damaged is set if a record could not be decoded. Its content is missing in the state; only a
 	// worker that dead-letters the action may continue from here.
 	Damaged *fault.Terminal
-}
-
-// Sequenced is an event and its place in the stream.
-type Sequenced struct {
-	Seq uint64
-	schemas.Event
 }
 
 // Attempt is an attempt, or a probe of one, with its result; Result is nil while it is unknown.
@@ -186,7 +179,8 @@ func (s *State) apply(r schemas.Record, ev schemas.Event) {
 		}
 		return
 	}
-	s.Events = append(s.Events, Sequenced{Seq: r.Seq, Event: ev})
+	ev.Seq = r.Seq
+	s.Events = append(s.Events, ev)
 	switch ev.Type {
 	case schemas.EventAccepted:
 		s.Action = *ev.Action
@@ -234,17 +228,6 @@ func (s *State) result(r *schemas.Attempted) {
 	if t.Probe > 0 && r.Effect == schemas.EffectNotApplied {
 		for i := range s.Attempts {
 			s.Attempts[i].NotApplied = s.Attempts[i].NotApplied || s.Attempts[i].Probe == 0 && s.Attempts[i].Step == t.Step
-		}
-	}
-}
-
-// History are all events so far, without their places.
-func (s *State) History() iter.Seq[schemas.Event] {
-	return func(yield func(schemas.Event) bool) {
-		for _, ev := range s.Events {
-			if !yield(ev.Event) {
-				return
-			}
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package task_test
 
 import (
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -16,11 +15,11 @@ func TestFold(t *testing.T) {
 	t.Parallel()
 	a := schemas.Action{Tenant: "t", ID: "a", TokenHash: own.Hash()}
 	events := []schemas.Event{{Type: schemas.EventAccepted, Action: &a}, opened, claimed, completed}
-	s, err := task.Fold(a, []byte(`{"repo":"shop","branch":"b"}`), slices.Values(events))
+	s, err := task.Fold(a, []byte(`{"repo":"shop","branch":"b"}`), events)
 	require.NoError(t, err)
 	require.Equal(t, []any{"shop", "b", schemas.TaskStatusCompleted}, []any{s.Order.Repo, s.Branch, s.Status})
 	for _, payload := range []string{"", "[]", `{"repo":5}`} {
-		s, err = task.Fold(a, []byte(payload), slices.Values(events))
+		s, err = task.Fold(a, []byte(payload), events)
 		require.Error(t, err)
 		require.Equal(t, schemas.TaskStatusCompleted, s.Status, "what happened to it is known all the same")
 		require.Empty(t, s.Order)

@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"time"
 
 	"github.com/google/uuid"
@@ -74,7 +73,7 @@ type Inquiry struct {
 // Fold is the state of a task by all of its events, the accepted one among them; payload
 // is what its action was accepted with. An error says that this is no order: the state
 // lacks it then, and holds all else.
-func Fold(a schemas.Action, payload json.RawMessage, events iter.Seq[schemas.Event]) (*State, error) {
+func Fold(a schemas.Action, payload json.RawMessage, events []schemas.Event) (*State, error) {
 	var order schemas.TaskOrder
 	err := json.Unmarshal(payload, &order)
 	if err != nil {
@@ -82,7 +81,7 @@ func Fold(a schemas.Action, payload json.RawMessage, events iter.Seq[schemas.Eve
 		err = fmt.Errorf("the payload is no task: %w", err)
 	}
 	s := Begin(a, order)
-	for ev := range events {
+	for _, ev := range events {
 		s.Apply(ev)
 	}
 	return s, err

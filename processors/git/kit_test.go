@@ -310,7 +310,7 @@ func (r *env) task() *task.State {
 	st := harness.Load(r.t, r.ledger, taskRef)
 	s := task.Begin(st.Action, harness.Decode[schemas.TaskOrder](r.t, st.Action.Payload))
 	for _, ev := range st.Events {
-		s.Apply(ev.Event)
+		s.Apply(ev)
 	}
 	return s
 }

@@ -25,7 +25,7 @@ func (p *Pushes) task(ctx context.Context, tenant, id string) (*ledger.State, *t
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := task.Fold(st.Action, doc, st.History())
+	s, err := task.Fold(st.Action, doc, st.Events)
 	return st, s, err
 }
 

@@ -130,7 +130,7 @@ func payload(st *ledger.State) (schemas.RuleOrder, error) {
 // begun reports whether another delivery of the action came so far that it may
 // have made the write.
 func begun(st *ledger.State) bool {
-	return slices.ContainsFunc(st.Events, func(ev ledger.Sequenced) bool {
+	return slices.ContainsFunc(st.Events, func(ev schemas.Event) bool {
 		return ev.Type == schemas.EventStarted && ev.N <= st.Inherited
 	})
 }

@@ -15,9 +15,9 @@ import (
 func (w *work) announceNew(ctx context.Context) error {
 	var fresh []schemas.TaskAudit
 	for _, ev := range w.st.Events[w.announced:] {
-		w.task.Apply(ev.Event)
+		w.task.Apply(ev)
 		w.announced++
-		u, ok := task.Update(w.st.ID, ev.Event)
+		u, ok := task.Update(w.st.ID, ev)
 		if !ok || ev.Type == schemas.EventSettled || w.st.StoredEvidence[changeID(w.st.ID, u.N)] {
 			continue
 		}
@@ -64,7 +64,7 @@ func (p *Tasks) Ended(ctx context.Context, st *ledger.State) error {
 		return err
 	}
 	for _, ev := range st.Events {
-		if u, ok := task.Update(st.ID, ev.Event); ok && ev.Type == schemas.EventSettled {
+		if u, ok := task.Update(st.ID, ev); ok && ev.Type == schemas.EventSettled {
 			return p.announce(st.Ref, u)
 		}
 	}

@@ -157,7 +157,7 @@ func (h *env) fold(st *ledger.State) *task.State {
 	h.T.Helper()
 	t := task.Begin(st.Action, harness.Decode[schemas.TaskOrder](h.T, st.Action.Payload))
 	for _, ev := range st.Events {
-		t.Apply(ev.Event)
+		t.Apply(ev)
 	}
 	return t
 }
@@ -276,7 +276,7 @@ func (h *env) check(msg string) (schemas.Settled, schemas.TaskResult) {
 		if ev.Type == schemas.EventSettled {
 			ends++
 		}
-		u, ok := task.Update(ref.ID, ev.Event)
+		u, ok := task.Update(ref.ID, ev)
 		if !ok {
 			continue
 		}

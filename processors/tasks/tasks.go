@@ -153,7 +153,7 @@ func (w *work) untilDeadline() time.Duration { return w.st.Action.Deadline.Sub(w
 func (w *work) deferral(d time.Duration, why string) error {
 	return &call.Deferral{
 		Until: w.cfg.Now().Add(min(d, w.untilDeadline())), Reason: why,
-		Quiet: slices.ContainsFunc(w.st.Events, func(ev ledger.Sequenced) bool {
+		Quiet: slices.ContainsFunc(w.st.Events, func(ev schemas.Event) bool {
 			return ev.Waiting != nil && ev.Waiting.For == why
 		}),
 	}

@@ -24,6 +24,7 @@ type Action struct {
 type Event struct {
 	schemas.Record
 	schemas.Event
+	Seq uint64
 }
 
 // Try is an attempt with its result, nil where the log has none.
@@ -57,7 +58,7 @@ func Read(log []schemas.Record) []*Action {
 }
 
 func (a *Action) fold(r schemas.Record) {
-	ev := Event{Record: r}
+	ev := Event{Record: r, Seq: r.Seq}
 	if err := json.Unmarshal(r.Data, &ev.Event); err != nil || ev.Type == "" {
 		a.Unread = append(a.Unread, r.Seq)
 		return
