@@ -35,10 +35,11 @@ const longestName = 240
 // returns the same, wherever the branch and the base are by then; ErrRefExists where another
 // branch has that name, or one that excludes it ("a" and "a/b"); ErrNoRef where base is not there.
 func (g *Git) Branch(ctx context.Context, id, branch, base, taskID string) (oid string, err error) {
-	r, err := g.repo(id)
+	s, err := g.lookUp(ctx, id)
 	if err != nil {
 		return "", err
 	}
+	defer s.end()
 	switch {
 	case !schemas.ValidBranch(branch):
 		return "", errors.New("the branch has no proper name")
@@ -47,25 +48,20 @@ func (g *Git) Branch(ctx context.Context, id, branch, base, taskID string) (oid 
 	case !validBranch(base):
 		return "", ErrNoRef
 	}
-	t, err := g.lookUp(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer t.end()
-	unlock, err := g.claims.Lock(t.ctx, string(r)) //nolint:contextcheck // it is ctx, or ends earlier
+	unlock, err := g.claims.Lock(s.ctx, string(s.repository)) //nolint:contextcheck // it is ctx, or ends earlier
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
 	claim := claimRef(branch, taskID)
-	out, err := g.output(t, r, "", longestLook, "for-each-ref", "--format=%(objectname) %(refname)", path.Dir(claim)+"/")
+	out, err := s.output("", longestLook, "for-each-ref", "--format=%(objectname) %(refname)", path.Dir(claim)+"/")
 	if err != nil {
 		return "", err
 	}
 	oid, by, claimed := strings.Cut(strings.TrimSpace(out), " ")
 	if !claimed {
-		if oid, err = g.beginning(t, r, branch, base); err == nil {
-			err = g.ensure(t, r, claim, oid)
+		if oid, err = s.beginning(branch, base); err == nil {
+			err = s.ensure(claim, oid)
 		}
 	} else if by != claim {
 		err = ErrRefExists
@@ -73,49 +69,46 @@ func (g *Git) Branch(ctx context.Context, id, branch, base, taskID string) (oid 
 	if err != nil {
 		return "", err
 	}
-	return oid, g.ensure(t, r, schemas.RefOf(branch), oid)
+	return oid, s.ensure(schemas.RefOf(branch), oid)
 }
 
 // beginning is where a branch begins that is not there yet, and none of whose parts is a branch.
-func (g *Git) beginning(t slot, r repository, branch, base string) (string, error) {
-	names := []string{schemas.RefOf(base), schemas.RefOf(branch)}
-	for i := range len(branch) {
-		if branch[i] == '/' {
-			names = append(names, schemas.RefOf(branch[:i]))
-		}
+func (s session) beginning(branch, base string) (string, error) {
+	names := []string{schemas.RefOf(base)}
+	for part := path.Dir(branch); part != "."; part = path.Dir(part) {
+		names = append(names, schemas.RefOf(part))
 	}
-	found, err := g.look(t, r, names)
+	found, err := s.look(names...)
 	if err != nil {
 		return "", err
 	}
 	if found[0].kind != "commit" {
 		return "", ErrNoRef
 	}
-	below, err := g.output(t, r, "", longestLook, "for-each-ref", "--count=1", schemas.RefOf(branch)+"/")
-	if below != "" || slices.ContainsFunc(found[1:], func(o object) bool { return o.kind != "" }) {
+	there, err := s.output("", longestLook, "for-each-ref", "--count=1", schemas.RefOf(branch)) // and below it
+	if there != "" || slices.ContainsFunc(found[1:], func(o object) bool { return o.kind != "" }) {
 		err = cmp.Or(err, ErrRefExists)
 	}
 	return found[0].oid, err
 }
 
 // ensure makes a ref at an object where there is none. The process that made it may have died before it was on the disk.
-func (g *Git) ensure(t slot, r repository, ref, oid string) error {
-	switch _, err := g.tip(t, r, ref); {
+func (s session) ensure(ref, oid string) error {
+	switch _, err := s.tip(ref); {
 	case err == nil:
-		return r.syncRef(ref)
+		return s.syncRef(ref)
 	case !errors.Is(err, ErrNoRef):
 		return err
 	}
-	w, err := r.write(t.ctx, ref)
+	w, err := s.write(s.ctx, ref)
 	if err != nil {
 		return err
 	}
 	defer w.done()
-	if err := g.run(t, job{
-		args: []string{"update-ref", "--stdin"}, dir: string(r), env: r.dirEnv(),
-		in: text("create " + ref + " " + oid + "\n"), hold: []*os.File{w.lock},
+	if err := s.run(job{
+		args: []string{"update-ref", "--stdin"}, in: text("create " + ref + " " + oid + "\n"), hold: []*os.File{w.lock},
 	}); err != nil {
 		return err
 	}
-	return r.syncRef(ref)
+	return s.syncRef(ref)
 }

@@ -17,29 +17,25 @@ func (g *Git) Create(ctx context.Context, id, defaultBranch string) (head string
 	if !validBranch(defaultBranch) {
 		return "", errors.New("the default branch has a name that git does not take")
 	}
-	t, err := g.lookUp(ctx)
+	s, err := g.wait(ctx, "", smallTimeout, g.slots.small)
 	if err != nil {
 		return "", err
 	}
-	defer t.end()
-	r, err := g.make(t, id, func(r repository) error {
-		if err := r.setHead(schemas.RefOf(defaultBranch)); err != nil {
+	defer s.end()
+	s, err = s.make(id, func(s session) error {
+		if err := s.setHead(schemas.RefOf(defaultBranch)); err != nil {
 			return err
 		}
-		return g.run(t, job{
-			args: []string{"fast-import", "--quiet", "--date-format=now"},
-			dir:  string(r), env: r.dirEnv(),
-			in: text(firstCommit(defaultBranch)),
-		})
+		return s.run(job{args: []string{"fast-import", "--quiet", "--date-format=now"}, in: text(firstCommit(defaultBranch))})
 	})
 	if err != nil {
 		return "", err
 	}
-	ref, err := r.head()
+	ref, err := s.head()
 	if err != nil {
 		return "", err
 	}
-	return g.tip(t, r, ref)
+	return s.tip(ref)
 }
 
 func firstCommit(branch string) string {
@@ -49,67 +45,63 @@ func firstCommit(branch string) string {
 }
 
 // make makes a repository aside, has fill put into it what belongs there, and moves it to its place when it would
-// survive: it is there whole or not at all. One that is there already is returned.
-func (g *Git) make(t slot, id string, fill func(repository) error) (repository, error) {
-	path, err := g.repoPath(id)
+// survive: it is there whole or not at all. It returns the session in it, or in the one that is there already.
+func (s session) make(id string, fill func(session) error) (session, error) {
+	path, err := s.repoPath(id)
 	if err != nil {
-		return "", errors.New("the repository has no proper id")
+		return s, errors.New("the repository has no proper id")
 	}
-	if r, err := g.repo(id); !errors.Is(err, ErrNoRepo) {
-		return r, err
+	if s.repository, err = s.repo(id); !errors.Is(err, ErrNoRepo) {
+		return s, err
 	}
-	tmp, err := os.MkdirTemp(g.tmpDir(), "make-")
+	tmp, err := os.MkdirTemp(s.tmpDir(), "make-")
 	if err != nil {
-		return "", err
+		return s, err
 	}
 	defer func() { _ = os.RemoveAll(tmp) }()
-	aside := repository(filepath.Join(tmp, "r"))
-	if err := g.run(t, job{
-		args: []string{"init", "--quiet", "--bare", "--template=", "--object-format=sha1", string(aside)},
-		env:  []string{offline},
-	}); err != nil {
-		return "", err
+	aside := filepath.Join(tmp, "r")
+	if err := s.run(job{args: []string{"init", "--quiet", "--bare", "--template=", "--object-format=sha1", aside}}); err != nil {
+		return s, err
 	}
-	if err := os.Mkdir(aside.own(), 0o700); err != nil {
-		return "", err
+	s.repository = repository(aside)
+	err = os.Mkdir(s.own(), 0o700)
+	if err == nil {
+		err = fill(s)
 	}
-	if err := fill(aside); err != nil {
-		return "", err
+	if err == nil {
+		err = syncTree(aside)
 	}
-	if err := syncTree(string(aside)); err != nil {
-		return "", err
+	if err != nil {
+		return s, err
 	}
+	s.repository = repository(path)
 	// A rename never takes the place of a directory that holds something: the first one stays.
-	if err := os.Rename(string(aside), path); err != nil {
-		if r, again := g.repo(id); again == nil && errors.Is(err, fs.ErrExist) {
-			return r, nil
+	if err := os.Rename(aside, path); err != nil {
+		if _, again := s.repo(id); again == nil && errors.Is(err, fs.ErrExist) {
+			return s, nil
 		}
-		return "", err
+		return s, err
 	}
-	return repository(path), syncPath(g.reposDir())
+	return s, syncPath(s.reposDir())
 }
 
 // Remove takes a repository away when no process writes to it any more. It is there whole or not at all; one that is not
 // there is no error. Who fetches from it meanwhile sees that break off.
 func (g *Git) Remove(ctx context.Context, id string) error {
-	r, err := g.repo(id)
+	s, err := g.lookUp(ctx, id)
 	if errors.Is(err, ErrNoRepo) {
 		return g.none
 	}
 	if err != nil {
 		return err
 	}
-	t, err := g.lookUp(ctx)
-	if err != nil {
-		return err
-	}
-	defer t.end()
-	f, err := r.openLock()
+	defer s.end()
+	f, err := s.openLock()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	if err := awaitLock(t.ctx, f, exclusive); err != nil { //nolint:contextcheck // it is ctx, or ends earlier
+	if err := awaitLock(s.ctx, f, exclusive); err != nil { //nolint:contextcheck // it is ctx, or ends earlier
 		return fmt.Errorf("waiting for who writes to the repository: %w", err)
 	}
 	aside, err := os.MkdirTemp(g.tmpDir(), "gone-")
@@ -117,7 +109,7 @@ func (g *Git) Remove(ctx context.Context, id string) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(aside) }() // Open removes leftovers
-	if err := os.Rename(string(r), filepath.Join(aside, "r")); err != nil {
+	if err := os.Rename(string(s.repository), filepath.Join(aside, "r")); err != nil {
 		return err
 	}
 	return syncPath(g.reposDir())

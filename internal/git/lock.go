@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -56,14 +57,19 @@ type writing struct {
 }
 
 // write registers a writer of a repository. If there is no other writer, it first removes the
-// leftovers of a killed one: a lock of the ref would block its pushes permanently.
+// leftovers of a killed one: a lock of the ref would block its pushes permanently. So if there is such a lock, it
+// waits a moment for the other writers: a process that this program just begins holds the lock of its own writers, too.
 func (r repository) write(ctx context.Context, ref string) (writing, error) {
 	f, err := r.openLock()
 	if err != nil {
 		return writing{}, err
 	}
 	w := writing{r: r, ref: ref, lock: f}
-	w.sweepIfAlone()
+	patience := time.Duration(0)
+	if slices.ContainsFunc(r.locks(ref), func(path string) bool { _, err := os.Lstat(path); return err == nil }) {
+		patience = stragglers
+	}
+	w.sweep(ctx, f, patience)
 	if err := awaitLock(ctx, f, shared); err != nil {
 		w.done()
 		return writing{}, err
@@ -77,12 +83,6 @@ func (r repository) openLock() (*os.File, error) {
 
 func (w writing) done() { _ = w.lock.Close() }
 
-func (w writing) sweepIfAlone() {
-	if alone, err := tryLock(w.lock, exclusive); alone && err == nil {
-		w.r.sweep(w.ref)
-	}
-}
-
 // stragglers is how long a killed process may still need to be gone.
 const stragglers = time.Second
 
@@ -95,25 +95,34 @@ func (w writing) abandon(ctx context.Context) {
 		return
 	}
 	defer func() { _ = f.Close() }()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stragglers)
-	defer cancel()
-	if awaitLock(ctx, f, exclusive) == nil {
-		w.r.sweep(w.ref)
-	}
+	w.sweep(context.WithoutCancel(ctx), f, stragglers)
 }
 
-// sweep removes the locks, temporary files and quarantined objects of writers that are gone.
-// What cannot be removed is git's to complain about.
-func (r repository) sweep(ref string) {
-	locks := []string{"HEAD.lock", "config.lock", "packed-refs.lock", "packed-refs.new", "shallow.lock"}
+// sweep removes the locks, temporary files and quarantined objects of writers that are gone, if within
+// that time there is no other writer. What cannot be removed is git's to complain about.
+func (w writing) sweep(ctx context.Context, f *os.File, patience time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if awaitLock(ctx, f, exclusive) != nil {
+		return
+	}
+	for _, path := range w.r.locks(w.ref) {
+		_ = os.Remove(path)
+	}
+	w.r.sweepDir("objects", "tmp_", "incoming-")
+	w.r.sweepDir(filepath.Join("objects", "pack"), "tmp_", ".tmp-")
+}
+
+// locks are the files that keep git from an update of a ref.
+func (r repository) locks(ref string) []string {
+	list := []string{"HEAD.lock", "config.lock", "packed-refs.lock", "packed-refs.new", "shallow.lock"}
 	if ref != "" {
-		locks = append(locks, filepath.FromSlash(ref)+".lock")
+		list = append(list, filepath.FromSlash(ref)+".lock")
 	}
-	for _, name := range locks {
-		_ = os.Remove(filepath.Join(string(r), name))
+	for i, name := range list {
+		list[i] = filepath.Join(string(r), name)
 	}
-	r.sweepDir("objects", "tmp_", "incoming-")
-	r.sweepDir(filepath.Join("objects", "pack"), "tmp_", ".tmp-")
+	return list
 }
 
 func (r repository) sweepDir(name string, prefixes ...string) {

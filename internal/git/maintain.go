@@ -15,7 +15,7 @@ type joins struct {
 	failed map[repository]int // at so many packs, so that it is tried at twice as many
 }
 
-// grown, which a push calls before its turn ends, starts to join a repository's packs if there are too many: every push leaves one, and each is
+// grown, which a push calls before its session ends, starts to join a repository's packs if there are too many: every push leaves one, and each is
 // looked into for every object. While another repository is at it, a later push starts this one.
 func (g *Git) grown(ctx context.Context, r repository) {
 	n := r.packs()
@@ -45,11 +45,12 @@ func (r repository) packs() int {
 // refs to one file. It drops no object, reachable or not, so that it may run beside pushes and fetches: who
 // has an old pack open reads on, who misses one looks again.
 func (g *Git) repack(ctx context.Context, r repository) error {
-	t, err := g.sending(ctx, "")
+	s, err := g.wait(ctx, "", g.cfg.Timeout, g.slots.reads)
 	if err != nil {
 		return err
 	}
-	defer t.end()
+	defer s.end()
+	s.repository = r
 	w, err := r.write(ctx, "")
 	if err != nil {
 		return err
@@ -59,10 +60,7 @@ func (g *Git) repack(ctx context.Context, r repository) error {
 		{"repack", "-d", "-q", "--geometric=2"},
 		{"pack-refs", "--all"},
 	} {
-		if err := g.run(t, job{
-			args: args, dir: string(r), env: r.dirEnv(),
-			hold: []*os.File{w.lock}, file: g.cfg.MaxRepo,
-		}); err != nil {
+		if err := s.run(job{args: args, hold: []*os.File{w.lock}, file: g.cfg.MaxRepo}); err != nil {
 			return err
 		}
 	}

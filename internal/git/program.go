@@ -100,9 +100,6 @@ func environment(path string, settings []setting, more ...string) []string {
 	return append(env, more...)
 }
 
-// offline closes git's own network; an import opens it to HTTP alone.
-const offline = "GIT_ALLOW_PROTOCOL=none"
-
 // settings are those of every process. Whatever a repository's own configuration
 // says, these come later.
 func (g *Git) settings() []setting {
