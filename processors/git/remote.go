@@ -52,7 +52,7 @@ func (w *work) tooLong(rest *call.Deferral, r call.Result) settle.Outcome {
 }
 
 func unsent() settle.Outcome {
-	return failed(schemas.GitIncomplete, "the push was interrupted before anything of it was sent; push again")
+	return end(schemas.GitIncomplete, "the push was interrupted before anything of it was sent; push again")
 }
 
 var errGone = errors.New("the body of the push is not here any more")
@@ -93,18 +93,19 @@ func (c Config) remoteTask(st *ledger.State, repo schemas.Repo, p PushCall) *cal
 func (w *work) callOutcome(ctx context.Context, r call.Result, whole bool, cause error) (settle.Outcome, error) {
 	switch {
 	case r.Canceled:
-		return canceled(errStopped.Error() + "; nothing was sent"), nil
+		return end(schemas.Canceled, errStopped.Error()+"; nothing was sent"), nil
 	case r.Expired:
 		return expired(), nil
 	case r.Denied:
-		return w.deny(ctx, r)
+		return end(r.Decision.Code, "policy does not let the push to the repository's upstream pass: "+r.Decision.Reason),
+			settle.Deny(ctx, w.cfg.Recorder, w.st, 0, postMethod, remoteTarget(w.repo), r.Decision)
 	case r.Answered:
 		return w.answered(ctx, r, whole, cause)
 	}
 	res := r.Last.Result
 	switch {
 	case r.Failed && res.Code.Denied():
-		return settle.Outcome{Outcome: schemas.OutcomeDenied, Code: res.Code, Message: call.Describe(*r.Last)}, nil
+		return end(res.Code, call.Describe(*r.Last)), nil
 	case w.spool != nil && !whole && cause != nil:
 		return w.kept(cause), nil
 	case r.Last.Mocked():
@@ -118,17 +119,6 @@ func (w *work) callOutcome(ctx context.Context, r call.Result, whole bool, cause
 	default:
 		return w.lost(ctx)
 	}
-}
-
-func (w *work) deny(ctx context.Context, r call.Result) (settle.Outcome, error) {
-	target := remoteTarget(w.repo)
-	if err := settle.Deny(ctx, w.cfg.Recorder, w.st, 0, postMethod, target, r.Decision); err != nil {
-		return settle.Outcome{}, err
-	}
-	return settle.Outcome{
-		Outcome: schemas.OutcomeDenied, Code: r.Decision.Code,
-		Message: "policy does not let the push to the repository's upstream pass: " + r.Decision.Reason,
-	}, nil
 }
 
 func (w *work) answered(ctx context.Context, r call.Result, whole bool, cause error) (settle.Outcome, error) {
@@ -172,7 +162,7 @@ func (w *work) lost(ctx context.Context) (settle.Outcome, error) {
 	case err == nil && at(refs, w.order.Ref) == w.order.New:
 		return w.succeeded(gitwire.UnpackOK), nil
 	}
-	return unknown("the answer of the repository's upstream was lost; fetch, and look at the branch before the push is made again"), nil
+	return end(schemas.OutcomeUnknownCode, "the answer of the repository's upstream was lost; fetch, and look at the branch before the push is made again"), nil
 }
 
 // remoteTarget names the call of a push without values.

@@ -48,7 +48,7 @@ func (r *Repos) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (
 	}
 	e := settle.Outcome{Outcome: schemas.OutcomeSucceeded}
 	if err != nil {
-		e = refusal(said)
+		e = end(said.Code, said.Message)
 		if err := r.undo(ctx, w); err != nil {
 			return settle.Outcome{}, err
 		}
@@ -70,20 +70,6 @@ func later(err error) error {
 		return &fault.RetryAfter{Cause: errBusy}
 	}
 	return err
-}
-
-// refusal is the end of what is not made.
-func refusal(why *fault.Error) settle.Outcome {
-	e := failed(why.Code, why.Message)
-	switch {
-	case why.Code.Denied():
-		e.Outcome = schemas.OutcomeDenied
-	case why.Code == schemas.Canceled:
-		e.Outcome = schemas.OutcomeCanceled
-	case why.Code == schemas.DeadlineExceeded:
-		e.Outcome = schemas.OutcomeExpired
-	}
-	return e
 }
 
 // Evidence is empty: the worker that finds the result of a repository's creation stores its record.
