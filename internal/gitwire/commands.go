@@ -1,13 +1,9 @@
 package gitwire
 
 import (
-	"bytes"
-	"errors"
 	"io"
 	"slices"
 	"strings"
-
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 )
 
 // Limits of a push's first part.
@@ -58,54 +54,48 @@ func (c Commands) Reports() bool { return c.Has(CapReport) || c.Has(CapReportV2)
 // Limits: 64 KiB, 32 commands, refs of 1,024 bytes, and 8,192 shallow lines that do not count for the
 // 64 KiB; beyond them it is ErrTooLarge. Input that git would not send is ErrMalformed. An invalid ref
 // name is not: its push must be denied with a reason.
-func ReadCommands(r io.Reader) (c Commands, err error) {
-	var raw []string
+func ReadCommands(r io.Reader) (Commands, error) {
+	var c Commands
 	size, shallow := 0, 0
 	for text, err := range lines(r) {
-		switch {
-		case err != nil:
-			return c, err
-		case strings.HasPrefix(text, shallowPrefix): // of which the library takes only one
+		if err != nil {
+			return Commands{}, err
+		}
+		if strings.HasPrefix(text, shallowPrefix) {
 			shallow++
-		case !plain(strings.Replace(text, "\x00", "", 1)):
-			return c, malformed("a command is no plain text")
-		default:
-			raw = append(raw, text)
+		} else {
 			size += headSize + len(text)
+			err = c.add(text)
 		}
-		if size > maxCommandBytes || len(raw) > maxCommands || shallow > maxShallow {
-			return c, tooLarge("the commands of a push")
+		if err == nil && (size > maxCommandBytes || len(c.List) > maxCommands || shallow > maxShallow) {
+			err = tooLarge("the commands of a push")
 		}
-	}
-	if len(raw) == 0 {
-		return c, nil
-	}
-	first, list, _ := strings.Cut(raw[0], "\x00")
-	raw[0] = first + "\x00" // the library refuses capabilities that it knows in another form
-	c.Capabilities = strings.Fields(list)
-	var b []byte
-	for _, text := range raw {
-		b = appendLine(b, text)
-	}
-	q := packp.NewReferenceUpdateRequest()
-	err = q.Decode(bytes.NewReader(append(b, Flush...)))
-	// A command from nothing to nothing is one, which is denied with a reason.
-	if err != nil && !errors.Is(err, packp.ErrMalformedCommand) || strings.Contains(list, otherFormat) {
-		return Commands{}, malformed("the commands are not those of a push")
-	}
-	for i, one := range q.Commands {
-		u := Command{Old: one.Old.String(), New: one.New.String()}
-		text, _, _ := strings.Cut(raw[i], "\x00")
-		ref, ok := strings.CutPrefix(text, u.Old+" "+u.New+" ") // the library cuts a name off at a space
-		switch u.Ref = ref; {
-		case !ok:
-			return Commands{}, malformed("a command has an object id that is none")
-		case len(ref) > maxRefName:
-			return Commands{}, tooLarge("a ref's name has more than 1,024 bytes")
+		if err != nil {
+			return Commands{}, err
 		}
-		c.List = append(c.List, u)
 	}
 	return c, nil
+}
+
+// add reads a command. Behind the first one are the client's capabilities.
+func (c *Commands) add(text string) error {
+	if c.List == nil {
+		var list string
+		text, list, _ = strings.Cut(text, "\x00")
+		if c.Capabilities = strings.Fields(list); !plain(list) || strings.Contains(list, otherFormat) {
+			return malformed("the capabilities are not those of a push")
+		}
+	}
+	before, rest, _ := strings.Cut(text, " ")
+	after, ref, _ := strings.Cut(rest, " ")
+	switch {
+	case !ValidOid(before) || !ValidOid(after) || ref == "" || !plain(ref):
+		return malformed("a command is not that of a push")
+	case len(ref) > maxRefName:
+		return tooLarge("a ref's name has more than 1,024 bytes")
+	}
+	c.List = append(c.List, Command{Old: before, New: after, Ref: ref})
+	return nil
 }
 
 // Request is a push of the command alone, up to its pack.
