@@ -14,24 +14,14 @@ import (
 	"weir/schemas"
 )
 
-func service(name string) (string, bool) {
-	switch name {
-	case schemas.GitUploadPack:
-		return "upload-pack", true
-	case schemas.GitReceivePack:
-		return "receive-pack", true
-	}
-	return "", false
-}
-
 // Advertise writes the answer to GET info/refs: the service line where the protocol has one, and git's own
 // advertisement. Protocol is 0 or 2; a push has none but 0, whatever is asked for. Nothing is written
 // before git has said something.
 func (g *Git) Advertise(ctx context.Context, id, name string, protocol int, v View, w io.Writer) error {
-	command, ok := service(name)
-	if !ok {
+	if name != schemas.GitUploadPack && name != schemas.GitReceivePack {
 		return errors.New("git has no such service")
 	}
+	command := strings.TrimPrefix(name, "git-")
 	if command == "receive-pack" {
 		protocol = 0
 	}

@@ -38,17 +38,7 @@ func tooLarge(what string) error { return fmt.Errorf("%w: %s", ErrTooLarge, what
 
 // ValidOid reports whether a text is an object id as git writes it: 40 hex digits, no
 // capitals. Zero is one.
-func ValidOid(s string) bool {
-	if len(s) != len(Zero) {
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
-}
+func ValidOid(s string) bool { return len(s) == len(Zero) && strings.Trim(s, "0123456789abcdef") == "" }
 
 // plain reports whether a text is UTF-8 without control characters.
 func plain(s string) bool {

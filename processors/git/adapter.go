@@ -197,11 +197,6 @@ func readReport(ctx context.Context, from call.Answers, last *ledger.Attempt) (w
 
 // mediaType is what an answer says that it is, without parameters.
 func mediaType(headers []schemas.Header) string {
-	for _, h := range headers {
-		if h.Name == "content-type" {
-			t, _, _ := strings.Cut(h.Value, ";")
-			return strings.ToLower(strings.TrimSpace(t))
-		}
-	}
-	return ""
+	t, _, _ := strings.Cut(dial.ContentType(headers), ";")
+	return strings.ToLower(strings.TrimSpace(t))
 }

@@ -165,14 +165,17 @@ func taskRef(tenant, id string) schemas.Ref {
 	return schemas.Ref{Tenant: tenant, Kind: schemas.KindTask, ID: id}
 }
 
-// task folds a task. fault.ErrNotFound, fault.ErrGone: there is none any more.
+// task folds a task; nil: there is none any more.
 func (p *Pushes) task(ctx context.Context, tenant, id string) (*ledger.State, *task.State, error) {
+	var doc json.RawMessage
 	st, err := p.cfg.Ledger.Load(ctx, taskRef(tenant, id))
-	if err != nil {
-		return nil, nil, err
+	if err == nil {
+		doc, err = p.cfg.Ledger.Blob(ctx, st.Action.Payload, st.Action.PayloadBlob)
 	}
-	doc, err := p.cfg.Ledger.Blob(ctx, st.Action.Payload, st.Action.PayloadBlob)
-	if err != nil {
+	switch {
+	case errors.Is(err, fault.ErrNotFound), errors.Is(err, fault.ErrGone):
+		return nil, nil, nil
+	case err != nil:
 		return nil, nil, err
 	}
 	s, err := task.Fold(st.Action, doc, st.History())
@@ -188,11 +191,9 @@ var errLook = errors.New("the task could not be read")
 func (p *Pushes) mayPush(ctx context.Context, tenant string, o schemas.PushOrder) error {
 	st, s, err := p.task(ctx, tenant, o.TaskID)
 	switch {
-	case errors.Is(err, fault.ErrNotFound), errors.Is(err, fault.ErrGone):
-		return errOver
 	case err != nil:
 		return fmt.Errorf("%w: %w", errLook, err)
-	case !s.Lives(o.Lease, st.Action.Deadline, p.cfg.Now()), o.Key != "" && o.Key != s.Key():
+	case st == nil, !s.Lives(o.Lease, st.Action.Deadline, p.cfg.Now()), o.Key != "" && o.Key != s.Key():
 		return errOver
 	case s.Order.Repo != o.Repo || o.Ref != schemas.RefOf(s.Branch):
 		return errBranch
@@ -211,9 +212,7 @@ func (p *Pushes) pushed(ctx context.Context, push *ledger.State, o schemas.PushO
 	for range maxFenced {
 		st, s, err := p.task(ctx, push.Tenant, o.TaskID)
 		switch {
-		case errors.Is(err, fault.ErrNotFound), errors.Is(err, fault.ErrGone):
-			return nil
-		case err != nil:
+		case err != nil || st == nil:
 			return err
 		case has(st, push.ID): // its writer may have died before the next line
 			return p.cfg.Ledger.Notify(ctx, st.Ref)
@@ -235,13 +234,7 @@ var errBusy = errors.New("the task's log is busy")
 
 func (p *Pushes) knows(ctx context.Context, push *ledger.State, o schemas.PushOrder) (bool, error) {
 	st, _, err := p.task(ctx, push.Tenant, o.TaskID)
-	switch {
-	case errors.Is(err, fault.ErrNotFound), errors.Is(err, fault.ErrGone):
-		return false, nil
-	case err != nil:
-		return false, err
-	}
-	return has(st, push.ID), nil
+	return err == nil && st != nil && has(st, push.ID), err
 }
 
 func has(st *ledger.State, push string) bool {

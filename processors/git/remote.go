@@ -159,7 +159,7 @@ func (w *work) lost(ctx context.Context) (settle.Outcome, error) {
 	switch {
 	case ctx.Err() != nil:
 		return settle.Outcome{}, ctx.Err()
-	case err == nil && at(refs, w.order.Ref) == w.order.New:
+	case err == nil && find(refs, w.order.Ref).Oid == w.order.New:
 		return w.succeeded(gitwire.UnpackOK), nil
 	}
 	return end(schemas.OutcomeUnknownCode, "the answer of the repository's upstream was lost; fetch, and look at the branch before the push is made again"), nil

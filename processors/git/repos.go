@@ -201,16 +201,15 @@ func (r *Repos) inspectUpstream(ctx context.Context, w *wanted, repo schemas.Rep
 	if err != nil {
 		return repo, err
 	}
-	repo.DefaultBranch = w.order.DefaultBranch
-	for _, ref := range refs {
-		if branch, ok := strings.CutPrefix(ref.Symref, schemas.RefOf("")); ok && ref.Name == gitwire.HEAD && repo.DefaultBranch == "" {
+	if repo.DefaultBranch = w.order.DefaultBranch; repo.DefaultBranch == "" {
+		if branch, ok := strings.CutPrefix(find(refs, gitwire.HEAD).Symref, schemas.RefOf("")); ok {
 			repo.DefaultBranch = branch
 		}
 	}
 	switch {
 	case repo.DefaultBranch == "":
 		return repo, empty("upstream_url")
-	case at(refs, schemas.RefOf(repo.DefaultBranch)) == "":
+	case find(refs, schemas.RefOf(repo.DefaultBranch)).Oid == "":
 		return repo, noDefault(repo.DefaultBranch)
 	}
 	return repo, nil
