@@ -94,13 +94,21 @@ func (r *Repos) make(ctx context.Context, w *wanted, stop call.Stop) (schemas.Re
 		ID: w.id, Name: w.order.Name, Tenant: w.st.Tenant, Mode: schemas.RepoHosted, ImportURL: w.order.ImportURL,
 		AllowlistKey: w.order.AllowlistKey, Created: w.st.Action.AcceptedAt, By: w.st.ID,
 	}
-	ctx, end := r.bounded(ctx, w, stop)
-	repo, err = r.fill(ctx, w, repo)
-	over := end()
-	switch {
-	case over != nil && err != nil:
-		return repo, over
-	case err != nil:
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(stop, func() { cancel(errCanceled) })()
+	if w.st.CancelRequested || stop.Requested() {
+		cancel(errCanceled)
+	}
+	if d := w.st.Action.Deadline; !d.IsZero() {
+		late, free := context.WithDeadlineCause(ctx, d, errLate)
+		defer free()
+		ctx = late
+	}
+	if repo, err = r.fill(ctx, w, repo); err != nil {
+		if over, ok := errors.AsType[*fault.Error](context.Cause(ctx)); ok {
+			err = over
+		}
 		return repo, err
 	}
 	if repo, err = r.cfg.Repos.Add(context.WithoutCancel(ctx), repo); errors.Is(err, repos.ErrTaken) {
@@ -132,28 +140,6 @@ func (r *Repos) undo(ctx context.Context, w *wanted) error {
 
 func used(name string) error {
 	return fault.New(schemas.Conflict, "there is a repository "+name+" already; choose another name")
-}
-
-// bounded is ctx until the action must stop or its deadline has passed; end returns which it was.
-func (r *Repos) bounded(ctx context.Context, w *wanted, stop call.Stop) (bounded context.Context, end func() error) {
-	bounded, cancel := context.WithCancelCause(ctx)
-	forget := context.AfterFunc(stop, func() { cancel(errCanceled) })
-	if w.st.CancelRequested || stop.Requested() {
-		cancel(errCanceled)
-	}
-	free := func() {}
-	if d := w.st.Action.Deadline; !d.IsZero() {
-		bounded, free = context.WithDeadlineCause(bounded, d, errLate)
-	}
-	return bounded, func() error {
-		defer free()
-		defer cancel(nil)
-		forget()
-		if cause, ok := errors.AsType[*fault.Error](context.Cause(bounded)); ok {
-			return cause
-		}
-		return nil
-	}
 }
 
 var (
