@@ -12,23 +12,18 @@ import (
 	"time"
 )
 
-// lockKind is how a file is locked: by one alone, or by many that all write.
-type lockKind int
-
-const (
-	shared lockKind = iota
-	exclusive
-)
+// A file is locked by many that all write, or by one alone.
+const shared, exclusive = false, true
 
 // lockPoll is how often a waiter for another process's lock looks again.
 const lockPoll = 20 * time.Millisecond
 
 // awaitLock takes a lock as soon as it is free.
-func awaitLock(ctx context.Context, f *os.File, kind lockKind) error {
+func awaitLock(ctx context.Context, f *os.File, alone bool) error {
 	tick := time.NewTicker(lockPoll)
 	defer tick.Stop()
 	for {
-		held, err := tryLock(f, kind)
+		held, err := tryLock(f, alone)
 		if held || err != nil {
 			return err
 		}

@@ -37,12 +37,11 @@ const (
 // not decode, os.ErrDeadlineExceeded where it comes too slowly, and whatever the connection
 // fails with.
 type Body struct {
-	raw     limited // what comes
-	conn    *wire   // behind it
-	coded   bool
+	conn    *wire
+	raw     limited // what comes of it
 	decoder *gzip.Reader
-	err     error
 	decoded limited
+	err     error
 }
 
 // limited fails after so many bytes.
@@ -65,14 +64,14 @@ func (l *limited) Read(p []byte) (int, error) {
 // NewBody returns the body of a request, of which nothing was read. Only gzip is decoded.
 func NewBody(w http.ResponseWriter, r *http.Request, limits Limits) (*Body, error) {
 	b := &Body{conn: &wire{src: r.Body, conn: http.NewResponseController(w), end: time.Now().Add(limits.Total)}}
-	b.raw, b.decoded = limited{b.conn.Read, limits.Bytes}, limited{b.decode, limits.Bytes}
+	b.raw, b.decoded = limited{b.conn.Read, limits.Bytes}, limited{b.raw.Read, limits.Bytes}
 	if r.Body == nil { // only of requests that no server has read
 		b.conn.src = http.NoBody
 	}
 	switch fields := r.Header.Values("Content-Encoding"); {
 	case len(fields) == 0, len(fields) == 1 && strings.EqualFold(fields[0], "identity"):
 	case len(fields) == 1 && (strings.EqualFold(fields[0], "gzip") || strings.EqualFold(fields[0], "x-gzip")):
-		b.coded = true
+		b.decoded.read = b.unzip
 	default:
 		w.Header().Set("Accept-Encoding", "gzip, identity") // RFC 9110, section 15.5.16
 		return nil, fault.New(schemas.UnsupportedEncoding, "git's bodies are sent plain or with Content-Encoding: gzip")
@@ -90,10 +89,7 @@ func (b *Body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (b *Body) decode(p []byte) (n int, err error) {
-	if !b.coded {
-		return b.raw.Read(p)
-	}
+func (b *Body) unzip(p []byte) (n int, err error) {
 	if b.decoder == nil {
 		if b.decoder, err = gzip.NewReader(&b.raw); err != nil {
 			return 0, undecoded(err)

@@ -79,18 +79,18 @@ func ReadCommands(r io.Reader) (Commands, error) {
 
 // add reads a command. Behind the first one are the client's capabilities.
 func (c *Commands) add(text string) error {
+	list := ""
 	if c.List == nil {
-		var list string
 		text, list, _ = strings.Cut(text, "\x00")
-		if c.Capabilities = strings.Fields(list); !plain(list) || strings.Contains(list, otherFormat) {
-			return malformed("the capabilities are not those of a push")
-		}
+		c.Capabilities = strings.Fields(list)
 	}
 	before, rest, _ := strings.Cut(text, " ")
 	after, ref, _ := strings.Cut(rest, " ")
 	switch {
-	case !ValidOid(before) || !ValidOid(after) || ref == "" || !plain(ref):
-		return malformed("a command is not that of a push")
+	case !plain(text) || !plain(list):
+		return malformed("a command is no plain text")
+	case !ValidOid(before) || !ValidOid(after) || ref == "" || strings.Contains(list, otherFormat):
+		return malformed("the commands are not those of a push")
 	case len(ref) > maxRefName:
 		return tooLarge("a ref's name has more than 1,024 bytes")
 	}
