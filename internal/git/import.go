@@ -117,9 +117,11 @@ func (s session) copyFrom(from string, branch func(context.Context) (string, err
 var percent = regexp.MustCompile(`^(remote: )?(Counting|Compressing|Receiving|Unpacking|Resolving) (?:objects|deltas): +[0-9]{1,3}% \(([0-9]{1,10})/([0-9]{1,10})\)`)
 
 // phases are what git calls them. One that the other side says is not to be taken for one of this side's.
-var phases = map[string]schemas.RepoPhase{
-	"remote: Counting": schemas.RepoCounting, "remote: Compressing": schemas.RepoCompressing,
-	"Receiving": schemas.RepoReceiving, "Unpacking": schemas.RepoReceiving, "Resolving": schemas.RepoResolving,
+func phases() map[string]schemas.RepoPhase {
+	return map[string]schemas.RepoPhase{
+		"remote: Counting": schemas.RepoCounting, "remote: Compressing": schemas.RepoCompressing,
+		"Receiving": schemas.RepoReceiving, "Unpacking": schemas.RepoReceiving, "Resolving": schemas.RepoResolving,
+	}
 }
 
 // progressOf reads a line of what git says.
@@ -128,7 +130,7 @@ func progressOf(line string) (p schemas.RepoProgress, ok bool) {
 	if m == nil {
 		return p, false
 	}
-	p.Phase = phases[m[1]+m[2]]
+	p.Phase = phases()[m[1]+m[2]]
 	p.Done, _ = strconv.Atoi(m[3]) // ten digits at most
 	p.Total, _ = strconv.Atoi(m[4])
 	return p, p.Phase != "" && p.Done <= p.Total

@@ -76,7 +76,7 @@ func (a *Answer) Report(data []byte) {
 		a.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	}
 	a.out.Begin()
-	_, _ = a.ResponseWriter.Write(data) // the client is gone if this fails
+	_, _ = a.Write(data) // the client is gone if this fails
 }
 
 // Unwrap is for http.ResponseController.

@@ -42,10 +42,10 @@ type Commands struct {
 
 // Has reports whether the client asked for a capability. Side band is
 // CapSideBand alone: the older one has smaller packets than are written here.
-func (c Commands) Has(capability string) bool { return slices.Contains(c.Capabilities, capability) }
+func (c *Commands) Has(capability string) bool { return slices.Contains(c.Capabilities, capability) }
 
 // Reports reports whether the client reads a report.
-func (c Commands) Reports() bool { return c.Has(CapReport) || c.Has(CapReportV2) }
+func (c *Commands) Reports() bool { return c.Has(CapReport) || c.Has(CapReportV2) }
 
 // ReadCommands reads the commands of a push up to their flush, and not a byte more of r, because the
 // pack follows. Shallow lines are not kept. Without a command it is no error: that is the probe of a

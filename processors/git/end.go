@@ -67,27 +67,31 @@ type ending struct {
 }
 
 // causes are why a pack's end is kept back.
-var causes = []ending{
-	{errOver, schemas.Canceled, still},
-	{errStopped, schemas.Canceled, still},
-	{errBranch, schemas.GitRefDenied, ";"},
-	{errRewinds, schemas.GitRejected, ";"},
-	{errCommits, schemas.GitRejected, ";"},
-	{errMany, schemas.GitRejected, ";"},
-	{context.DeadlineExceeded, schemas.GitIncomplete, "the push took longer than it may" + still},
-	{gitwire.ErrTooLarge, schemas.GitPackTooLarge, "the pack, or what it unpacks to, is larger than is allowed; push less at a time"},
-	{gitwire.ErrMalformed, schemas.GitIncomplete, "the pack is broken" + still + "; push again"},
-	{errSlip, schemas.GitIncomplete, still},
-	{errLook, schemas.Unavailable, "the task could not be looked at" + still + "; push again"},
+func causes() []ending {
+	return []ending{
+		{errOver, schemas.Canceled, still},
+		{errStopped, schemas.Canceled, still},
+		{errBranch, schemas.GitRefDenied, ";"},
+		{errRewinds, schemas.GitRejected, ";"},
+		{errCommits, schemas.GitRejected, ";"},
+		{errMany, schemas.GitRejected, ";"},
+		{context.DeadlineExceeded, schemas.GitIncomplete, "the push took longer than it may" + still},
+		{gitwire.ErrTooLarge, schemas.GitPackTooLarge, "the pack, or what it unpacks to, is larger than is allowed; push less at a time"},
+		{gitwire.ErrMalformed, schemas.GitIncomplete, "the pack is broken" + still + "; push again"},
+		{errSlip, schemas.GitIncomplete, still},
+		{errLook, schemas.Unavailable, "the task could not be looked at" + still + "; push again"},
+	}
 }
 
 // refusals are why this node's git does not take a push, or not its pack.
-var refusals = []ending{
-	{hosted.ErrFull, schemas.GitRejected, "the repository is as large as it may be"},
-	{hosted.ErrDiskFull, schemas.GitRejected, hosted.ErrDiskFull.Error() + "; push again when its operator has made some"},
-	{hosted.ErrSpool, schemas.GitRejected, "; push again in a moment"},
-	{hosted.ErrBusy, schemas.GitRejected, "too many fetches and pushes are running; push again in a moment"},
-	{hosted.ErrNoRepo, schemas.GitRejected, "the repository's directory is not on this node; push to the node that has it, or bring it back"},
+func refusals() []ending {
+	return []ending{
+		{hosted.ErrFull, schemas.GitRejected, "the repository is as large as it may be"},
+		{hosted.ErrDiskFull, schemas.GitRejected, hosted.ErrDiskFull.Error() + "; push again when its operator has made some"},
+		{hosted.ErrSpool, schemas.GitRejected, "; push again in a moment"},
+		{hosted.ErrBusy, schemas.GitRejected, "too many fetches and pushes are running; push again in a moment"},
+		{hosted.ErrNoRepo, schemas.GitRejected, "the repository's directory is not on this node; push to the node that has it, or bring it back"},
+	}
 }
 
 // endBy is the end by one of these, and else another.
@@ -111,7 +115,7 @@ func (w *work) kept(cause error) settle.Outcome {
 	}
 	// Else it is the client's end, or the connection's.
 	gone := end(schemas.GitIncomplete, "the pack ended before it was whole"+still+"; push again")
-	return endBy(cause, gone, causes, refusals)
+	return endBy(cause, gone, causes(), refusals())
 }
 
 func (w *work) result(e settle.Outcome) schemas.PushResult {

@@ -71,17 +71,18 @@ func (w *work) execute(ctx context.Context) (settle.Outcome, error) {
 	}
 	w.spool = w.cfg.Spools.New(w.st.Tenant)
 	defer w.spool.Close()
-	defer w.watch(ctx)()
-	err = w.upload.Receive(w.during, w.receive)
+	during, stop := w.watch(ctx)
+	defer stop()
+	err = w.upload.Receive(during, w.receive)
 	switch {
 	case ctx.Err() != nil:
 		return settle.Outcome{}, ctx.Err()
 	case err != nil:
-		return w.kept(cmp.Or(context.Cause(w.during), err)), nil
+		return w.kept(cmp.Or(w.cause(), err)), nil
 	case proxied:
 		return w.remote(ctx)
 	}
-	return w.local(ctx)
+	return w.local(ctx, during)
 }
 
 // errSlip: the reading of a pack has panicked. A client may send anything.
@@ -151,17 +152,25 @@ func (w *work) release(ctx context.Context) error {
 		w.cancel(err)
 	}
 	w.unwatch()
-	cause := context.Cause(w.during)
+	cause := w.cause()
 	w.released.Store(cause == nil)
 	return cause
 }
 
 // ended reports whether the end of the pack has gone out, and why not.
 func (w *work) ended() (released bool, cause error) {
-	if released = w.released.Load(); !released && w.during != nil {
-		cause = context.Cause(w.during)
+	if w.released.Load() {
+		return true, nil
 	}
-	return released, cause
+	return false, w.cause()
+}
+
+// cause is why the push must not go on; nil: it may, or does not go on here.
+func (w *work) cause() error {
+	if w.during == nil {
+		return nil
+	}
+	return context.Cause(w.during)
 }
 
 // lives is nil while the task's holder may push, and otherwise errOver, errStopped or
@@ -188,13 +197,14 @@ func (w *work) progress(text []byte) {
 
 // watch has during last for as long as the push may go on: until its time is up or, before
 // its end is out, its task ends.
-func (w *work) watch(ctx context.Context) (stop func()) {
+func (w *work) watch(ctx context.Context) (during context.Context, stop func()) {
 	until := w.cfg.Now().Add(w.cfg.Timeout)
 	if d := w.st.Action.Deadline; !d.IsZero() && d.Before(until) {
 		until = d
 	}
 	limited, free := context.WithDeadline(ctx, until)
-	w.during, w.cancel = context.WithCancelCause(limited)
+	during, w.cancel = context.WithCancelCause(limited)
+	w.during = during
 	over, forget := w.cfg.Over(taskRef(w.st.Tenant, w.order.TaskID), w.order.Lease)
 	quit := make(chan struct{})
 	var watching sync.WaitGroup
@@ -204,20 +214,20 @@ func (w *work) watch(ctx context.Context) (stop func()) {
 			select {
 			case <-quit:
 				return
-			case <-w.during.Done():
+			case <-during.Done():
 				return
 			case <-w.stop.Done():
 				w.cancel(errStopped)
 			case <-over:
 				over = nil // it says so once, and may have been wrong
-				if cause := w.mayPush(w.during, w.st.Tenant, w.order); cause != nil {
+				if cause := w.mayPush(during, w.st.Tenant, w.order); cause != nil {
 					w.cancel(cause)
 				}
 			}
 		}
 	})
 	w.unwatch = sync.OnceFunc(func() { close(quit); watching.Wait() })
-	return func() {
+	return during, func() {
 		w.unwatch()
 		w.cancel(nil)
 		free()
@@ -230,9 +240,9 @@ func (w *work) command() gitwire.Command {
 
 // local has this node's git take the push. Git is asked for once the pack has arrived, so that no turn waits for a
 // client. The pack's end goes to git last: a task that ends before that has pushed nothing.
-func (w *work) local(ctx context.Context) (settle.Outcome, error) {
-	rep, err := w.cfg.Hosted.ReceivePack(w.during, w.repo.ID, hosted.Push{
-		Tenant: w.st.Tenant, Command: w.command(), Capabilities: w.order.Capabilities, Pack: w.pack(w.during), Force: w.order.Force, Progress: w.progress,
+func (w *work) local(ctx, during context.Context) (settle.Outcome, error) {
+	rep, err := w.cfg.Hosted.ReceivePack(during, w.repo.ID, hosted.Push{
+		Tenant: w.st.Tenant, Command: w.command(), Capabilities: w.order.Capabilities, Pack: w.pack(during), Force: w.order.Force, Progress: w.progress,
 	})
 	released, cause := w.ended()
 	switch {
@@ -245,7 +255,7 @@ func (w *work) local(ctx context.Context) (settle.Outcome, error) {
 	case cause != nil:
 		return w.kept(cause), nil
 	default:
-		return endBy(err, rejected("git could not take the push; push again"), refusals), nil
+		return endBy(err, rejected("git could not take the push; push again"), refusals()), nil
 	}
 }
 

@@ -96,7 +96,7 @@ func (r *Repos) make(ctx context.Context, w *wanted, stop call.Stop) (schemas.Re
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(stop, func() { cancel(errCanceled) })()
+	defer context.AfterFunc(stop, func() { cancel(errCanceled) })() //nolint:contextcheck // a signal, not a scope
 	if w.st.CancelRequested || stop.Requested() {
 		cancel(errCanceled)
 	}
