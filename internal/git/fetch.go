@@ -5,30 +5,23 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"weir/internal/gitwire"
 	"weir/schemas"
 )
 
-func service(name string) (string, bool) {
-	switch name {
-	case schemas.GitUploadPack:
-		return "upload-pack", true
-	case schemas.GitReceivePack:
-		return "receive-pack", true
-	}
-	return "", false
-}
-
 // Advertise writes the answer to GET info/refs: the service line where the protocol has one, and git's own
 // advertisement. Protocol is 0 or 2; a push has none but 0, whatever is asked for. Nothing is written
 // before git has said something.
 func (g *Git) Advertise(ctx context.Context, id, name string, protocol int, v View, w io.Writer) error {
-	command, ok := service(name)
-	if !ok {
+	if name != schemas.GitUploadPack && name != schemas.GitReceivePack {
 		return errors.New("git has no such service")
 	}
+	command := strings.TrimPrefix(name, "git-")
 	if command == "receive-pack" {
 		protocol = 0
 	}
@@ -36,16 +29,16 @@ func (g *Git) Advertise(ctx context.Context, id, name string, protocol int, v Vi
 	if protocol != 2 {
 		before = append(gitwire.AppendPacket(nil, []byte("# service="+name+"\n")), gitwire.Flush...)
 	}
-	t, j, err := g.uploadOrReceive(ctx, id, command, protocol, v)
+	s, j, err := g.uploadOrReceive(ctx, id, command, protocol, v)
 	if err != nil {
 		return err
 	}
-	defer t.end()
+	defer s.end()
 	j.args = append(j.args, "--advertise-refs", ".")
 	if j.out = copyTo(w, before); protocol != 2 && !v.All {
 		j.out = v.narrowed(j.out)
 	}
-	return g.run(t, j)
+	return s.run(j)
 }
 
 // UploadPack answers one request of a fetch. An error after something was written means that git could
@@ -55,13 +48,13 @@ func (g *Git) UploadPack(ctx context.Context, id string, f gitwire.Fetch, v View
 	if f.V2 {
 		protocol = 2
 	}
-	t, j, err := g.uploadOrReceive(ctx, id, "upload-pack", protocol, v)
+	s, j, err := g.uploadOrReceive(ctx, id, "upload-pack", protocol, v)
 	if err != nil {
 		return err
 	}
-	defer t.end()
+	defer s.end()
 	if !v.All {
-		refusal, err := g.within(t, repository(j.dir), v, f)
+		refusal, err := s.within(v, f)
 		if err == nil && refusal != "" {
 			_, err = w.Write(gitwire.AppendErr(nil, "upload-pack: "+refusal))
 		}
@@ -72,34 +65,31 @@ func (g *Git) UploadPack(ctx context.Context, id string, f gitwire.Fetch, v View
 	j.args = append(j.args, ".")
 	j.in = &source{Reader: bytes.NewReader(f.Request)}
 	j.out = copyTo(w, nil)
-	return g.run(t, j)
+	return s.run(j)
 }
 
-// uploadOrReceive prepares a process of either, with a turn for it.
-func (g *Git) uploadOrReceive(ctx context.Context, id, command string, protocol int, v View) (slot, job, error) {
-	if g.asked != nil {
-		return slot{}, job{}, g.asked
+// uploadOrReceive prepares a process of either, with a session for it.
+func (g *Git) uploadOrReceive(ctx context.Context, id, command string, protocol int, v View) (session, job, error) {
+	if err := g.Here(id); err != nil {
+		return session{}, job{}, err
 	}
-	r, err := g.repo(id)
+	s, err := g.enter(ctx, id, v.Tenant, g.cfg.Timeout, g.slots.reads)
 	if err != nil {
-		return slot{}, job{}, err
+		return session{}, job{}, err
 	}
-	list, err := v.settings(r)
+	list, err := v.settings(s.repository)
 	if err != nil {
-		return slot{}, job{}, err
+		s.end()
+		return session{}, job{}, err
 	}
-	j := job{args: []string{command, "--stateless-rpc"}, dir: string(r), env: []string{offline}}
+	j := job{args: []string{command, "--stateless-rpc"}, settings: append(g.receiving(false), list...)}
 	if command == "upload-pack" {
-		j.args = append(j.args, "--strict")
-		j.settings = append(uploading(), list...)
-	} else {
-		j.settings = append(g.receiving(false), list...)
+		j.args, j.settings = append(j.args, "--strict"), append(uploading(), list...)
 	}
 	if protocol == 2 {
-		j.env = append(j.env, "GIT_PROTOCOL=version=2")
+		j.env = []string{"GIT_PROTOCOL=version=2"}
 	}
-	t, err := g.sending(ctx, v.Tenant)
-	return t, j, err
+	return s, j, nil
 }
 
 // copyTo copies what git writes, with something before its first byte.
@@ -112,4 +102,153 @@ func copyTo(w io.Writer, before []byte) func(io.Reader) error {
 		_, err := io.Copy(w, io.MultiReader(bytes.NewReader(before), out))
 		return err
 	}
+}
+
+// View is what a client is shown of a repository: all of it, or those refs alone.
+//
+// Of a view that is not All, a fetch gets commits and tags only that the refs lead to. A file or a
+// directory it gets by its object id, as partial clones need, wherever that is: who names one has its content's hash.
+type View struct {
+	All  bool
+	Refs []string
+	// Tenant is whose turn a fetch takes.
+	Tenant string
+}
+
+// shown are the refs of a view that may be one.
+func (v View) shown() []string {
+	return slices.DeleteFunc(slices.Clone(v.Refs), func(ref string) bool {
+		return !strings.HasPrefix(ref, "refs/") || !gitwire.ValidRef(ref)
+	})
+}
+
+// settings make git hide what is not in the view. The last one that fits counts.
+func (v View) settings(r repository) ([]setting, error) {
+	if v.All {
+		return []setting{{hideRefs, ownRefs}}, nil
+	}
+	list := []setting{{hideRefs, "refs"}}
+	for _, ref := range v.shown() {
+		list = append(list, setting{hideRefs, "!" + ref})
+	}
+	head, err := r.head()
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(v.Refs, head) {
+		list = append(list, setting{hideRefs, "HEAD"})
+	}
+	return list, nil
+}
+
+const hideRefs = "transfer.hideRefs"
+
+// unseen returns an object that a request of protocol 2 asks for and that the view does
+// not lead to, or nothing. Git itself would give out whatever it has: that protocol knows no other rule.
+func (s session) unseen(v View, f gitwire.Fetch) (string, error) {
+	tips, err := s.look(v.shown()...)
+	if err != nil {
+		return "", err
+	}
+	asked := slices.DeleteFunc(slices.Clone(f.Wants), func(oid string) bool {
+		return slices.ContainsFunc(tips, func(o object) bool { return o.oid == oid })
+	})
+	if len(asked) == 0 {
+		return "", nil
+	}
+	found, err := s.look(asked...)
+	if err != nil {
+		return "", err
+	}
+	var walk strings.Builder
+	for i, o := range found {
+		switch o.kind {
+		case "tag":
+			return asked[i], nil
+		case "commit":
+			fmt.Fprintln(&walk, o.oid)
+		}
+	}
+	if walk.Len() == 0 {
+		return "", nil
+	}
+	for _, o := range tips {
+		if o.kind == "commit" {
+			fmt.Fprintln(&walk, "^"+o.oid)
+		}
+	}
+	return s.firstOf(walk.String())
+}
+
+// within returns why git must not see a request of a fetch, or nothing. Git looks at what is hidden in some
+// places where it should not.
+func (s session) within(v View, f gitwire.Fetch) (refusal string, err error) {
+	for _, name := range f.DeepenNot { // git's words for a ref that is none
+		if !slices.ContainsFunc(v.shown(), func(ref string) bool {
+			return name == ref || "refs/"+name == ref || schemas.RefOf(name) == ref
+		}) {
+			return "ambiguous deepen-not: " + name, nil
+		}
+	}
+	if f.V2 {
+		if oid, err := s.unseen(v, f); err != nil || oid != "" {
+			return "not our ref " + oid, err
+		}
+	}
+	return "", nil
+}
+
+// narrowed takes out of an advertisement of protocol 0 which ref HEAD is, if that is not in the view: git
+// says so whatever it hides.
+func (v View) narrowed(next func(io.Reader) error) func(io.Reader) error {
+	return func(r io.Reader) error {
+		a, err := gitwire.ReadAdvertisement(r)
+		if err != nil {
+			return err
+		}
+		a.Refs = gitwire.KeepRefs(a.Refs, func(ref string) bool { return slices.Contains(v.Refs, ref) })
+		return next(bytes.NewReader(a.Bytes()))
+	}
+}
+
+// errCut ends a git that has more to say than is wanted.
+var errCut = errors.New("the diff is longer than is wanted")
+
+// Diff is the difference of two commits as git shows it, in whole lines of at most so many bytes; cut: there is
+// more. ErrNoRef: the repository has no such commit any more. It takes a tenant's turn of a fetch.
+func (g *Git) Diff(ctx context.Context, id, tenant, base, head string, most int) (diff []byte, cut bool, err error) {
+	if err := g.Here(id); err != nil {
+		return nil, false, err
+	}
+	s, err := g.enter(ctx, id, tenant, smallTimeout, g.slots.reads)
+	if err != nil {
+		return nil, false, err
+	}
+	defer s.end()
+	found, err := s.look(base, head)
+	if err != nil {
+		return nil, false, err
+	}
+	if found[0].kind != "commit" || found[1].kind != "commit" {
+		return nil, false, ErrNoRef
+	}
+	err = s.run(job{
+		// Nothing that the repository's files say runs a program: there is no driver in the configuration.
+		// Large files are "Binary files differ", and few files are searched for renames: both cost much more time
+		// and memory than the diff has bytes.
+		args:     []string{"diff-tree", "-p", "-M", "-l100", "--no-ext-diff", "--no-textconv", "--no-color", found[0].oid, found[1].oid},
+		settings: []setting{{"core.bigFileThreshold", "1m"}},
+		out: func(o io.Reader) (err error) {
+			diff, err = io.ReadAll(io.LimitReader(o, int64(most)+1))
+			if cut = len(diff) > most; cut {
+				return errCut
+			}
+			return err
+		},
+	})
+	if cut {
+		diff = diff[:most]
+		return diff[:bytes.LastIndexByte(diff, '\n')+1], true, nil
+	}
+	return diff, false, err
 }

@@ -32,16 +32,16 @@ func (g *Git) Import(
 	if err := checkURL(from); err != nil {
 		return "", err
 	}
-	t, err := g.copying(ctx, tenant)
+	s, err := g.wait(ctx, tenant, g.cfg.Timeout, g.slots.imports, g.slots.writes)
 	if err != nil {
 		return "", err
 	}
-	defer t.end()
-	r, err := g.make(t, id, func(r repository) error { return g.copyFrom(t, r, from, branch, tell) })
+	defer s.end()
+	s, err = s.make(id, func(s session) error { return s.copyFrom(from, branch, tell) })
 	if err != nil {
 		return "", err
 	}
-	ref, err := r.head()
+	ref, err := s.head()
 	return strings.TrimPrefix(ref, schemas.RefOf("")), err
 }
 
@@ -77,41 +77,52 @@ func importing() []setting {
 	}
 }
 
-func (g *Git) copyFrom(t slot, r repository, from string, branch func(context.Context) (string, error), tell func(schemas.RepoProgress)) error {
-	name, err := branch(t.ctx)
+func (s session) copyFrom(from string, branch func(context.Context) (string, error), tell func(schemas.RepoProgress)) error {
+	name, err := branch(s.ctx)
 	if err != nil {
 		return err
 	}
 	if !validBranch(name) {
 		return ErrNoRef
 	}
-	env := []string{"GIT_DIR=" + string(r), "GIT_ALLOW_PROTOCOL=http"}
-	err = g.run(t, job{
+	err = s.run(job{
 		args: []string{
 			"fetch", "--progress", "--no-tags", "--no-auto-gc", "--no-write-fetch-head",
 			"--no-recurse-submodules", "--stdin", from,
 		},
-		dir: string(r), env: env, settings: importing(), file: g.cfg.MaxRepo,
-		in:     text("+refs/heads/*:refs/heads/*\n+refs/tags/*:refs/tags/*\n"),
-		onLine: progressTo(tell),
+		env: []string{"GIT_ALLOW_PROTOCOL=http"}, settings: importing(), file: s.cfg.MaxRepo,
+		in: text("+refs/heads/*:refs/heads/*\n+refs/tags/*:refs/tags/*\n"),
+		onLine: func(line string) {
+			if p, ok := progressOf(line); ok && tell != nil {
+				tell(p)
+			}
+		},
 	})
-	if n, _ := r.size(); n >= g.cfg.MaxRepo {
+	if n, _ := s.size(); n >= s.cfg.MaxRepo {
 		return ErrFull
+	}
+	if err == nil {
+		err = s.run(job{args: []string{"pack-refs", "--all"}})
+	}
+	if err == nil {
+		_, err = s.tip(schemas.RefOf(name))
 	}
 	if err != nil {
 		return err
 	}
-	if err := g.run(t, job{args: []string{"pack-refs", "--all"}, dir: string(r), env: r.dirEnv()}); err != nil {
-		return err
-	}
-	if _, err := g.tip(t, r, schemas.RefOf(name)); err != nil {
-		return err
-	}
-	return r.setHead(schemas.RefOf(name))
+	return s.setHead(schemas.RefOf(name))
 }
 
 // percent is how git says how far it is, or has the other side say it.
 var percent = regexp.MustCompile(`^(remote: )?(Counting|Compressing|Receiving|Unpacking|Resolving) (?:objects|deltas): +[0-9]{1,3}% \(([0-9]{1,10})/([0-9]{1,10})\)`)
+
+// phases are what git calls them. One that the other side says is not to be taken for one of this side's.
+func phases() map[string]schemas.RepoPhase {
+	return map[string]schemas.RepoPhase{
+		"remote: Counting": schemas.RepoCounting, "remote: Compressing": schemas.RepoCompressing,
+		"Receiving": schemas.RepoReceiving, "Unpacking": schemas.RepoReceiving, "Resolving": schemas.RepoResolving,
+	}
+}
 
 // progressOf reads a line of what git says.
 func progressOf(line string) (p schemas.RepoProgress, ok bool) {
@@ -119,26 +130,8 @@ func progressOf(line string) (p schemas.RepoProgress, ok bool) {
 	if m == nil {
 		return p, false
 	}
-	switch m[1] + m[2] { // one that the other side says may not be taken for one of this side's
-	case "remote: Counting":
-		p.Phase = schemas.RepoCounting
-	case "remote: Compressing":
-		p.Phase = schemas.RepoCompressing
-	case "Receiving", "Unpacking":
-		p.Phase = schemas.RepoReceiving
-	case "Resolving":
-		p.Phase = schemas.RepoResolving
-	}
+	p.Phase = phases()[m[1]+m[2]]
 	p.Done, _ = strconv.Atoi(m[3]) // ten digits at most
 	p.Total, _ = strconv.Atoi(m[4])
 	return p, p.Phase != "" && p.Done <= p.Total
-}
-
-// progressTo passes on what lines say of progress.
-func progressTo(tell func(schemas.RepoProgress)) func(string) {
-	return func(line string) {
-		if p, ok := progressOf(line); ok && tell != nil {
-			tell(p)
-		}
-	}
 }

@@ -7,22 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-type bounds struct {
-	memory, file, seconds int64
-}
-
 // openFiles is how many a process may have open; git closes packs to stay below.
 const openFiles = 1024
 
 // limit limits a process, and the children that it starts from then on.
-func limit(pid int, l bounds) error {
+func limit(pid int, memory, file, seconds int64) error {
 	for _, one := range []struct {
 		what int
 		n    int64
 	}{
-		{unix.RLIMIT_AS, l.memory},
-		{unix.RLIMIT_FSIZE, l.file},
-		{unix.RLIMIT_CPU, l.seconds},
+		{unix.RLIMIT_AS, memory},
+		{unix.RLIMIT_FSIZE, file},
+		{unix.RLIMIT_CPU, seconds},
 		{unix.RLIMIT_NOFILE, openFiles},
 		{unix.RLIMIT_CORE, 0},
 	} {

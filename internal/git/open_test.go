@@ -26,23 +26,23 @@ import (
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[string]version{
-		"git version 2.39.5":               {2, 39},
-		"git version 2.31.0-rc1":           {2, 31},
-		"git version 2.50.1 (Apple Git-1)": {2, 50},
-		"git version 3.0":                  {3, 0},
-		"svn, version 1.14":                {},
+		"git version 2.39.5":               2_039,
+		"git version 2.31.0-rc1":           2_031,
+		"git version 2.50.1 (Apple Git-1)": 2_050,
+		"git version 3.0":                  3_000,
+		"svn, version 1.14":                0,
 	} {
 		v, err := parseVersion(said)
-		if want == (version{}) {
+		if want == 0 {
 			require.Error(t, err, said)
 			continue
 		}
 		require.NoError(t, err, said)
 		require.Equal(t, want, v, said)
 	}
-	require.True(t, version{3, 0}.atLeast(31))
-	require.False(t, version{2, 30}.atLeast(31))
-	require.True(t, version{2, 31}.atLeast(31))
+	require.True(t, version(3_000).atLeast(31))
+	require.False(t, version(2_030).atLeast(31))
+	require.True(t, version(2_031).atLeast(31))
 }
 
 func TestOpenRefuses(t *testing.T) {

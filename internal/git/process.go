@@ -16,9 +16,7 @@ import (
 
 // job is one process of git's.
 type job struct {
-	args []string // the first one names it
-	// dir is where it runs: the repository, or nothing.
-	dir      string
+	args     []string // the first one names it
 	settings []setting
 	env      []string
 	in       *source // what git reads; nil: nothing
@@ -61,30 +59,22 @@ func (e *ExitError) Error() string { return "git " + e.Command + ": " + e.err.Er
 func (e *ExitError) Unwrap() error { return e.err }
 
 // run runs git to its end. It returns when no process of the job is left and nothing of it touches in or
-// what out was given. The error is the first of these: in's, why the turn ended, git's, out's.
-func (g *Git) run(t slot, j job) error {
+// what out was given. The error is the first of these: in's, why the session ended, git's, out's.
+func (s session) run(j job) error {
 	name := "git " + j.args[0]
-	if err := context.Cause(t.ctx); err != nil {
+	if err := context.Cause(s.ctx); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	p, err := g.start(t.ctx, j)
+	p, err := s.start(j)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	fed := make(chan error, 1)
-	go func() { fed <- p.feed(t, j.in) }()
-	said := make(chan string, 1)
+	fed, said := make(chan error, 1), make(chan string, 1)
+	go func() { fed <- s.feed(p.in, j.in) }()
 	go func() { said <- lastLine(p.err, j.onLine) }()
-	out := j.out
-	if out == nil {
-		out = func(r io.Reader) error {
-			_, err := io.Copy(io.Discard, r)
-			return err
-		}
-	}
-	failed := out(p.out)
+	failed := j.read(p.out)
 	if failed != nil {
-		t.cancel(failed)
+		s.cancel(failed)
 	}
 	<-p.over
 	last := <-said
@@ -97,11 +87,19 @@ func (g *Git) run(t slot, j job) error {
 		return failed
 	}
 	// A git that ended by itself says why; what out made of that is no better.
-	cause := context.Cause(t.ctx)
+	cause := context.Cause(s.ctx)
 	if cause == nil || errors.Is(cause, failed) && p.cmd.ProcessState.Exited() {
-		return &ExitError{Command: j.args[0], Text: g.scrub(last), err: err}
+		return &ExitError{Command: j.args[0], Text: s.scrub(last), err: err}
 	}
 	return fmt.Errorf("%s: %w", name, cause)
+}
+
+func (j job) read(r io.Reader) error {
+	if j.out != nil {
+		return j.out(r)
+	}
+	_, err := io.Copy(io.Discard, r)
+	return err
 }
 
 // process is a git that runs.
@@ -109,37 +107,39 @@ type process struct {
 	cmd      *exec.Cmd
 	in       io.WriteCloser
 	out, err io.Reader
-	// ended: the first process of its group has ended, and the others with it. A system that cannot
-	// say so before that process is collected does not close it.
-	ended chan struct{}
-	over  chan struct{} // it may be collected
+	over     chan struct{} // it may be collected
 }
 
 // smallFile is what a process may write that brings no objects.
 const smallFile = 64 << 20
 
-func (g *Git) start(ctx context.Context, j job) (*process, error) {
-	cmd := exec.CommandContext(ctx, g.program, j.args...) //nolint:gosec // no argument is a caller's word
-	p := &process{cmd: cmd, ended: make(chan struct{}), over: make(chan struct{})}
-	cmd.Env = environment(g.execPath, append(g.settings(), j.settings...), j.env...)
-	cmd.Dir = cmp.Or(j.dir, "/")
+func (s session) start(j job) (*process, error) {
+	cmd := exec.CommandContext(s.ctx, s.program, j.args...) //nolint:gosec // no argument is a caller's word
+	env := []string{"GIT_ALLOW_PROTOCOL=none"}              // git's own network is closed; an import opens it to HTTP alone
+	if s.repository != "" {
+		env = append(env, "GIT_DIR="+string(s.repository))
+	}
+	cmd.Env = environment(s.execPath, append(s.settings(), j.settings...), append(env, j.env...)...)
+	cmd.Dir = cmp.Or(string(s.repository), "/")
 	cmd.ExtraFiles = j.hold
 	ownGroup(cmd)
+	// ended: the first process of its group has ended, and the others with it. A system that cannot
+	// say so before that process is collected does not close it.
+	ended := make(chan struct{})
 	// The group is asked to end first, so that git takes its locks and temporary files away.
-	cmd.WaitDelay = g.cfg.grace
+	cmd.WaitDelay = s.cfg.grace
 	cmd.Cancel = func() error {
 		select {
-		case <-p.ended: // the group's number may be another's by now
+		case <-ended: // the group's number may be another's by now
 		default:
 			endGroup(cmd)
 		}
 		return nil
 	}
-	var err [3]error
-	p.in, err[0] = cmd.StdinPipe()
-	p.out, err[1] = cmd.StdoutPipe()
-	p.err, err[2] = cmd.StderrPipe()
-	if err := errors.Join(err[:]...); err != nil {
+	in, err1 := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	said, err3 := cmd.StderrPipe()
+	if err := cmp.Or(err1, err2, err3); err != nil {
 		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
@@ -147,35 +147,34 @@ func (g *Git) start(ctx context.Context, j job) (*process, error) {
 	}
 	// Git reads before it starts a child, and nothing has been written yet: the
 	// children have the limits too.
-	if err := limit(cmd.Process.Pid, bounds{
-		memory: g.cfg.Memory, file: cmp.Or(j.file, smallFile), seconds: int64(g.cfg.Timeout/time.Second) + 1,
-	}); err != nil {
+	if err := limit(cmd.Process.Pid, s.cfg.Memory, cmp.Or(j.file, smallFile), int64(s.cfg.Timeout/time.Second)+1); err != nil {
 		killGroup(cmd)
 		_ = cmd.Wait()
 		return nil, fmt.Errorf("setting its limits: %w", err)
 	}
+	over := make(chan struct{})
 	go func() {
 		if awaitEnd(cmd) {
 			killGroup(cmd)
-			close(p.ended)
+			close(ended)
 		}
-		close(p.over)
+		close(over)
 	}()
-	return p, nil
+	return &process{cmd, in, out, said, over}, nil
 }
 
 // feed writes git's input, and returns why it could not be read. A git that reads no more is no error. The input
 // ends here only if it was read to its end: git must not take another end for that one.
-func (p *process) feed(t slot, in *source) error {
+func (s session) feed(to io.WriteCloser, in *source) error {
 	if in != nil {
-		_, _ = io.Copy(p.in, in)
+		_, _ = io.Copy(to, in)
 		if in.failed != nil {
-			t.cancel(in.failed)
+			s.cancel(in.failed)
 			return in.failed
 		}
 	}
-	if t.ctx.Err() == nil {
-		_ = p.in.Close()
+	if s.ctx.Err() == nil {
+		_ = to.Close()
 	}
 	return nil
 }
@@ -214,16 +213,3 @@ func anyLine(data []byte, over bool) (int, []byte, error) {
 
 // scrub takes this machine's paths out of git's words.
 func (g *Git) scrub(s string) string { return strings.ReplaceAll(s, g.cfg.Dir, "") }
-
-// output runs git in a repository, and returns its answer, of at most some bytes.
-func (g *Git) output(t slot, r repository, in string, most int, args ...string) (string, error) {
-	var answer []byte
-	err := g.run(t, job{args: args, dir: string(r), env: r.dirEnv(), in: text(in), out: func(o io.Reader) (err error) {
-		answer, err = io.ReadAll(io.LimitReader(o, int64(most)+1))
-		if err == nil && len(answer) > most {
-			err = errors.New("it said more than it should")
-		}
-		return err
-	}})
-	return string(answer), err
-}

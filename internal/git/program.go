@@ -8,15 +8,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 )
 
-type version struct{ major, minor int }
+// version is git's, of which 2.39 is 2_039.
+type version int
 
 // atLeast compares with 2.minor.
-func (v version) atLeast(minor int) bool {
-	return v.major > 2 || v.major == 2 && v.minor >= minor
-}
+func (v version) atLeast(minor version) bool { return v >= 2_000+minor }
 
 // find finds the program, asks for its version and for where its parts are.
 func (g *Git) find(ctx context.Context) error {
@@ -36,7 +34,7 @@ func (g *Git) find(ctx context.Context) error {
 		return err
 	}
 	if !g.version.atLeast(31) {
-		return fmt.Errorf("git is %d.%d, and must be 2.31 or newer", g.version.major, g.version.minor)
+		return fmt.Errorf("git is %d.%d, and must be 2.31 or newer", g.version/1_000, g.version%1_000)
 	}
 	g.execPath, err = g.ask(ctx, "--exec-path")
 	return err
@@ -58,18 +56,12 @@ func (g *Git) ask(ctx context.Context, arg string) (string, error) {
 
 // parseVersion reads "git version 2.39.5 (and more)".
 func parseVersion(s string) (version, error) {
-	rest, ok := strings.CutPrefix(s, "git version ")
-	first, rest, _ := strings.Cut(rest, ".")
-	second, _, _ := strings.Cut(rest, ".")
-	major, err1 := strconv.Atoi(first)
-	minor, err2 := strconv.Atoi(strings.TrimRightFunc(second, notDigit))
-	if !ok || err1 != nil || err2 != nil {
-		return version{}, errors.New("the program that git.program names is not git")
+	var major, minor version
+	if _, err := fmt.Sscanf(s, "git version %d.%d", &major, &minor); err != nil {
+		return 0, errors.New("the program that git.program names is not git")
 	}
-	return version{major, minor}, nil
+	return 1_000*major + minor, nil
 }
-
-func notDigit(r rune) bool { return r < '0' || r > '9' }
 
 // setting is one line of git's configuration.
 type setting struct{ key, value string }
@@ -99,9 +91,6 @@ func environment(path string, settings []setting, more ...string) []string {
 	}
 	return append(env, more...)
 }
-
-// offline closes git's own network; an import opens it to HTTP alone.
-const offline = "GIT_ALLOW_PROTOCOL=none"
 
 // settings are those of every process. Whatever a repository's own configuration
 // says, these come later.

@@ -34,39 +34,35 @@ type Push struct {
 // returned; git is killed before it sees the end of the input.
 // If the report says that the ref was updated, the update and its objects are on the disk.
 func (g *Git) ReceivePack(ctx context.Context, id string, p Push) (gitwire.Report, error) {
-	r, err := g.repo(id)
+	s, err := g.enter(ctx, id, p.Tenant, g.cfg.Timeout, g.slots.writes)
 	if err != nil {
 		return gitwire.Report{}, err
 	}
+	defer s.end()
 	ref := p.Command.Ref
 	if !strings.HasPrefix(ref, schemas.RefOf("")) || !gitwire.ValidRef(ref) {
 		return gitwire.Report{}, errors.New("a push is for a branch")
 	}
-	t, err := g.taking(ctx, p.Tenant)
-	if err != nil {
-		return gitwire.Report{}, err
-	}
-	defer t.end()
-	if n, err := r.size(); err != nil {
+	if n, err := s.size(); err != nil {
 		return gitwire.Report{}, err
 	} else if n >= g.cfg.MaxRepo {
 		return gitwire.Report{}, ErrFull
 	}
-	w, err := r.write(ctx, ref)
+	w, err := s.write(ctx, ref)
 	if err != nil {
 		return gitwire.Report{}, roomless(err)
 	}
-	rep, err := g.receive(t, r, p, []*os.File{w.lock})
+	rep, err := s.receive(p, w.lock)
 	if err != nil {
 		w.abandon(ctx)
 		return rep, err
 	}
 	defer w.done()
 	if one, ok := rep.Of(ref); ok && one.Reason == "" && rep.Unpack == gitwire.UnpackOK {
-		if err := r.syncRef(ref); err != nil {
+		if err := s.syncRef(ref); err != nil {
 			return gitwire.Report{}, fmt.Errorf("bringing the push to the disk: %w", err)
 		}
-		g.grown(ctx, r)
+		g.grown(ctx, s.repository)
 	}
 	return rep, nil
 }
@@ -86,26 +82,25 @@ func (p Push) capabilities() []string {
 	return list
 }
 
-func (g *Git) receive(t slot, r repository, p Push, hold []*os.File) (gitwire.Report, error) {
+func (s session) receive(p Push, lock *os.File) (gitwire.Report, error) {
 	var rep gitwire.Report
 	whole, room := false, true
-	progress := g.scrubbed(p.Progress)
-	var said []byte // the end of what was said, as a sentence may come in pieces
+	var tail []byte // of what was said, as a sentence may come in pieces
+	progress := func(b []byte) {
+		tail = append(tail, b...)
+		room = room && !bytes.Contains(tail, []byte(noRoom))
+		tail = slices.Clone(tail[max(0, len(tail)-len(noRoom)):])
+		if p.Progress != nil {
+			p.Progress(bytes.ReplaceAll(b, []byte(s.cfg.Dir), nil))
+		}
+	}
 	in := &source{Reader: io.MultiReader(bytes.NewReader(p.Command.Request(p.capabilities()...)), p.Pack)}
-	err := g.run(t, job{
-		args: []string{"receive-pack", "--stateless-rpc", "."},
-		dir:  string(r), env: []string{offline}, settings: g.receiving(p.Force),
-		in: in, hold: hold, file: g.cfg.MaxRepo,
-		out: func(o io.Reader) error {
-			said, err := gitwire.Demux(o, true, func(b []byte) {
-				said = append(said, b...)
-				room = room && !bytes.Contains(said, []byte(noRoom))
-				said = slices.Clone(said[max(0, len(said)-len(noRoom)):])
-				if progress != nil {
-					progress(b)
-				}
-			})
-			rep, whole = said, err == nil
+	err := s.run(job{
+		args: []string{"receive-pack", "--stateless-rpc", "."}, settings: s.receiving(p.Force),
+		in: in, hold: []*os.File{lock}, file: s.cfg.MaxRepo,
+		out: func(o io.Reader) (err error) {
+			rep, err = gitwire.Demux(o, true, progress)
+			whole = err == nil
 			return err
 		},
 	})
@@ -116,12 +111,11 @@ func (g *Git) receive(t slot, r repository, p Push, hold []*os.File) (gitwire.Re
 	case err == nil:
 		err = errors.New("git receive-pack: it gave no report")
 	}
-	if rep.Unpack = g.scrub(rep.Unpack); !room && rep.Unpack != gitwire.UnpackOK {
+	if rep.Unpack = s.scrub(rep.Unpack); !room && rep.Unpack != gitwire.UnpackOK {
 		rep.Unpack = ErrDiskFull.Error() // git tells its own side alone
 	}
-	rep.Refs = slices.Clone(rep.Refs)
 	for i := range rep.Refs {
-		rep.Refs[i].Reason = g.scrub(rep.Refs[i].Reason)
+		rep.Refs[i].Reason = s.scrub(rep.Refs[i].Reason)
 	}
 	return rep, err
 }
@@ -136,14 +130,6 @@ func roomless(err error) error {
 		return fmt.Errorf("%w: %w", ErrDiskFull, err)
 	}
 	return err
-}
-
-// scrubbed takes this machine's paths out of what is said on the way.
-func (g *Git) scrubbed(progress func([]byte)) func([]byte) {
-	if progress == nil {
-		return nil
-	}
-	return func(b []byte) { progress(bytes.ReplaceAll(b, []byte(g.cfg.Dir), nil)) }
 }
 
 // PushState is the state of a branch after a push.
@@ -170,32 +156,32 @@ func (g *Git) PushState(ctx context.Context, id, branch, oid string) (PushState,
 	if err := r.quiet(ctx); err != nil {
 		return PushState{}, err
 	}
-	t, err := g.lookUp(ctx)
+	s, err := g.lookUp(ctx, id)
 	if err != nil {
 		return PushState{}, err
 	}
-	defer t.end()
+	defer s.end()
 	ref := schemas.RefOf(branch)
 	f := PushState{}
-	if f.Head, err = g.tip(t, r, ref); err != nil {
+	if f.Head, err = s.tip(ref); err != nil {
 		return PushState{}, err
 	}
-	if f.Has, err = g.leadsTo(t, r, f.Head, oid); err != nil {
+	if f.Has, err = s.leadsTo(f.Head, oid); err != nil {
 		return PushState{}, err
 	}
 	// After the look: the sync covers everything that the look has seen.
-	return f, r.syncRef(ref)
+	return f, s.syncRef(ref)
 }
 
 // leadsTo reports whether a commit is another, or was built on it.
-func (g *Git) leadsTo(t slot, r repository, from, oid string) (bool, error) {
+func (s session) leadsTo(from, oid string) (bool, error) {
 	if from == oid {
 		return true, nil
 	}
-	found, err := g.look(t, r, []string{oid})
+	found, err := s.look(oid)
 	if err != nil || found[0].kind != "commit" {
 		return false, err
 	}
-	rest, err := g.firstOf(t, r, oid+"\n^"+from+"\n")
+	rest, err := s.firstOf(oid + "\n^" + from + "\n")
 	return err == nil && rest == "", err
 }

@@ -3,7 +3,6 @@ package git
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -58,12 +57,9 @@ func (r repository) own(name ...string) string {
 	return filepath.Join(append([]string{string(r), "weir"}, name...)...)
 }
 
-// dirEnv tells git where the repository is, for commands that do not take it as an argument.
-func (r repository) dirEnv() []string { return []string{"GIT_DIR=" + string(r), offline} }
-
 // head is the ref that HEAD stands for.
 func (r repository) head() (string, error) {
-	text, err := os.ReadFile(filepath.Join(string(r), "HEAD")) //nolint:gosec // of this package's own making
+	text, err := os.ReadFile(filepath.Join(string(r), "HEAD"))
 	if err != nil {
 		return "", err
 	}
@@ -78,65 +74,19 @@ func (r repository) setHead(ref string) error {
 	return os.WriteFile(filepath.Join(string(r), "HEAD"), []byte("ref: "+ref+"\n"), 0o600)
 }
 
-// object is what a name stands for; kind is empty where there is nothing.
-type object struct{ oid, kind string }
-
-// longestLook is above the maximum length of an answer line: a ref's name and a status.
-const longestLook = 2048
-
-// look asks git what names stand for: refs in full, or object ids.
-func (g *Git) look(t slot, r repository, names []string) ([]object, error) {
-	if len(names) == 0 {
-		return nil, nil
-	}
-	out, err := g.output(t, r, strings.Join(names, "\n")+"\n", len(names)*longestLook,
-		"cat-file", "--batch-check=%(objectname) %(objecttype)")
-	if err != nil {
-		return nil, err
-	}
-	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
-	if len(lines) != len(names) {
-		return nil, errors.New("git cat-file: it gave another number of answers")
-	}
-	list := make([]object, len(names))
-	for i, line := range lines {
-		if oid, kind, ok := strings.Cut(line, " "); ok && kind != "missing" && !strings.Contains(kind, " ") {
-			list[i] = object{oid, kind}
-		}
-	}
-	return list, nil
-}
-
 func validBranch(branch string) bool { return gitwire.ValidRef(schemas.RefOf(branch)) }
 
 // Head is the object id of a branch, or ErrNoRef.
 func (g *Git) Head(ctx context.Context, id, branch string) (oid string, err error) {
-	r, err := g.repo(id)
+	s, err := g.lookUp(ctx, id)
 	if err != nil {
 		return "", err
 	}
+	defer s.end()
 	if !validBranch(branch) {
 		return "", ErrNoRef
 	}
-	t, err := g.lookUp(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer t.end()
-	return g.tip(t, r, schemas.RefOf(branch))
-}
-
-func (g *Git) tip(t slot, r repository, ref string) (string, error) {
-	found, err := g.look(t, r, []string{ref})
-	switch {
-	case err != nil:
-		return "", err
-	case found[0].kind == "":
-		return "", ErrNoRef
-	case found[0].kind != "commit":
-		return "", fmt.Errorf("the branch is at a %s: %w", found[0].kind, ErrNoRef)
-	}
-	return found[0].oid, nil
+	return s.tip(schemas.RefOf(branch))
 }
 
 // syncPath brings a file's bytes, or a directory's entries, to the disk.

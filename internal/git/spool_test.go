@@ -4,12 +4,16 @@ package git
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"weir/internal/limits"
 )
 
 func newSpool(t *testing.T, g *Git, tenant string) *Spool {
@@ -73,4 +77,64 @@ func TestSpoolsOfTenants(t *testing.T) {
 	require.ErrorIs(t, err, ErrSpool, "another tenant's first push finds a share free")
 	_, err = newSpool(t, g, "c").Write(pack)
 	require.NoError(t, err)
+}
+
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{Processes: 1})
+	_, err := g.Create(t.Context(), "r1", "main")
+	require.NoError(t, err)
+	g.cfg.Timeout = 100 * time.Millisecond
+	held, err := g.wait(t.Context(), "", g.cfg.Timeout, g.slots.reads)
+	require.NoError(t, err)
+	var out bytes.Buffer
+	require.ErrorIs(t, g.Advertise(t.Context(), "r1", "git-upload-pack", 2, View{All: true}, &out), ErrBusy)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errGone)
+	require.ErrorIs(t, g.Advertise(ctx, "r1", "git-upload-pack", 2, View{All: true}, &out), errGone)
+	<-held.ctx.Done()
+	require.ErrorIs(t, context.Cause(held.ctx), ErrTimeout)
+	held.end()
+	g.cfg.Timeout = time.Minute
+	require.NoError(t, g.Advertise(t.Context(), "r1", "git-upload-pack", 2, View{All: true}, &out))
+	require.NotEmpty(t, out.Bytes())
+}
+
+// TestTurnsOfTenants: a tenant leaves a share of the turns to the next, of imports as of the others, and whoever waits
+// for the turn of an import is in no push's way.
+func TestTurnsOfTenants(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{Processes: 32, TenantShare: 25})
+	for all, want := range map[*limits.Shares]int64{g.slots.reads: 16, g.slots.writes: 16, g.slots.imports: 4} {
+		require.Equal(t, limits.Percent(want, 25), all.Division)
+	}
+	imports, writes := []*limits.Shares{g.slots.imports, g.slots.writes}, g.slots.writes
+	var held []session
+	take := func(tenant string, of ...*limits.Shares) {
+		s, err := g.wait(t.Context(), tenant, time.Minute, of...)
+		require.NoError(t, err)
+		held = append(held, s)
+	}
+	for range 3 {
+		take("a", imports...)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	waits := make(chan error, 1)
+	go func() {
+		_, err := g.wait(ctx, "a", time.Minute, imports...)
+		waits <- err
+	}()
+	take("b", imports...)
+	take("a", writes)
+	cancel(errGone)
+	require.ErrorIs(t, <-waits, errGone)
+	require.EqualValues(t, 3, g.slots.imports.Held("a"))
+	require.EqualValues(t, 4, g.slots.writes.Held("a"))
+	require.EqualValues(t, 1, g.slots.writes.Held("b"))
+	for _, s := range held {
+		s.end()
+	}
+	for _, all := range imports {
+		require.Zero(t, all.Held("a")+all.Held("b"))
+	}
 }

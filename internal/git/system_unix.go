@@ -43,9 +43,9 @@ func reapGroup(cmd *exec.Cmd) {
 // tryLock takes a lock, or changes the one that the file has, or says at once that
 // another process has it. It belongs to the open file and to all that inherit it: the kernel
 // gives it back when the last of them is closed, however that comes.
-func tryLock(f *os.File, kind lockKind) (held bool, err error) {
+func tryLock(f *os.File, alone bool) (held bool, err error) {
 	how := unix.LOCK_SH
-	if kind == exclusive {
+	if alone {
 		how = unix.LOCK_EX
 	}
 	err = unix.Flock(int(f.Fd()), how|unix.LOCK_NB)

@@ -22,8 +22,9 @@ type Answer struct {
 	limit  int64
 	upload *Upload
 
-	mu            sync.Mutex
-	begun, closed bool
+	mu     sync.Mutex
+	out    *Stream
+	closed bool
 }
 
 // Asked is what the client of a push can read, and about which ref.
@@ -35,9 +36,13 @@ type Asked struct {
 // NewAnswer returns an answer to w, and the upload of the push's body, whose progress it shows. Limit is the most that
 // is read of a refused push, in bytes.
 func NewAnswer(w http.ResponseWriter, asked Asked, body *Body, limit int64) (*Answer, *Upload) {
-	a := &Answer{ResponseWriter: w, Asked: asked, body: body, limit: limit, upload: &Upload{Body: body}}
-	a.upload.Progress = a.Progress
-	return a, a.upload
+	u := &Upload{Body: body}
+	a := &Answer{
+		ResponseWriter: w, Asked: asked, body: body, limit: limit, upload: u,
+		out: NewStream(w, gitwire.ResultType(schemas.GitReceivePack)),
+	}
+	u.Progress = a.Progress
+	return a, u
 }
 
 // Progress shows the client text of git's, if it has a band for that. The text is dropped while
@@ -45,25 +50,9 @@ func NewAnswer(w http.ResponseWriter, asked Asked, body *Body, limit int64) (*An
 func (a *Answer) Progress(text []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.SideBand || a.closed || !a.body.Whole() || len(text) == 0 {
-		return
+	if a.SideBand && !a.closed && a.body.Whole() {
+		_, _ = a.out.Write(gitwire.AppendProgress(nil, text)) // the client is gone if this fails
 	}
-	a.begin(0)
-	_, _ = a.Write(gitwire.AppendProgress(nil, text)) // the client is gone if this fails
-	_ = http.NewResponseController(a.ResponseWriter).Flush()
-}
-
-func (a *Answer) begin(length int) {
-	if a.begun {
-		return
-	}
-	a.begun = true
-	h := a.Header()
-	h.Set("Content-Type", gitwire.ResultType(schemas.GitReceivePack))
-	if length > 0 {
-		h.Set("Content-Length", strconv.Itoa(length))
-	}
-	a.WriteHeader(http.StatusOK)
 }
 
 // Close ends progress. It returns when nothing else touches the request any more, and
@@ -73,7 +62,7 @@ func (a *Answer) Close() (begun bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.closed = true
-	return a.begun
+	return a.out.Begun()
 }
 
 // Report ends the answer with what git's client reads there. The client is heard out first: while
@@ -83,7 +72,10 @@ func (a *Answer) Report(data []byte) {
 	a.body.Drain(a.limit)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.begin(len(data))
+	if !a.out.Begun() && len(data) > 0 {
+		a.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	}
+	a.out.Begin()
 	_, _ = a.Write(data) // the client is gone if this fails
 }
 

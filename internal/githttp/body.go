@@ -37,25 +37,41 @@ const (
 // not decode, os.ErrDeadlineExceeded where it comes too slowly, and whatever the connection
 // fails with.
 type Body struct {
-	raw     wire
-	coded   bool
+	conn    *wire
+	raw     limited // what comes of it
 	decoder *gzip.Reader
-	left    int64 // of what may be decoded
+	decoded limited
 	err     error
+}
+
+// limited fails after so many bytes.
+type limited struct {
+	read func([]byte) (int, error)
+	left int64
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	if l.left < 0 {
+		return 0, gitwire.ErrTooLarge
+	}
+	n, err := l.read(p[:min(int64(len(p)), l.left+1)])
+	if l.left -= int64(n); l.left < 0 {
+		return n - 1, gitwire.ErrTooLarge
+	}
+	return n, err
 }
 
 // NewBody returns the body of a request, of which nothing was read. Only gzip is decoded.
 func NewBody(w http.ResponseWriter, r *http.Request, limits Limits) (*Body, error) {
-	b := &Body{left: limits.Bytes, raw: wire{
-		src: r.Body, conn: http.NewResponseController(w), left: limits.Bytes, end: time.Now().Add(limits.Total),
-	}}
+	b := &Body{conn: &wire{src: r.Body, conn: http.NewResponseController(w), end: time.Now().Add(limits.Total)}}
+	b.raw, b.decoded = limited{b.conn.Read, limits.Bytes}, limited{b.raw.Read, limits.Bytes}
 	if r.Body == nil { // only of requests that no server has read
-		b.raw.src = http.NoBody
+		b.conn.src = http.NoBody
 	}
 	switch fields := r.Header.Values("Content-Encoding"); {
 	case len(fields) == 0, len(fields) == 1 && strings.EqualFold(fields[0], "identity"):
 	case len(fields) == 1 && (strings.EqualFold(fields[0], "gzip") || strings.EqualFold(fields[0], "x-gzip")):
-		b.coded = true
+		b.decoded.read = b.unzip
 	default:
 		w.Header().Set("Accept-Encoding", "gzip, identity") // RFC 9110, section 15.5.16
 		return nil, fault.New(schemas.UnsupportedEncoding, "git's bodies are sent plain or with Content-Encoding: gzip")
@@ -68,19 +84,12 @@ func (b *Body) Read(p []byte) (int, error) {
 	if b.err != nil || len(p) == 0 {
 		return 0, b.err
 	}
-	n, err := b.decode(p)
-	if b.left -= int64(n); b.left < 0 {
-		n += int(b.left) // bytes over the limit are not returned
-		err = gitwire.ErrTooLarge
-	}
+	n, err := b.decoded.Read(p)
 	b.err = err
 	return n, err
 }
 
-func (b *Body) decode(p []byte) (n int, err error) {
-	if !b.coded {
-		return b.raw.Read(p)
-	}
+func (b *Body) unzip(p []byte) (n int, err error) {
 	if b.decoder == nil {
 		if b.decoder, err = gzip.NewReader(&b.raw); err != nil {
 			return 0, undecoded(err)
@@ -101,7 +110,7 @@ func undecoded(err error) error {
 
 // Whole reports whether everything that the client sent has been read. Any goroutine
 // may ask.
-func (b *Body) Whole() bool { return b.raw.whole.Load() }
+func (b *Body) Whole() bool { return b.conn.whole.Load() }
 
 // Drain reads what is left, as it comes and to a limit: a client that still sends
 // would not look at an answer.
@@ -114,7 +123,6 @@ func (b *Body) Drain(limit int64) {
 type wire struct {
 	src   io.Reader
 	conn  *http.ResponseController
-	left  int64
 	end   time.Time
 	whole atomic.Bool
 
@@ -129,10 +137,7 @@ func (c *wire) Read(p []byte) (int, error) {
 		until = c.end
 	}
 	_ = c.conn.SetReadDeadline(until) // a recorder has none
-	if c.left < 0 {
-		return 0, gitwire.ErrTooLarge
-	}
-	n, err := c.src.Read(p[:min(int64(len(p)), c.left+1)])
+	n, err := c.src.Read(p)
 	c.waited += time.Since(start)
 	if c.came += int64(n); c.came >= leastBytes {
 		c.waited, c.came = 0, 0
@@ -140,9 +145,6 @@ func (c *wire) Read(p []byte) (int, error) {
 	if errors.Is(err, io.EOF) {
 		c.whole.Store(true)
 		_ = c.conn.SetReadDeadline(time.Time{}) // it would end the wait for the answer
-	}
-	if c.left -= int64(n); c.left < 0 {
-		return n - 1, gitwire.ErrTooLarge
 	}
 	return n, err
 }

@@ -109,18 +109,13 @@ func BearerToken(fields []string, basic bool) (token string, ok bool) {
 // contents of the header are not supported, and not passed on.
 func Protocol(h http.Header) (int, error) {
 	fields := h.Values("Git-Protocol")
-	if len(fields) == 0 {
+	switch version, ok := strings.CutPrefix(strings.Join(fields, " "), "version="); {
+	case len(fields) == 0, ok && version == "0":
 		return 0, nil
-	}
-	if len(fields) == 1 {
-		switch version, ok := strings.CutPrefix(fields[0], "version="); {
-		case version == "2" && ok:
-			return 2, nil
-		case version == "0" && ok:
-			return 0, nil
-		case ok && number(version):
-			return 0, fault.New(schemas.GitProtocolRequired, "this version of git's protocol is not served; set protocol.version to 2")
-		}
+	case ok && version == "2":
+		return 2, nil
+	case ok && number(version):
+		return 0, fault.New(schemas.GitProtocolRequired, "this version of git's protocol is not served; set protocol.version to 2")
 	}
 	return 0, fault.New(schemas.InvalidRequest, "Git-Protocol must be version=2, or left out")
 }

@@ -35,7 +35,7 @@ func (b *Branches) Exists(ctx context.Context, repo schemas.Repo, branch string)
 	if repo.Mode == schemas.RepoProxy {
 		who := caller{action: taskRef(repo.Tenant, "look-"+uuid.NewString())}
 		refs, err := b.cfg.Upstream.Forward.refs(ctx, who, repo, schemas.RefOf(branch))
-		return at(refs, schemas.RefOf(branch)) != "", err
+		return find(refs, schemas.RefOf(branch)).Oid != "", err
 	}
 	_, err := b.cfg.Hosted.Head(ctx, repo.ID, branch)
 	if errors.Is(err, hosted.ErrNoRef) {
@@ -171,7 +171,7 @@ func (o *opening) look(ctx context.Context) (base, branch string, err error) {
 	if said, ok := errors.AsType[*fault.Error](err); ok && said.Code != schemas.HTTPFailure && !said.Code.Denied() {
 		err = &call.Deferral{Until: o.cfg.Now().Add(again), Reason: schemas.WaitDelay}
 	}
-	return at(refs, b), at(refs, n), err
+	return find(refs, b).Oid, find(refs, n).Oid, err
 }
 
 // push makes one push of the branch, or reads its end off the log.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	hosted "weir/internal/git"
 	"weir/internal/gitwire"
@@ -13,33 +15,33 @@ import (
 	"weir/schemas"
 )
 
-func failed(code schemas.Code, reason string) settle.Outcome {
-	return settle.Outcome{Outcome: schemas.OutcomeFailed, Code: code, Message: reason}
+// end is how an action ends that did not succeed: the code says which way.
+func end(code schemas.Code, reason string) settle.Outcome {
+	e := settle.Outcome{Outcome: schemas.OutcomeFailed, Code: code, Message: reason}
+	switch {
+	case code.Denied(), code == schemas.GitRefDenied:
+		e.Outcome = schemas.OutcomeDenied
+	case code == schemas.Canceled:
+		e.Outcome = schemas.OutcomeCanceled
+	case code == schemas.DeadlineExceeded:
+		e.Outcome = schemas.OutcomeExpired
+	case code == schemas.OutcomeUnknownCode:
+		e.Outcome = schemas.OutcomeUnknown
+	}
+	return e
+}
+
+// rejected is the end of a push that git, or the upstream, refused.
+func rejected(reason string) settle.Outcome { return end(schemas.GitRejected, reason) }
+
+func expired() settle.Outcome {
+	return end(schemas.DeadlineExceeded, "the push took longer than it may, and the branch was not updated")
 }
 
 // succeeded is the end of a push with git's result for its objects.
 func (w *work) succeeded(unpack string) settle.Outcome {
 	w.unpack = unpack
 	return settle.Outcome{Outcome: schemas.OutcomeSucceeded}
-}
-
-// rejected is the end of a push that git, or the upstream, refused.
-func rejected(reason string) settle.Outcome { return failed(schemas.GitRejected, reason) }
-
-func denied(reason string) settle.Outcome {
-	return settle.Outcome{Outcome: schemas.OutcomeDenied, Code: schemas.GitRefDenied, Message: reason}
-}
-
-func canceled(reason string) settle.Outcome {
-	return settle.Outcome{Outcome: schemas.OutcomeCanceled, Code: schemas.Canceled, Message: reason}
-}
-
-func expired() settle.Outcome {
-	return settle.Outcome{Outcome: schemas.OutcomeExpired, Code: schemas.DeadlineExceeded, Message: "the push took longer than it may, and the branch was not updated"}
-}
-
-func unknown(reason string) settle.Outcome {
-	return settle.Outcome{Outcome: schemas.OutcomeUnknown, Code: schemas.OutcomeUnknownCode, Message: reason}
 }
 
 // Why a pack's end is kept back, beside what is wrong with the pack itself.
@@ -54,33 +56,66 @@ var (
 		"fetch, merge with a commit (git merge --no-ff), and push again, or have the task filed with force_push")
 )
 
+// still ends a sentence.
+const still = "; the branch was not updated"
+
+// ending is the end of a push that had no effect, by why. A sentence that begins with a semicolon follows the cause's own.
+type ending struct {
+	cause error
+	code  schemas.Code
+	says  string
+}
+
+// causes are why a pack's end is kept back.
+func causes() []ending {
+	return []ending{
+		{errOver, schemas.Canceled, still},
+		{errStopped, schemas.Canceled, still},
+		{errBranch, schemas.GitRefDenied, ";"},
+		{errRewinds, schemas.GitRejected, ";"},
+		{errCommits, schemas.GitRejected, ";"},
+		{errMany, schemas.GitRejected, ";"},
+		{context.DeadlineExceeded, schemas.GitIncomplete, "the push took longer than it may" + still},
+		{gitwire.ErrTooLarge, schemas.GitPackTooLarge, "the pack, or what it unpacks to, is larger than is allowed; push less at a time"},
+		{gitwire.ErrMalformed, schemas.GitIncomplete, "the pack is broken" + still + "; push again"},
+		{errSlip, schemas.GitIncomplete, still},
+		{errLook, schemas.Unavailable, "the task could not be looked at" + still + "; push again"},
+	}
+}
+
+// refusals are why this node's git does not take a push, or not its pack.
+func refusals() []ending {
+	return []ending{
+		{hosted.ErrFull, schemas.GitRejected, "the repository is as large as it may be"},
+		{hosted.ErrDiskFull, schemas.GitRejected, hosted.ErrDiskFull.Error() + "; push again when its operator has made some"},
+		{hosted.ErrSpool, schemas.GitRejected, "; push again in a moment"},
+		{hosted.ErrBusy, schemas.GitRejected, "too many fetches and pushes are running; push again in a moment"},
+		{hosted.ErrNoRepo, schemas.GitRejected, "the repository's directory is not on this node; push to the node that has it, or bring it back"},
+	}
+}
+
+// endBy is the end by one of these, and else another.
+func endBy(err error, otherwise settle.Outcome, lists ...[]ending) settle.Outcome {
+	for _, e := range slices.Concat(lists...) {
+		if !errors.Is(err, e.cause) {
+			continue
+		}
+		if strings.HasPrefix(e.says, ";") {
+			e.says = strings.TrimSuffix(err.Error()+e.says, ";")
+		}
+		return end(e.code, e.says)
+	}
+	return otherwise
+}
+
 // kept is the end of a push whose last bytes were not sent, so that it had no effect.
 func (w *work) kept(cause error) settle.Outcome {
-	const still = "; the branch was not updated"
-	switch {
-	case errors.Is(cause, errOver), errors.Is(cause, errStopped):
-		return canceled(cause.Error() + still)
-	case errors.Is(cause, errBranch):
-		return denied(cause.Error())
-	case errors.Is(cause, errRewinds), errors.Is(cause, errCommits), errors.Is(cause, errMany):
-		return rejected(cause.Error())
-	case errors.Is(cause, context.DeadlineExceeded) && w.late():
+	if errors.Is(cause, context.DeadlineExceeded) && w.late() {
 		return expired()
-	case errors.Is(cause, context.DeadlineExceeded):
-		return failed(schemas.GitIncomplete, "the push took longer than it may"+still)
-	case errors.Is(cause, gitwire.ErrTooLarge):
-		return failed(schemas.GitPackTooLarge, "the pack, or what it unpacks to, is larger than is allowed; push less at a time")
-	case errors.Is(cause, gitwire.ErrMalformed):
-		return failed(schemas.GitIncomplete, "the pack is broken"+still+"; push again")
-	case errors.Is(cause, errSlip):
-		return failed(schemas.GitIncomplete, cause.Error()+still)
-	case errors.Is(cause, hosted.ErrDiskFull), errors.Is(cause, hosted.ErrSpool):
-		return refused(cause)
-	case errors.Is(cause, errLook):
-		return failed(schemas.Unavailable, "the task could not be looked at"+still+"; push again")
-	default: // the client's end, or the connection's
-		return failed(schemas.GitIncomplete, "the pack ended before it was whole"+still+"; push again")
 	}
+	// Else it is the client's end, or the connection's.
+	gone := end(schemas.GitIncomplete, "the pack ended before it was whole"+still+"; push again")
+	return endBy(cause, gone, causes(), refusals())
 }
 
 func (w *work) result(e settle.Outcome) schemas.PushResult {

@@ -166,14 +166,14 @@ func (f *Forward) refs(ctx context.Context, who caller, repo schemas.Repo, prefi
 	return refs, err
 }
 
-// at is the object id of a ref; empty: there is none.
-func at(refs []gitwire.Ref, name string) string {
+// find is a ref by its name; empty: there is none.
+func find(refs []gitwire.Ref, name string) gitwire.Ref {
 	for _, r := range refs {
 		if r.Name == name {
-			return r.Oid
+			return r
 		}
 	}
-	return ""
+	return gitwire.Ref{}
 }
 
 // publicError turns what is wrong with an upstream's answer into what may be said of it.

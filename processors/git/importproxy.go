@@ -1,7 +1,6 @@
 package git
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -10,7 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"weir/internal/fault"
@@ -40,8 +39,8 @@ func (r *Repos) importing(ctx context.Context, st *wanted) (defaultBranch string
 		return defaultOf(refs), err
 	}
 	defaultBranch, err = r.cfg.Hosted.Import(ctx, st.st.Tenant, st.id, p.url, branch, func(p schemas.RepoProgress) { t.write(ctx, p) })
-	if cause := p.failure(); err != nil && cause != nil && ctx.Err() == nil {
-		return "", fmt.Errorf("%w: %w", errImport, cause)
+	if cause := p.cause.Load(); err != nil && cause != nil && ctx.Err() == nil {
+		return "", fmt.Errorf("%w: %w", errImport, *cause)
 	}
 	return defaultBranch, err
 }
@@ -50,29 +49,16 @@ var errImport = errors.New("the repository could not be copied")
 
 // defaultOf is the branch that an upstream's HEAD names, or else is at; failing that main, master, or the first one.
 func defaultOf(refs []gitwire.Ref) (branch string) {
-	var head gitwire.Ref
-	if i := slices.IndexFunc(refs, func(r gitwire.Ref) bool { return r.Name == gitwire.HEAD }); i >= 0 {
-		head = refs[i]
-	}
+	head := find(refs, gitwire.HEAD)
+	likely := []string{head.Symref, schemas.RefOf("main"), schemas.RefOf("master")}
 	best := 0
 	for _, r := range refs {
 		name, ok := strings.CutPrefix(r.Name, schemas.RefOf(""))
-		if !ok {
-			continue
-		}
-		rank := 1
-		switch r.Name {
-		case head.Symref:
-			rank = 6
-		case schemas.RefOf("main"):
-			rank = 3
-		case schemas.RefOf("master"):
-			rank = 2
-		}
+		rank := []int{1, 6, 3, 2}[1+slices.Index(likely, r.Name)]
 		if r.Oid == head.Oid {
 			rank += 3
 		}
-		if rank > best {
+		if ok && rank > best {
 			branch, best = name, rank
 		}
 	}
@@ -139,8 +125,7 @@ type importProxy struct {
 	url     string
 	end     context.CancelFunc
 
-	mu    sync.Mutex
-	cause error // why the first request to the upstream failed
+	cause atomic.Pointer[error] // why the first request to the upstream failed
 }
 
 // openImportProxy listens. The proxy ends with ctx at the latest, and must be closed.
@@ -164,14 +149,6 @@ func openImportProxy(ctx context.Context, f *Forward, who caller, repo schemas.R
 func (p *importProxy) close(ctx context.Context) {
 	p.end()
 	_ = p.server.Shutdown(ctx)
-}
-
-// failure is why an import could not read from the upstream; nil: it could, or never
-// tried.
-func (p *importProxy) failure() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.cause
 }
 
 // ServeHTTP passes one request on.
@@ -204,9 +181,7 @@ func (p *importProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		out.Begin()
 		return
 	}
-	p.mu.Lock()
-	p.cause = cmp.Or(p.cause, err)
-	p.mu.Unlock()
+	p.cause.CompareAndSwap(nil, &err)
 	if out.Begun() { // git must not take it for whole
 		panic(http.ErrAbortHandler)
 	}

@@ -34,15 +34,18 @@ type work struct {
 	size   atomic.Int64    // of what was received of it
 	unpack string          // git's result for the objects
 
-	mu      sync.Mutex
-	decided bool  // whether the end of the pack goes out
-	cause   error // why it is kept back, which it then stays
+	// during ends, with its cause, when the push must not go on, its task's end included until the end of the pack
+	// goes out: unwatch stops the look at that.
+	during   context.Context //nolint:containedctx // it is one push's, and ends with it
+	cancel   context.CancelCauseFunc
+	unwatch  func()
+	released atomic.Bool // the end of the pack goes out
 }
 
 // execute works until it is known how the push ends. An error says when to come back.
 func (w *work) execute(ctx context.Context) (settle.Outcome, error) {
 	if w.order.Denied != "" {
-		return denied(w.order.Denied), nil
+		return end(schemas.GitRefDenied, w.order.Denied), nil
 	}
 	repo, err := w.cfg.Repos.Get(ctx, w.st.Tenant, w.order.Repo)
 	if errors.Is(err, fault.ErrNotFound) {
@@ -68,15 +71,14 @@ func (w *work) execute(ctx context.Context) (settle.Outcome, error) {
 	}
 	w.spool = w.cfg.Spools.New(w.st.Tenant)
 	defer w.spool.Close()
-	during, stop := w.watched(ctx)
+	during, stop := w.watch(ctx)
 	defer stop()
 	err = w.upload.Receive(during, w.receive)
 	switch {
 	case ctx.Err() != nil:
 		return settle.Outcome{}, ctx.Err()
 	case err != nil:
-		_, cause := w.ended()
-		return w.kept(cmp.Or(cause, err)), nil
+		return w.kept(cmp.Or(w.cause(), err)), nil
 	case proxied:
 		return w.remote(ctx)
 	}
@@ -145,24 +147,30 @@ func (g *checkedReader) Read(b []byte) (int, error) {
 }
 
 // release lets the end of the pack go out, or returns why not.
-func (w *work) release(ctx context.Context) error { return w.decide(w.lives(ctx), true) }
-
-// decide keeps the end of the pack back if there is a cause, and else lets it go out. It returns what
-// was decided: the first one holds but, if the end may go out, for one that asks again.
-func (w *work) decide(cause error, again bool) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.decided || again && w.cause == nil {
-		w.decided, w.cause = true, cause
+func (w *work) release(ctx context.Context) error {
+	if err := w.lives(ctx); err != nil {
+		w.cancel(err)
 	}
-	return w.cause
+	w.unwatch()
+	cause := w.cause()
+	w.released.Store(cause == nil)
+	return cause
 }
 
 // ended reports whether the end of the pack has gone out, and why not.
 func (w *work) ended() (released bool, cause error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.decided && w.cause == nil, w.cause
+	if w.released.Load() {
+		return true, nil
+	}
+	return false, w.cause()
+}
+
+// cause is why the push must not go on; nil: it may, or does not go on here.
+func (w *work) cause() error {
+	if w.during == nil {
+		return nil
+	}
+	return context.Cause(w.during)
 }
 
 // lives is nil while the task's holder may push, and otherwise errOver, errStopped or
@@ -182,47 +190,47 @@ func (w *work) late() bool {
 // progress passes on what git says, once the client has said all that it has to: many
 // read nothing before that.
 func (w *work) progress(text []byte) {
-	if released, _ := w.ended(); released && w.upload != nil && w.upload.Progress != nil {
+	if w.released.Load() && w.upload != nil && w.upload.Progress != nil {
 		w.upload.Progress(text)
 	}
 }
 
-// watched is ctx for as long as the push may go on: until its time is up or, before
+// watch has during last for as long as the push may go on: until its time is up or, before
 // its end is out, its task ends.
-func (w *work) watched(ctx context.Context) (during context.Context, stop func()) {
+func (w *work) watch(ctx context.Context) (during context.Context, stop func()) {
 	until := w.cfg.Now().Add(w.cfg.Timeout)
 	if d := w.st.Action.Deadline; !d.IsZero() && d.Before(until) {
 		until = d
 	}
-	during, cancel := context.WithDeadline(ctx, until)
+	limited, free := context.WithDeadline(ctx, until)
+	during, w.cancel = context.WithCancelCause(limited)
+	w.during = during
 	over, forget := w.cfg.Over(taskRef(w.st.Tenant, w.order.TaskID), w.order.Lease)
+	quit := make(chan struct{})
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		defer forget()
-		if w.decide(w.watch(during, over), false) != nil {
-			cancel()
-		}
-	})
-	return during, func() {
-		cancel()
-		watching.Wait()
-	}
-}
-
-// watch returns why the push must not go on.
-func (w *work) watch(ctx context.Context, over <-chan struct{}) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-w.stop.Done():
-			return errStopped
-		case <-over:
-			over = nil // it says so once, and may have been wrong
-			if cause := w.mayPush(ctx, w.st.Tenant, w.order); cause != nil {
-				return cause
+		for {
+			select {
+			case <-quit:
+				return
+			case <-during.Done():
+				return
+			case <-w.stop.Done():
+				w.cancel(errStopped)
+			case <-over:
+				over = nil // it says so once, and may have been wrong
+				if cause := w.mayPush(during, w.st.Tenant, w.order); cause != nil {
+					w.cancel(cause)
+				}
 			}
 		}
+	})
+	w.unwatch = sync.OnceFunc(func() { close(quit); watching.Wait() })
+	return during, func() {
+		w.unwatch()
+		w.cancel(nil)
+		free()
 	}
 }
 
@@ -247,24 +255,7 @@ func (w *work) local(ctx, during context.Context) (settle.Outcome, error) {
 	case cause != nil:
 		return w.kept(cause), nil
 	default:
-		return refused(err), nil
-	}
-}
-
-func refused(err error) settle.Outcome {
-	switch {
-	case errors.Is(err, hosted.ErrFull):
-		return rejected("the repository is as large as it may be")
-	case errors.Is(err, hosted.ErrDiskFull):
-		return rejected(hosted.ErrDiskFull.Error() + "; push again when its operator has made some")
-	case errors.Is(err, hosted.ErrSpool):
-		return rejected(err.Error() + "; push again in a moment")
-	case errors.Is(err, hosted.ErrBusy):
-		return rejected("too many fetches and pushes are running; push again in a moment")
-	case errors.Is(err, hosted.ErrNoRepo):
-		return rejected("the repository's directory is not on this node; push to the node that has it, or bring it back")
-	default:
-		return rejected("git could not take the push; push again")
+		return endBy(err, rejected("git could not take the push; push again"), refusals()), nil
 	}
 }
 
@@ -306,7 +297,7 @@ func (w *work) recoverOutcome(ctx context.Context) (settle.Outcome, error) {
 	case ctx.Err() != nil:
 		return settle.Outcome{}, ctx.Err()
 	case w.late():
-		return unknown("the push was interrupted, and the node that has the repository could not be reached; look at the branch before the push is made again"), nil
+		return end(schemas.OutcomeUnknownCode, "the push was interrupted, and the node that has the repository could not be reached; look at the branch before the push is made again"), nil
 	default: // not this node's repository, or not now
 		return settle.Outcome{}, &fault.RetryAfter{After: 2 * time.Second, Cause: err}
 	}
@@ -322,13 +313,13 @@ func (w *work) found(ctx context.Context) (settle.Outcome, error) {
 	f, err := w.cfg.Hosted.PushState(ctx, w.repo.ID, w.branch(), o.New)
 	switch {
 	case errors.Is(err, hosted.ErrNoRef):
-		return unknown("the push was interrupted, and the branch is not there any more"), nil
+		return end(schemas.OutcomeUnknownCode, "the push was interrupted, and the branch is not there any more"), nil
 	case err != nil:
 		return settle.Outcome{}, err
 	case f.Head == o.New:
 		return w.succeeded(gitwire.UnpackOK), nil
 	case f.Head == o.Old, !f.Has && !o.Force:
-		return failed(schemas.GitIncomplete, again), nil
+		return end(schemas.GitIncomplete, again), nil
 	}
 	if f.Has && o.Force { // it may have been part of what was there before
 		before, err := w.cfg.Hosted.PushState(ctx, w.repo.ID, w.branch(), o.Old)
@@ -340,7 +331,7 @@ func (w *work) found(ctx context.Context) (settle.Outcome, error) {
 	if f.Has {
 		return w.succeeded(gitwire.UnpackOK), nil
 	}
-	return unknown("the push was interrupted, and the branch was pushed to since; fetch, and look whether it has what was pushed"), nil
+	return end(schemas.OutcomeUnknownCode, "the push was interrupted, and the branch was pushed to since; fetch, and look whether it has what was pushed"), nil
 }
 
 func (w *work) branch() string { return strings.TrimPrefix(w.order.Ref, schemas.RefOf("")) }

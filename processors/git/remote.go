@@ -1,18 +1,199 @@
 package git
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
+	"weir/internal/fault"
 	"weir/internal/gitwire"
 	"weir/internal/ledger"
+	"weir/internal/outbound"
 	"weir/internal/policy/callurl"
+	"weir/internal/redact"
 	"weir/processors/call"
+	"weir/processors/call/dial"
+	"weir/processors/guard"
 	"weir/processors/settle"
 	"weir/schemas"
 )
+
+// mostAnswer is the size limit of a git server's answer to a push, progress included, in bytes.
+const mostAnswer = 8 << 20
+
+// whole is the size up to which a pack is sent with its length, for servers that do not accept
+// chunks. A larger one is streamed.
+const whole = 1 << 20
+
+// request is one request to an upstream. It is the adapter of its call.
+type request struct {
+	*Forward
+	// make returns what is sent. Its error means that nothing is, and that the call is not retried.
+	make func(guard.Pass) (outbound.Request, error)
+	// most is the size limit of the answer, in bytes.
+	most int64
+	take takeAnswer
+}
+
+// takeAnswer reads an answer of any status.
+type takeAnswer func(status int, headers []schemas.Header, r io.Reader, scrub *redact.Scrubber, mocked bool) (*call.Reply, error)
+
+// Open dials the server.
+func (q *request) Open(ctx context.Context, pass guard.Pass) (call.Exchange, error) {
+	return dial.Adapter{Client: q.client, Fresh: true, Do: q.send}.Open(ctx, pass)
+}
+
+// send sends the request, once, with what the policy's entry adds, and has the answer read. The
+// secrets in that are read as late as can be.
+func (q *request) send(ctx context.Context, l *dial.Base) (*call.Reply, error) {
+	if l.Pass.Mocked() {
+		m := l.Mock()
+		return q.take(m.Status, m.Headers, bytes.NewReader(m.Body), nil, true)
+	}
+	r, err := q.make(l.Pass)
+	if err != nil {
+		return nil, err
+	}
+	own, scrub, err := l.Request(ctx, q.cfg.Secrets, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Headers, r.Injected, r.Query, r.Begun = own.Headers, own.Injected, own.Query, own.Begun
+	s, err := l.Conn.Stream(ctx, r, outbound.StreamLimits{Header: -1, Idle: idle, Bytes: q.most})
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	return q.take(s.Status, s.Headers, s, scrub, false)
+}
+
+// PushCall is the request of one push.
+type PushCall struct {
+	Command gitwire.Command
+	// Capabilities are those that are sent with it.
+	Capabilities []string
+	// Pack returns the pack and its size. It is called once the connection is open, and again if
+	// another attempt is made. Its error means that there is no pack: then nothing is sent, and the
+	// push is not retried. A small pack is read completely before the first byte is sent.
+	Pack func() (pack io.Reader, size int64, err error)
+	// Progress takes the server's progress messages; nil: they are dropped.
+	Progress func([]byte)
+}
+
+// pushReport is the server's report of a push: the body of the stored answer.
+type pushReport struct {
+	// Unpack is the result of unpacking, and Reason why the ref was not updated; both as in
+	// gitwire.Report.
+	Unpack string `json:"unpack,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Updated: the ref was updated.
+	Updated bool `json:"updated"`
+	// Refused is the error sent instead of a report. The ref itself then shows the result.
+	Refused *string `json:"refused,omitempty"`
+}
+
+// Push returns an adapter for one push. It keeps the status of the response and, on success, the
+// result in the report.
+func (f *Forward) Push(t PushCall) call.Adapter {
+	return &request{Forward: f, make: t.request, most: mostAnswer, take: t.read}
+}
+
+var (
+	errMembers  = errors.New("the entry adds members to a body that is no JSON object")
+	errNoGit    = errors.New("the answer does not come from a git server")
+	errNoResult = errors.New("the report has no result for the ref")
+)
+
+func (t PushCall) request(pass guard.Pass) (outbound.Request, error) {
+	if len(pass.Added().Body) > 0 && !pass.IsRedirect() {
+		return outbound.Request{}, &fault.Call{Code: schemas.DenyBody, Cause: errMembers}
+	}
+	q := outbound.Request{ContentType: gitwire.RequestType(schemas.GitReceivePack)}
+	pack, size, err := t.Pack()
+	if err == nil {
+		body := io.MultiReader(bytes.NewReader(t.Command.Request(t.Capabilities...)), pack)
+		if size > whole {
+			q.Stream = io.NopCloser(body)
+			return q, nil
+		}
+		q.Body, err = io.ReadAll(body)
+	}
+	if err != nil {
+		err = &fault.Call{Code: schemas.Canceled, Cause: err}
+	}
+	return q, err
+}
+
+// read reads the answer of a push.
+func (t PushCall) read(status int, headers []schemas.Header, r io.Reader, scrub *redact.Scrubber, _ bool) (*call.Reply, error) {
+	answer := schemas.Answer{Status: status, Headers: []schemas.Header{}}
+	if status != statusOK {
+		return &call.Reply{Answer: answer}, nil
+	}
+	err := errNoGit
+	if mediaType(headers) == gitwire.ResultType(schemas.GitReceivePack) {
+		answer.Body, err = t.report(r, scrub)
+	}
+	if _, failed := errors.AsType[*fault.Call](err); err != nil && !failed {
+		err = &fault.Call{Code: schemas.UpstreamProtocol, Sent: true, Status: status, Cause: err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	answer.JSON = true
+	return &call.Reply{Answer: answer}, nil
+}
+
+// report reads the server's word, and passes on what is said meanwhile.
+func (t PushCall) report(r io.Reader, scrub *redact.Scrubber) (json.RawMessage, error) {
+	progress := t.Progress
+	if progress != nil && scrub != nil {
+		progress = func(b []byte) { t.Progress(scrub.Bytes(b)) }
+	}
+	rep, err := gitwire.Demux(r, slices.Contains(t.Capabilities, gitwire.CapSideBand), progress)
+	if refused, said := errors.AsType[*gitwire.RemoteError](err); said {
+		text := scrub.String(refused.Text)
+		return ledger.Encode(pushReport{Refused: &text})
+	}
+	one, told := rep.Of(t.Command.Ref)
+	w := pushReport{Unpack: scrub.String(rep.Unpack), Reason: scrub.String(one.Reason)}
+	switch {
+	case err != nil:
+		return nil, err
+	case rep.Unpack != gitwire.UnpackOK && w.Reason == "":
+		w.Reason = w.Unpack
+	case !told:
+		return nil, errNoResult
+	}
+	w.Updated = w.Reason == ""
+	return ledger.Encode(w)
+}
+
+// readReport is an upstream's stored answer and its status. The answer is empty unless the status is
+// a success.
+func readReport(ctx context.Context, from call.Answers, last *ledger.Attempt) (w pushReport, status int, err error) {
+	a, err := from.Answer(ctx, last)
+	if err != nil || a == nil {
+		return w, 0, err
+	}
+	if a.Status == statusOK {
+		if err := json.Unmarshal(a.Body, &w); err != nil {
+			return w, 0, &fault.Terminal{Code: schemas.Poison, Reason: "the stored answer to a push cannot be read", Cause: err}
+		}
+	}
+	return w, a.Status, nil
+}
+
+// mediaType is what an answer says that it is, without parameters.
+func mediaType(headers []schemas.Header) string {
+	t, _, _ := strings.Cut(dial.ContentType(headers), ";")
+	return strings.ToLower(strings.TrimSpace(t))
+}
 
 // remote has the push made at the repository's upstream, as far as the log does not hold that
 // it was.
@@ -52,7 +233,7 @@ func (w *work) tooLong(rest *call.Deferral, r call.Result) settle.Outcome {
 }
 
 func unsent() settle.Outcome {
-	return failed(schemas.GitIncomplete, "the push was interrupted before anything of it was sent; push again")
+	return end(schemas.GitIncomplete, "the push was interrupted before anything of it was sent; push again")
 }
 
 var errGone = errors.New("the body of the push is not here any more")
@@ -93,18 +274,20 @@ func (c Config) remoteTask(st *ledger.State, repo schemas.Repo, p PushCall) *cal
 func (w *work) callOutcome(ctx context.Context, r call.Result, whole bool, cause error) (settle.Outcome, error) {
 	switch {
 	case r.Canceled:
-		return canceled(errStopped.Error() + "; nothing was sent"), nil
+		return end(schemas.Canceled, errStopped.Error()+"; nothing was sent"), nil
 	case r.Expired:
 		return expired(), nil
 	case r.Denied:
-		return w.deny(ctx, r)
+		e := end(r.Decision.Code, "policy does not let the push to the repository's upstream pass: "+r.Decision.Reason)
+		e.Outcome = schemas.OutcomeDenied
+		return e, settle.Deny(ctx, w.cfg.Recorder, w.st, 0, postMethod, remoteTarget(w.repo), r.Decision)
 	case r.Answered:
 		return w.answered(ctx, r, whole, cause)
 	}
 	res := r.Last.Result
 	switch {
 	case r.Failed && res.Code.Denied():
-		return settle.Outcome{Outcome: schemas.OutcomeDenied, Code: res.Code, Message: call.Describe(*r.Last)}, nil
+		return end(res.Code, call.Describe(*r.Last)), nil
 	case w.spool != nil && !whole && cause != nil:
 		return w.kept(cause), nil
 	case r.Last.Mocked():
@@ -118,17 +301,6 @@ func (w *work) callOutcome(ctx context.Context, r call.Result, whole bool, cause
 	default:
 		return w.lost(ctx)
 	}
-}
-
-func (w *work) deny(ctx context.Context, r call.Result) (settle.Outcome, error) {
-	target := remoteTarget(w.repo)
-	if err := settle.Deny(ctx, w.cfg.Recorder, w.st, 0, postMethod, target, r.Decision); err != nil {
-		return settle.Outcome{}, err
-	}
-	return settle.Outcome{
-		Outcome: schemas.OutcomeDenied, Code: r.Decision.Code,
-		Message: "policy does not let the push to the repository's upstream pass: " + r.Decision.Reason,
-	}, nil
 }
 
 func (w *work) answered(ctx context.Context, r call.Result, whole bool, cause error) (settle.Outcome, error) {
@@ -169,10 +341,10 @@ func (w *work) lost(ctx context.Context) (settle.Outcome, error) {
 	switch {
 	case ctx.Err() != nil:
 		return settle.Outcome{}, ctx.Err()
-	case err == nil && at(refs, w.order.Ref) == w.order.New:
+	case err == nil && find(refs, w.order.Ref).Oid == w.order.New:
 		return w.succeeded(gitwire.UnpackOK), nil
 	}
-	return unknown("the answer of the repository's upstream was lost; fetch, and look at the branch before the push is made again"), nil
+	return end(schemas.OutcomeUnknownCode, "the answer of the repository's upstream was lost; fetch, and look at the branch before the push is made again"), nil
 }
 
 // remoteTarget names the call of a push without values.

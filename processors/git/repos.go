@@ -48,7 +48,7 @@ func (r *Repos) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (
 	}
 	e := settle.Outcome{Outcome: schemas.OutcomeSucceeded}
 	if err != nil {
-		e = refusal(said)
+		e = end(said.Code, said.Message)
 		if err := r.undo(ctx, w); err != nil {
 			return settle.Outcome{}, err
 		}
@@ -70,20 +70,6 @@ func later(err error) error {
 		return &fault.RetryAfter{Cause: errBusy}
 	}
 	return err
-}
-
-// refusal is the end of what is not made.
-func refusal(why *fault.Error) settle.Outcome {
-	e := failed(why.Code, why.Message)
-	switch {
-	case why.Code.Denied():
-		e.Outcome = schemas.OutcomeDenied
-	case why.Code == schemas.Canceled:
-		e.Outcome = schemas.OutcomeCanceled
-	case why.Code == schemas.DeadlineExceeded:
-		e.Outcome = schemas.OutcomeExpired
-	}
-	return e
 }
 
 // Evidence is empty: the worker that finds the result of a repository's creation stores its record.
@@ -108,13 +94,21 @@ func (r *Repos) make(ctx context.Context, w *wanted, stop call.Stop) (schemas.Re
 		ID: w.id, Name: w.order.Name, Tenant: w.st.Tenant, Mode: schemas.RepoHosted, ImportURL: w.order.ImportURL,
 		AllowlistKey: w.order.AllowlistKey, Created: w.st.Action.AcceptedAt, By: w.st.ID,
 	}
-	ctx, end := r.bounded(ctx, w, stop)
-	repo, err = r.fill(ctx, w, repo)
-	over := end()
-	switch {
-	case over != nil && err != nil:
-		return repo, over
-	case err != nil:
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(stop, func() { cancel(errCanceled) })() //nolint:contextcheck // a signal, not a scope
+	if w.st.CancelRequested || stop.Requested() {
+		cancel(errCanceled)
+	}
+	if d := w.st.Action.Deadline; !d.IsZero() {
+		late, free := context.WithDeadlineCause(ctx, d, errLate)
+		defer free()
+		ctx = late
+	}
+	if repo, err = r.fill(ctx, w, repo); err != nil {
+		if over, ok := errors.AsType[*fault.Error](context.Cause(ctx)); ok {
+			err = over
+		}
 		return repo, err
 	}
 	if repo, err = r.cfg.Repos.Add(context.WithoutCancel(ctx), repo); errors.Is(err, repos.ErrTaken) {
@@ -146,28 +140,6 @@ func (r *Repos) undo(ctx context.Context, w *wanted) error {
 
 func used(name string) error {
 	return fault.New(schemas.Conflict, "there is a repository "+name+" already; choose another name")
-}
-
-// bounded is ctx until the action must stop or its deadline has passed; end returns which it was.
-func (r *Repos) bounded(ctx context.Context, w *wanted, stop call.Stop) (bounded context.Context, end func() error) {
-	bounded, cancel := context.WithCancelCause(ctx)
-	forget := context.AfterFunc(stop, func() { cancel(errCanceled) })
-	if w.st.CancelRequested || stop.Requested() {
-		cancel(errCanceled)
-	}
-	free := func() {}
-	if d := w.st.Action.Deadline; !d.IsZero() {
-		bounded, free = context.WithDeadlineCause(bounded, d, errLate)
-	}
-	return bounded, func() error {
-		defer free()
-		defer cancel(nil)
-		forget()
-		if cause, ok := errors.AsType[*fault.Error](context.Cause(bounded)); ok {
-			return cause
-		}
-		return nil
-	}
 }
 
 var (
@@ -215,16 +187,15 @@ func (r *Repos) inspectUpstream(ctx context.Context, w *wanted, repo schemas.Rep
 	if err != nil {
 		return repo, err
 	}
-	repo.DefaultBranch = w.order.DefaultBranch
-	for _, ref := range refs {
-		if branch, ok := strings.CutPrefix(ref.Symref, schemas.RefOf("")); ok && ref.Name == gitwire.HEAD && repo.DefaultBranch == "" {
+	if repo.DefaultBranch = w.order.DefaultBranch; repo.DefaultBranch == "" {
+		if branch, ok := strings.CutPrefix(find(refs, gitwire.HEAD).Symref, schemas.RefOf("")); ok {
 			repo.DefaultBranch = branch
 		}
 	}
 	switch {
 	case repo.DefaultBranch == "":
 		return repo, empty("upstream_url")
-	case at(refs, schemas.RefOf(repo.DefaultBranch)) == "":
+	case find(refs, schemas.RefOf(repo.DefaultBranch)).Oid == "":
 		return repo, noDefault(repo.DefaultBranch)
 	}
 	return repo, nil

@@ -6,11 +6,22 @@ package git
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
 	"io"
 	"time"
 
+	"github.com/google/uuid"
+
+	"weir/internal/fault"
+	"weir/internal/gitwire"
 	"weir/internal/ledger"
 	"weir/internal/outbound"
+	"weir/internal/policy/callurl"
+	"weir/internal/redact"
+	"weir/internal/traceparent"
 	"weir/processors/call"
 	"weir/processors/call/dial"
 	"weir/processors/guard"
@@ -104,3 +115,131 @@ func callerOf(st *ledger.State, taskID string) caller {
 // readAnswer takes an answer with the status and of the type that were wanted. A mocked one is what
 // a traffic rule says, whatever that is.
 type readAnswer func(r io.Reader, mocked bool) error
+
+// reading is one read from an upstream: a call of one attempt on no log. It is repeatable, whatever
+// its method, and leaves evidence under a name of its own: a read that is made again is another one.
+type reading struct {
+	*Forward
+	st   *ledger.State
+	call schemas.HTTPCall
+	body []byte
+	want string // the media type of the answer
+	read readAnswer
+	err  error // of read, and of an answer that is not read
+}
+
+// ask makes one request with a body, calls read with an answer of the media type want, and leaves evidence,
+// also if ctx ends meanwhile. It returns the error of read.
+func (f *Forward) ask(ctx context.Context, who caller, q schemas.HTTPCall, body []byte, want string, read readAnswer) error {
+	v := &reading{Forward: f, call: q, body: body, want: want, read: read, st: &ledger.State{Ref: who.action, Action: schemas.Action{
+		Tenant: who.action.Tenant, Principal: who.principal, Entries: who.entries, TraceParent: traceparent.From(ctx),
+		Deadline: f.cfg.Now().Add(f.cfg.Timeout),
+	}}}
+	steady := context.WithoutCancel(ctx)
+	r, err := f.reads.Run(steady, &call.Task{
+		State: v.st, Call: q, Internal: true, Via: &request{f, v.request, f.cfg.Answer, v.take}, TaskID: who.taskID, Attempts: 1, Timeout: f.cfg.Timeout,
+		Stop: call.Stop{Context: ctx}, Abort: true, Record: v.record,
+	})
+	held, waits := errors.AsType[*call.Deferral](err)
+	switch {
+	case waits:
+		v.err = &fault.Error{Code: schemas.UpstreamTimeout, Message: "the repository's upstream could not be reached: traffic rules hold the request back for too long"}
+		err = v.record(steady, ledger.Attempt{
+			Attempt: schemas.Attempt{Number: 1, Worker: f.cfg.Worker, Decision: held.Decision}, Result: &schemas.Attempted{Code: schemas.UpstreamTimeout},
+		})
+	case err != nil:
+	case r.Denied:
+		var denial schemas.Evidence
+		denial, err = settle.Denial(v.st, 0, q.Method, v.target(), r.Decision, 0)
+		v.err, err = denies(r.Decision), v.leave(steady, err, denial)
+	case r.Last == nil: // its client has gone, or its time was over, while it was held back
+		return cmp.Or(ctx.Err(), context.DeadlineExceeded)
+	default:
+		v.err = v.public(*r.Last)
+	}
+	if err == nil {
+		return v.err
+	}
+	return errors.Join(v.err, err)
+}
+
+func (v *reading) request(guard.Pass) (outbound.Request, error) {
+	q := outbound.Request{Body: v.body}
+	if v.body != nil {
+		q.ContentType = gitwire.RequestType(schemas.GitUploadPack)
+	}
+	return q, nil
+}
+
+// take reads an answer. One of any status is an answer.
+func (v *reading) take(status int, headers []schemas.Header, r io.Reader, _ *redact.Scrubber, mocked bool) (*call.Reply, error) {
+	switch {
+	case status != statusOK:
+		v.err = unexpected(status)
+	case !mocked && mediaType(headers) != v.want:
+		v.err = fault.New(schemas.UpstreamProtocol, "what answers at the repository's upstream is no git server that speaks smart HTTP; look at its URL")
+	default:
+		v.err = v.read(r, mocked)
+	}
+	if _, failed := errors.AsType[*fault.Call](v.err); failed {
+		return nil, v.err
+	}
+	if said, ok := errors.AsType[*fault.Error](v.err); ok && said.Code != schemas.HTTPFailure {
+		return nil, &fault.Call{Code: said.Code, Sent: true, Status: status, Cause: v.err}
+	}
+	return &call.Reply{Answer: schemas.Answer{Status: status}}, nil
+}
+
+func (v *reading) target() string { return callurl.Target(v.call.Method, v.call.URL) }
+
+// record leaves the evidence of the attempt. The digest names the request without its content.
+func (v *reading) record(ctx context.Context, t ledger.Attempt) error {
+	digest := sha256.Sum256(append([]byte(v.call.Method+"\x00"+v.call.URL+"\x00"), v.body...))
+	t.Class, t.Digest = schemas.ClassSafe, hex.EncodeToString(digest[:])
+	records, err := settle.Made(v.st, t, v.call.Method, v.target(), call.Describe(t))
+	return v.leave(ctx, err, records...)
+}
+
+func (v *reading) leave(ctx context.Context, err error, records ...schemas.Evidence) error {
+	if err != nil {
+		return err
+	}
+	name := v.st.ID + ".fetch." + uuid.NewString()
+	for i := range records {
+		if records[i].ID = name; records[i].Kind == schemas.EvidenceDecision {
+			records[i].ID += ".denial"
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, parting)
+	defer cancel()
+	return v.recorder.Store(ctx, v.st, records...)
+}
+
+// public is the error of a read for its client; nil: there was an answer, and it was read.
+func (v *reading) public(t ledger.Attempt) error {
+	if _, failed := errors.AsType[*fault.Call](v.err); v.err != nil && !failed || t.Result.Code == "" {
+		return v.err
+	}
+	if d := t.LastWord(); !d.Allowed {
+		return denies(d)
+	}
+	return &fault.Error{Code: t.Result.Code, Message: "the repository's upstream could not be reached: " + call.Describe(t), Cause: v.err}
+}
+
+func denies(d schemas.Decision) error {
+	return fault.New(d.Code, "policy does not permit the call to the repository's upstream: "+d.Reason)
+}
+
+// unexpected is the error of a read that was answered with another status than 200.
+func unexpected(status int) error {
+	why := fmt.Sprintf("answers with status %d; try again later", status)
+	switch {
+	case status >= 300 && status < 400:
+		why = "answers with a redirect, which is not followed; name the URL that it leads to as the repository's own"
+	case status == 401, status == 403:
+		why = fmt.Sprintf("answers with status %d; look at the credential that the policy's entry adds", status)
+	case status == 404, status == 410:
+		why = fmt.Sprintf("answers with status %d; it has no such repository, or shows it to others only", status)
+	}
+	return fault.New(schemas.HTTPFailure, "the repository's upstream "+why)
+}
