@@ -81,7 +81,7 @@ func splitChoice(whole gjson.Result, index string) [][]byte {
 	if !said.Exists() {
 		said = object(whole.Get("delta"))
 	}
-	first := append(appendName(appendMember([]byte{'{'}, "index", index), "delta"), splitMessageOf(said)...)
+	first := append(appendName(appendMember([]byte{'{'}, "index", index), "delta"), deltaOf(said)...)
 	second := appendMember(appendMember([]byte{'{'}, "index", index), "delta", "{}")
 	ended := false
 	for name, v := range whole.All() {
@@ -101,8 +101,8 @@ func splitChoice(whole gjson.Result, index string) [][]byte {
 	return [][]byte{first, append(second, '}')}
 }
 
-// splitMessageOf is a message as a delta: its tool calls have an index.
-func splitMessageOf(message gjson.Result) string {
+// deltaOf is a message as a delta: its tool calls have an index.
+func deltaOf(message gjson.Result) string {
 	list := []byte{'['}
 	for place, call := range array(message.Get("tool_calls")).All() {
 		raw := []byte(call.Raw)
