@@ -172,7 +172,7 @@ var statuses = func() map[string]int { //nolint:gochecknoglobals // a constant
 		403: "permission_error permission_denied forbidden",
 		404: "not_found_error not_found model_not_found",
 	} {
-		for _, word := range strings.Fields(words) {
+		for word := range strings.FieldsSeq(words) {
 			all[word] = status
 		}
 	}

@@ -168,7 +168,7 @@ func (t *Texts) message(event gjson.Result) {
 		return
 	}
 	for name, v := range v.All() {
-		if is := name.Str; is != "type" && !(starts && (is == "id" || is == "name")) {
+		if is := name.Str; is != "type" && (!starts || is != "id" && is != "name") {
 			t.piece(path{of: group, name: is}, v)
 		}
 	}
