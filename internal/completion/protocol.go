@@ -78,12 +78,14 @@ func For(d schemas.Dialect) Protocol {
 	case schemas.DialectResponses:
 		return Protocol{
 			readResponse, splitResponse, namedResponse, func() *Texts { return &Texts{find: (*Texts).response} },
-			func(o Options) Answer { return &responseAnswer{options: o} },
+			func(o Options) Answer {
+				return &responseAnswer{tally: tally{options: o}, items: node{kind: kindElements}}
+			},
 		}
 	case schemas.DialectMessages:
 		return Protocol{
 			readMessage, splitMessage, namedMessage, func() *Texts { return &Texts{find: (*Texts).message} },
-			func(o Options) Answer { return &messageAnswer{options: o} },
+			func(o Options) Answer { return &messageAnswer{tally: tally{options: o}} },
 		}
 	case schemas.DialectCount:
 		whole.Read = readCount
@@ -94,7 +96,7 @@ func For(d schemas.Dialect) Protocol {
 	default:
 		return Protocol{
 			readChunk, splitCompletion, namedCompletion, func() *Texts { return &Texts{find: (*Texts).completion} },
-			func(o Options) Answer { return &chatAnswer{options: o} },
+			func(o Options) Answer { return &chatAnswer{tally: tally{options: o}} },
 		}
 	}
 }

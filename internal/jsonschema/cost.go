@@ -62,11 +62,10 @@ func newSchema(root *js.Schema) (*Schema, error) {
 }
 
 func newNode(s *js.Schema) *node {
-	n := &node{here: slices.Concat(s.AllOf, s.AnyOf, s.OneOf, []*js.Schema{s.Ref, s.Not, s.If, s.Then, s.Else})}
-	if s.DynamicRef != nil { // the document is one resource: it has one possible target
-		n.here = append(n.here, s.DynamicRef.Ref)
+	n := &node{here: inPlace(s)}
+	if s.Not != nil {
+		n.here = append(n.here, s.Not)
 	}
-	n.here = slices.DeleteFunc(n.here, func(s *js.Schema) bool { return s == nil })
 	if s.Enum != nil {
 		n.values += measure(s.Enum.Values)
 	}
@@ -78,6 +77,15 @@ func newNode(s *js.Schema) *node {
 		n.weight += len(names) / 4
 	}
 	return n
+}
+
+// inPlace are the subschemas that describe the same value as a schema, without a condition on its members.
+func inPlace(s *js.Schema) []*js.Schema {
+	list := slices.Concat(s.AllOf, s.AnyOf, s.OneOf, []*js.Schema{s.Ref, s.If, s.Then, s.Else})
+	if s.DynamicRef != nil { // the document is one resource: it has one possible target
+		list = append(list, s.DynamicRef.Ref)
+	}
+	return slices.DeleteFunc(list, func(s *js.Schema) bool { return s == nil })
 }
 
 // parts are the subschemas that apply to parts of a value, or on a condition; some are nil.

@@ -3,6 +3,7 @@ package jsonschema
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -85,30 +86,16 @@ func (p *pruner) token() error {
 // applied adds to schemas all that they apply to the same value.
 func applied(list []*js.Schema) []*js.Schema {
 	var all []*js.Schema
-	for queue := slices.Clone(list); len(queue) > 0; queue = queue[1:] {
-		s := queue[0]
-		if s == nil || slices.Contains(all, s) {
-			continue
-		}
-		all = append(all, s)
-		queue = slices.Concat(queue, s.AllOf, s.AnyOf, s.OneOf, []*js.Schema{s.Ref, s.If, s.Then, s.Else})
-		if s.DynamicRef != nil {
-			queue = append(queue, s.DynamicRef.Ref)
-		}
-		for _, sub := range s.DependentSchemas {
-			queue = append(queue, sub)
+	for queue := list; len(queue) > 0; queue = queue[1:] {
+		if s := queue[0]; !slices.Contains(all, s) {
+			all = append(all, s)
+			queue = slices.AppendSeq(slices.Concat(queue, inPlace(s)), maps.Values(s.DependentSchemas))
 		}
 	}
 	return all
 }
 
 func isTrue(s *js.Schema) bool { return s.Bool != nil && *s.Bool }
-
-// whole is the schema true.
-func whole() *js.Schema {
-	yes := true
-	return &js.Schema{Bool: &yes}
-}
 
 // members are the schemas of a member; none: no schema names it.
 func members(list []*js.Schema, name string) (named []*js.Schema) {
@@ -130,7 +117,7 @@ func members(list []*js.Schema, name string) (named []*js.Schema) {
 			named = append(named, other)
 		case bool:
 			if other {
-				named = append(named, whole())
+				named = append(named, &js.Schema{Bool: &other})
 			}
 		}
 		if other := s.UnevaluatedProperties; other != nil && (other.Bool == nil || *other.Bool) {

@@ -1,9 +1,11 @@
 package chat
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,7 +35,7 @@ const (
 // append as soon as they can would keep a log as busy as it is. Between the first put and
 // the end of close the action's state is the writer's.
 type deltaWriter struct {
-	write func(ctx context.Context, chunks []json.RawMessage) error
+	write func(ctx context.Context, chunks [][]byte) error
 
 	capacity *semaphore.Weighted // bytes of the queue
 	more     chan struct{}       // something was queued
@@ -43,7 +45,7 @@ type deltaWriter struct {
 	done     chan struct{} // the goroutine has returned
 
 	mu    sync.Mutex
-	queue []json.RawMessage
+	queue [][]byte
 	err   error // why nothing more is taken
 	lost  error // why not all is on the log
 }
@@ -57,7 +59,7 @@ func (w *work) newDeltaWriter() *deltaWriter {
 }
 
 // weight is how much of the backlog a chunk takes. One that is larger waits until nothing else does.
-func weight(chunk json.RawMessage) int64 { return int64(min(len(chunk), backlog)) }
+func weight(chunk []byte) int64 { return int64(min(len(chunk), backlog)) }
 
 // put takes the next chunk, and waits while there is no room for it. It is called by one
 // goroutine. Its errors are *fault.Call.
@@ -104,7 +106,8 @@ func (w *deltaWriter) run(ctx context.Context) {
 	}
 }
 
-// flush writes all that is queued, and returns how long that took. After a failure it drops it.
+// flush writes all that is queued, in as few events as it fits into, and returns how long that took.
+// After a failure it drops the rest; a stop request is none: what arrived before it is kept.
 func (w *deltaWriter) flush(ctx context.Context) (took time.Duration) {
 	w.mu.Lock()
 	chunks := w.queue
@@ -113,13 +116,22 @@ func (w *deltaWriter) flush(ctx context.Context) (took time.Duration) {
 	for _, c := range chunks {
 		w.capacity.Release(weight(c))
 	}
-	for batch := range batches(chunks) {
-		if w.lost != nil {
-			break
+	for len(chunks) > 0 && w.lost == nil {
+		n, size := 1, len(chunks[0])
+		for n < len(chunks) && size+len(chunks[n]) <= eventSize {
+			size += len(chunks[n])
+			n++
 		}
 		start := time.Now()
-		w.written(w.write(ctx, batch))
+		if err := w.write(ctx, chunks[:n]); err != nil {
+			w.mu.Lock()
+			if w.err = err; !errors.Is(err, call.ErrStopped) {
+				w.lost = err
+			}
+			w.mu.Unlock()
+		}
 		took += time.Since(start)
+		chunks = chunks[n:]
 	}
 	return took
 }
@@ -138,54 +150,13 @@ func (w *deltaWriter) pause(ctx context.Context, took time.Duration) {
 	}
 }
 
-// written handles the result of a write. A stop request does not prevent another: what arrived before
-// it is kept.
-func (w *deltaWriter) written(err error) {
-	if err == nil {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.err = err; !errors.Is(err, call.ErrStopped) {
-		w.lost = err
-	}
-}
-
-// batches cuts chunks into what is written in one event each.
-func batches(chunks []json.RawMessage) func(yield func([]json.RawMessage) bool) {
-	return func(yield func([]json.RawMessage) bool) {
-		for from := 0; from < len(chunks); {
-			to, size := from+1, len(chunks[from])
-			for to < len(chunks) && size+len(chunks[to]) <= eventSize {
-				size += len(chunks[to])
-				to++
-			}
-			if !yield(chunks[from:to]) {
-				return
-			}
-			from = to
-		}
-	}
-}
-
 // write writes one delta event. The first is shown only after a barrier: once it is on the log, the
 // answer is never started again.
-func (w *work) write(ctx context.Context, chunks []json.RawMessage) error {
+func (w *work) write(ctx context.Context, chunks [][]byte) error {
 	return call.Relay(ctx, w.ledger, w.st, schemas.Event{Type: schemas.EventDelta, First: !w.given(), Data: delta(chunks)})
 }
 
 // delta is a ChatDelta, without reading its chunks once more.
-func delta(chunks []json.RawMessage) json.RawMessage {
-	size := len(`{"chunks":[]}`)
-	for _, c := range chunks {
-		size += len(c) + 1
-	}
-	doc := append(make([]byte, 0, size), `{"chunks":[`...)
-	for i, c := range chunks {
-		if i > 0 {
-			doc = append(doc, ',')
-		}
-		doc = append(doc, c...)
-	}
-	return append(doc, "]}"...)
+func delta(chunks [][]byte) json.RawMessage {
+	return slices.Concat([]byte(`{"chunks":[`), bytes.Join(chunks, []byte{','}), []byte("]}"))
 }
