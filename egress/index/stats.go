@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	"weir/egress/stream"
@@ -151,11 +152,8 @@ func (s spread) quantile(q float64) *float64 {
 
 // round keeps so many digits of a number.
 func round(v float64, digits int) float64 {
-	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
-		return v
-	}
-	scale := math.Pow(10, float64(digits)-math.Ceil(math.Log10(math.Abs(v))))
-	return math.Round(v*scale) / scale
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64) // its own text
+	return rounded
 }
 
 func (s *store) stats(ctx context.Context, q statsQuery, now time.Time) (schemas.Stats, error) {

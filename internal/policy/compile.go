@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"weir/schemas"
 )
 
 // Compile checks a Config and makes it a Policy, all or nothing. Its error
@@ -125,7 +127,7 @@ func (p *Policy) setSelf(c Config) error {
 // permits its own host, so a loopback one leads to loopback and a literal address to that address.
 func (r *ranges) parseItem(s string) (*entry, string, error) {
 	item := strings.TrimSpace(s)
-	e := &entry{item: true, methods: methodsAll}
+	e := &entry{item: true, methods: slices.Sorted(slices.Values(schemas.Methods()))}
 	var err error
 	switch {
 	case item == "":
@@ -252,7 +254,7 @@ func version(entries []*entry) string {
 	enc := json.NewEncoder(&b)
 	for _, e := range entries {
 		c := e.canonical
-		c.Methods, c.Caller = e.methods.names(), [2][]string{e.callerHeaders, e.callerParams}
+		c.Methods, c.Caller = e.methods, [2][]string{e.callerHeaders, e.callerParams}
 		for _, p := range e.cidrs {
 			c.CIDRs = append(c.CIDRs, p.String())
 		}

@@ -71,7 +71,7 @@ func (d Decision) compare(rehearsed Decision) *schemas.Shadow {
 	return &schemas.Shadow{Allowed: rehearsed.Allowed, Code: rehearsed.Code, Reason: rehearsed.Reason, Entry: rehearsed.Entry}
 }
 
-func (p *Policy) checkBody(method methods, r *Request) denial {
+func (p *Policy) checkBody(method string, r *Request) denial {
 	limit := p.maxBody
 	switch {
 	case r.Agent:
@@ -82,7 +82,7 @@ func (p *Policy) checkBody(method methods, r *Request) denial {
 	switch {
 	case !r.HasBody:
 		return nil
-	case method&(methodGET|methodHEAD) != 0:
+	case bare(method):
 		return deniedBodyMethod
 	case r.BodySize > limit:
 		return deniedBodySize
@@ -154,8 +154,7 @@ func newTable(all []*entry, member func(*entry) bool) table {
 type question struct {
 	url      parts
 	urlForm  denial // where it is set, nothing else of the URL is
-	method   string
-	bit      methods
+	method   string // empty: it is never sent
 	pathForm denial
 	connect  bool // a CONNECT, which has no scheme, no path and no headers
 }
@@ -168,7 +167,7 @@ func ask(r *Request) question {
 	if q.url, q.urlForm = parseURL(r.URL, r.DropFragment); q.urlForm == nil {
 		q.pathForm = checkPath(q.url.Path)
 	}
-	q.method, q.bit = parseMethod(r.Method)
+	q.method = parseMethod(r.Method)
 	return q
 }
 
@@ -299,54 +298,20 @@ func (p *Policy) admits(e *entry, q *question, r *Request) denial {
 		checkQuery(e, q.url.Query),
 		checkCallerQuery(e, q, r),
 		checkHeaders(e, r.Headers),
-		checkKey(e, q.bit, r.IdempotencyKey),
-		p.checkBody(q.bit, r),
-		checkMembers(e, q.bit, r),
+		checkKey(e, q.method, r.IdempotencyKey),
+		p.checkBody(q.method, r),
+		checkMembers(e, q.method, r),
 		p.checkTarget(e, &q.url.target),
 	)
 }
 
-// methods is a set of the methods that are ever sent.
-type methods uint8
-
-const (
-	methodGET methods = 1 << iota
-	methodHEAD
-	methodOPTIONS
-	methodPOST
-	methodPUT
-	methodPATCH
-	methodDELETE
-
-	methodsAll = methodGET | methodHEAD | methodOPTIONS | methodPOST | methodPUT | methodPATCH | methodDELETE
-)
-
-// methodNames are the canonical names in the order of their bits.
-var methodNames = [...]string{"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"} //nolint:gochecknoglobals // a constant
-
-// parseMethod gives the canonical name and the bit of a method in any case. It
-// folds ASCII alone. An unknown method has no bit.
-func parseMethod(s string) (string, methods) {
-	for i, name := range methodNames {
+// parseMethod gives the canonical name of a method in any case; empty: it is never sent. It
+// folds ASCII alone.
+func parseMethod(s string) string {
+	for _, name := range schemas.Methods() {
 		if len(s) == len(name) && strings.EqualFold(s, name) {
-			return name, 1 << i
+			return name
 		}
 	}
-	return "", 0
-}
-
-// refusedMethod holds for the methods that an entry may list in vain: one opens
-// a tunnel, the other answers with the request's own headers.
-func refusedMethod(s string) bool { return equalLower(s, "connect") || equalLower(s, "trace") }
-
-// names are in alphabetical order.
-func (m methods) names() []string {
-	var out []string
-	for i, name := range methodNames {
-		if m&(1<<i) != 0 {
-			out = append(out, name)
-		}
-	}
-	slices.Sort(out)
-	return out
+	return ""
 }

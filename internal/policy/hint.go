@@ -181,7 +181,7 @@ func (m *hint) newEntry() string {
 		t.Scheme = schemeHTTPS
 	}
 	list := []string{"url_prefix " + t.String()}
-	if m.q.bit&^methodGET != 0 {
+	if method := m.q.method; method != "" && method != "GET" && !m.q.connect {
 		list = append(list, "methods ["+m.q.method+"]")
 	}
 	if network := m.policy.network(&t); network != NetworkPublic {

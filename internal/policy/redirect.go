@@ -29,15 +29,14 @@ func (p Permit) Redirect(location string, status, hop int) Decision {
 	if !p.Valid() {
 		return deny(nil, nil, deniedNoPermit)
 	}
-	q := question{}
-	q.method, q.bit = parseMethod(p.method)
+	q := question{method: p.method}
 	var f denial
 	switch {
 	case !IsRedirect(status):
 		f = deniedRedirectStatus
 	case p.entry.Redirects == 0:
 		f = deniedRedirectOff
-	case q.bit&(methodGET|methodHEAD) == 0:
+	case !bare(q.method):
 		f = deniedRedirectMethod
 	case location == "":
 		f = deniedRedirectLocation
@@ -120,8 +119,7 @@ func (p *Policy) Renew(old Permit, r Request) Decision {
 	if e == nil || !r.usable(e) {
 		return deny(p, nil, deniedRedirectRevoked)
 	}
-	q := question{url: parts{target: old.target}, pathForm: checkPath(old.target.Path)}
-	q.method, q.bit = parseMethod(old.method)
+	q := question{url: parts{target: old.target}, pathForm: checkPath(old.target.Path), method: old.method}
 	var f denial
 	switch {
 	case e.Redirects == 0:
@@ -162,23 +160,24 @@ func (p *Policy) Reaches(method, prefix string, whole, ofAgents bool) bool {
 	if p == nil {
 		return false
 	}
-	entries, bit := p.enforced.entries, methodsAll
+	entries := p.enforced.entries
 	if ofAgents {
 		entries = p.agents.entries
-	}
-	if method != "" {
-		_, bit = parseMethod(method)
 	}
 	_, rest, _ := strings.Cut(prefix, "://")
 	open := !whole && !strings.ContainsAny(rest, "/?")
 	return slices.ContainsFunc(entries, func(e *entry) bool {
-		return e.methods&bit != 0 && (!ofAgents || strings.HasPrefix(e.Name, schemas.AgentEntryPrefix)) &&
-			(open || p.reach(e, prefix, bit, whole))
+		with := parseMethod(method)
+		if method == "" && len(e.methods) > 0 {
+			with = e.methods[0]
+		}
+		return slices.Contains(e.methods, with) && (!ofAgents || strings.HasPrefix(e.Name, schemas.AgentEntryPrefix)) &&
+			(open || p.reach(e, prefix, with, whole))
 	})
 }
 
 // reach reports whether an entry covers a URL, or one that begins so.
-func (p *Policy) reach(e *entry, prefix string, bit methods, whole bool) bool {
+func (p *Policy) reach(e *entry, prefix, method string, whole bool) bool {
 	if i := strings.LastIndexByte(prefix, '%'); !whole && i >= 0 && i >= len(prefix)-2 {
 		prefix = prefix[:i] // an escape that has begun
 	}
@@ -186,7 +185,7 @@ func (p *Policy) reach(e *entry, prefix string, bit methods, whole bool) bool {
 	if f != nil {
 		return false
 	}
-	q := question{url: u, bit: bit, pathForm: checkPath(u.Path)}
+	q := question{url: u, method: method, pathForm: checkPath(u.Path)}
 	switch {
 	case whole:
 	case u.HasQuery:

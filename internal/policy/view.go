@@ -61,10 +61,10 @@ func (p *Policy) Hosts() (all []string) {
 
 func (e *entry) view(operator bool) schemas.EntryView {
 	if e.Agent && !operator {
-		return schemas.EntryView{Name: e.Name, Methods: e.methods.names(), Mode: e.mode(), Agent: true}
+		return schemas.EntryView{Name: e.Name, Methods: e.methods, Mode: e.mode(), Agent: true}
 	}
 	v := schemas.EntryView{
-		Name: e.Name, URLPrefix: e.urlPrefix(), Methods: e.methods.names(), Network: e.Network,
+		Name: e.Name, URLPrefix: e.urlPrefix(), Methods: e.methods, Network: e.Network,
 		Redirects: e.Redirects, Mode: e.mode(), Agent: e.Agent, Routes: e.Routes, Pass: e.Extra,
 		Headers: names(e.Headers), Query: names(e.Query), Body: names(e.Body),
 		CallerHeaders: e.callerHeaders, CallerParams: e.callerParams, Connect: e.Connect,
@@ -218,8 +218,7 @@ func (p Permit) explain(class schemas.Class, keyed bool) *schemas.Contract {
 			x.KeyTTL = ttl.String()
 		}
 	}
-	_, bit := parseMethod(p.method)
-	x.RequiresKey = c.RequiresKey && bit&methodsOnce != 0
+	x.RequiresKey = c.RequiresKey && once(p.method)
 	if c.ResponseSchema != nil {
 		x.ResponseSchema = c.ResponseSchema.Mode
 	}
