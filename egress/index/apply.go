@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	findAction = "SELECT * FROM action WHERE tenant = ? AND id = ?"
-	moveTo     = `INSERT INTO place (partition, seq, stamp_seq, stamp) VALUES (?, ?, ?, ?)
+	findAction   = "SELECT * FROM action WHERE tenant = ? AND id = ?"
+	insertAction = "INSERT INTO action VALUES (%s) ON CONFLICT (at) DO NOTHING"
+	moveTo       = `INSERT INTO place (partition, seq, stamp_seq, stamp) VALUES (?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET seq = excluded.seq, stamp_seq = excluded.stamp_seq, stamp = excluded.stamp WHERE seq <= ?`
 
 	// tally adds to table figure, so many times, what the actions with some keys count for.
@@ -90,8 +91,8 @@ func (b *batchWriter) write(ctx context.Context, tx *sql.Tx) error {
 	if err := b.tally(ctx, tx, -1, b.was, "DELETE FROM action WHERE at IN ("+given+")"); err != nil {
 		return err
 	}
-	marks := strings.Repeat(", ?", len((&action{}).fields()))
-	insert, err := tx.PrepareContext(ctx, "INSERT INTO action VALUES ("+marks[2:]+") ON CONFLICT (at) DO NOTHING")
+	marks := strings.Repeat(", ?", len((&action{}).fields()))[2:]
+	insert, err := tx.PrepareContext(ctx, fmt.Sprintf(insertAction, marks))
 	if err != nil {
 		return err
 	}

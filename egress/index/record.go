@@ -24,7 +24,10 @@ type action struct {
 func (a *action) fields() []any {
 	return []any{
 		&a.at, &a.part, &a.Tenant, &a.Kind, &a.ID, &a.Class, &a.Agent, &a.Task, &a.Caller,
-		&a.Method, &a.Host, &a.Path, &a.Calls, instant{&a.Created}, instant{&a.Deadline}, instant{&a.Settled},
+		&a.Method, &a.Host, &a.Path, &a.Calls,
+		instant{&a.Created},
+		instant{&a.Deadline},
+		instant{&a.Settled},
 		&a.Status, &a.Code, &a.Entry, &a.Attempts, &a.Resolution,
 		&a.HTTPStatus, &a.Model, &a.TokensIn, &a.TokensOut, &a.nanoUSD, &a.TTFTMS,
 	}

@@ -13,7 +13,6 @@ const opening = "${secret:"
 // NamePattern says for people what ValidName checks. A name becomes a variable's and a file's.
 const NamePattern = "[A-Z0-9_]{1,128}"
 
-//nolint:gochecknoglobals // constants
 var (
 	secret = regexp.MustCompile(`\$\{secret:(` + NamePattern + `)\}`)
 	name   = regexp.MustCompile(`^` + NamePattern + `$`)
