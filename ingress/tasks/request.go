@@ -2,7 +2,13 @@ package tasks
 
 import (
 	"context"
+	"errors"
+	"strconv"
+	"time"
 
+	"weir/ingress/strict"
+	"weir/internal/fault"
+	"weir/internal/ledger"
 	"weir/internal/problem"
 	"weir/internal/task"
 	"weir/schemas"
@@ -144,4 +150,215 @@ func notRunning(s *task.State) error {
 		Problem: schemas.Problem{Code: schemas.TaskNotRunning, Detail: task.NotRunningText, Reason: string(s.Status)},
 		Cause:   task.NotRunning(),
 	}
+}
+
+// Ask puts an agent's question to the task's people, and returns its number. read reads the
+// question and its key after the token is authorized. A repeat is the same question: one with the
+// same key or, without a key, one with the text of an unanswered question or of the newest one. So
+// an agent that was disconnected, or does not know whether it has asked, gets the answer without a
+// duplicate. The errors are those of Send and of read, CONFLICT for too many questions, and
+// IDEMPOTENCY_MISMATCH for a key with another text.
+func (d *Service) Ask(ctx context.Context, token string, read func() (text, key string, err error)) (v Access, n int, err error) {
+	var text, key string
+	v, err = d.serveToken(ctx, token, request{
+		allow: d.acts, joins: true,
+		read: func() (err error) { text, key, err = read(); return err },
+		do: func(b bearer, f file) ([]*schemas.TaskEvent, error) {
+			if n, err = asked(f, text, key); err != nil || n > 0 {
+				return nil, err
+			}
+			if n = len(f.task.Inquiries) + 1; n > schemas.MaxTaskInquiries {
+				return nil, fault.New(schemas.Conflict, "the task has asked "+strconv.Itoa(schemas.MaxTaskInquiries)+" questions, which is the most; go on by what was answered")
+			}
+			return one(schemas.TaskEvent{
+				What: schemas.TaskAsked, Lease: b.lease, Inquiry: &schemas.TaskInquiry{N: n, Key: key, Text: text},
+			}), nil
+		},
+	})
+	return v, n, err
+}
+
+// asked is the number of the question that this one repeats, or 0.
+func asked(f file, text, key string) (int, error) {
+	for i, q := range f.task.Inquiries {
+		newest := i == len(f.task.Inquiries)-1
+		switch {
+		case q.Key != key:
+		case key != "" && q.Text != text:
+			return 0, fault.New(schemas.IdempotencyMismatch, "this Idempotency-Key was used for another question; use a new key for a new one")
+		case key != "", q.Text == text && (q.Answer == nil || newest):
+			return q.N, nil
+		}
+	}
+	return 0, nil
+}
+
+// Answer takes a person's answer to a question. By names who answers. The first answer
+// counts: the same again changes nothing. Errors: NOT_FOUND, STREAM_GONE, UNAVAILABLE;
+// VALIDATION_ERROR where it does not say which question it answers; CONFLICT where that
+// one has another answer, or the task has ended.
+func (d *Service) Answer(ctx context.Context, tenant, id string, req schemas.AnswerRequest, by string) (schemas.Ref, error) {
+	return d.people(ctx, tenant, id, func(f file) ([]*schemas.TaskEvent, error) {
+		to, done, err := answers(f, req.Inquiry, req.Answer)
+		switch {
+		case err != nil || done:
+			return nil, err
+		case d.over(f):
+			return nil, errEnded()
+		}
+		return one(schemas.TaskEvent{What: schemas.TaskAnswered, Inquiry: &schemas.TaskInquiry{N: to, Text: req.Answer, By: by}}), nil
+	})
+}
+
+// answers finds the question that an answer is for; done: it has that answer.
+func answers(f file, n int, text string) (to int, done bool, err error) {
+	all, open := f.task.Inquiries, f.task.Open()
+	switch {
+	case n > len(all):
+		return 0, false, fault.New(schemas.ValidationError, "at /inquiry: the task has not asked that question; GET /v1/tasks/{id} shows those it has")
+	case n == 0 && len(open) > 1:
+		return 0, false, fault.New(schemas.ValidationError, "at /inquiry: is missing, and more than one question is open; name the one that this answers")
+	case n == 0 && len(open) == 1:
+		n = open[0].N
+	case n == 0:
+		n = len(all)
+	}
+	if n == 0 {
+		return 0, false, fault.New(schemas.Conflict, "the task has asked nothing")
+	}
+	q := all[n-1]
+	switch {
+	case q.Answer == nil:
+		return n, false, nil
+	case *q.Answer == text:
+		return n, true, nil
+	default:
+		return 0, false, fault.New(schemas.Conflict, "the question has another answer already, and the first one counts")
+	}
+}
+
+// people runs a change of a task by its people.
+func (d *Service) people(ctx context.Context, tenant, id string, decide func(f file) ([]*schemas.TaskEvent, error)) (schemas.Ref, error) {
+	ref := schemas.Ref{Tenant: tenant, Kind: schemas.KindTask, ID: id}
+	if !schemas.ValidID(id) {
+		return schemas.Ref{}, missing(fault.ErrNotFound)
+	}
+	ctx, cancel := d.bounded(ctx)
+	defer cancel()
+	if _, _, err := d.change(ctx, ref, decide); err != nil {
+		return schemas.Ref{}, missing(err)
+	}
+	return ref, d.durable(ctx)
+}
+
+func errEnded() error {
+	return fault.New(schemas.Conflict, "the task has ended, or was asked to stop")
+}
+
+// Output stores a piece of output of a task's command. Any call keeps the lease; without a text it
+// does nothing else. read reads the piece after the token is authorized. The errors are those of
+// Send and of read; TASK_NOT_RUNNING with the task's status for the token that was in force when
+// the task ended; and CONFLICT if the task has as much output as it may have.
+func (d *Service) Output(ctx context.Context, token string, read func() (schemas.OutputRequest, error)) (schemas.Ref, error) {
+	b, err := d.bearer(ctx, token)
+	if err != nil {
+		return schemas.Ref{}, err
+	}
+	var out schemas.OutputRequest
+	q := request{
+		allow: d.reports,
+		read:  func() (err error) { out, err = read(); return err },
+		do: func(b bearer, f file) ([]*schemas.TaskEvent, error) {
+			if !d.lives(f, b.lease) {
+				return nil, notRunning(f.task)
+			}
+			return d.acts(b, f)
+		},
+	}
+	v, f, err := d.serve(ctx, b, q)
+	if err != nil || out.Text == "" {
+		return v.Ref, err
+	}
+	q.read = nil
+	ctx, cancel := d.bounded(ctx)
+	defer cancel()
+	for range maxTries {
+		err = d.append(ctx, f, schemas.TaskOutput{Lease: b.lease, At: out.At, Text: out.Text})
+		if !errors.Is(err, fault.ErrFenced) {
+			return b.ref, err
+		}
+		if _, f, err = d.serve(ctx, b, q); err != nil {
+			return b.ref, err
+		}
+	}
+	return b.ref, errBusy()
+}
+
+// append writes a piece of output. Output is shown without a barrier: its loss loses no state.
+func (d *Service) append(ctx context.Context, f file, out schemas.TaskOutput) error {
+	if f.log.Progress >= schemas.MaxTaskOutputs || f.log.ProgressBytes+len(out.Text) > schemas.MaxTaskLog {
+		return fault.New(schemas.Conflict, "the task has reached its limit of output: "+strconv.Itoa(schemas.MaxTaskOutputs)+" pieces or "+
+			strconv.Itoa(schemas.MaxTaskLog>>20)+" MiB; keep the rest on the agent's machine")
+	}
+	data, err := ledger.Encode(out)
+	if err != nil {
+		return err
+	}
+	err = d.ledger.Append(ctx, f.log, schemas.Event{Type: schemas.EventProgress, Time: d.cfg.Now().UTC(), Data: data})
+	if err == nil || errors.Is(err, fault.ErrFenced) {
+		return err
+	}
+	return unknown(err)
+}
+
+// ReadSubtoken reads a checked body of POST /agent/task/subtokens.
+func ReadSubtoken(body []byte) (req schemas.SubtokenRequest, err error) {
+	if err := strict.Decode(body, &req); err != nil {
+		return req, err
+	}
+	if err := (task.Bounds{Entries: req.Entries, Models: req.Models}).Check(req.Entries != nil, req.Models != nil); err != nil {
+		return req, err
+	}
+	if ttl, err := time.ParseDuration(req.TTL); req.TTL != "" && (err != nil || ttl < shortest) {
+		return req, refuse("ttl", `must be a duration of at least a second, such as "30m"`)
+	}
+	if req.Repo != "" && req.Repo != schemas.RepoRead && req.Repo != schemas.RepoWrite {
+		return req, refuse("repo", "must be read or write; leave it out for no rights on the repository")
+	}
+	return req, checkBudget(req.Budget)
+}
+
+// Delegate makes a subtoken with the token of a holder, or with another subtoken; read reads the request
+// after the token is authorized. The subtoken permits no more than that token, and ends with the
+// holder's. Its secret is stored nowhere. Errors: those of Send and of read, FORBIDDEN for more than the
+// token permits, and CONFLICT for too many subtokens.
+func (d *Service) Delegate(
+	ctx context.Context, token string, read func() (schemas.SubtokenRequest, error),
+) (ref schemas.Ref, made schemas.NewSubtoken, err error) {
+	var req schemas.SubtokenRequest
+	secret := d.Secret()
+	v, err := d.serveToken(ctx, token, request{
+		allow: d.delegates,
+		read:  func() (err error) { req, err = read(); return err },
+		do: func(b bearer, f file) ([]*schemas.TaskEvent, error) {
+			parent, err := d.subtoken(b, f)
+			if err != nil {
+				return nil, err
+			}
+			sub, err := task.Derive(req, parent, task.Of(f.log.Action), d.cfg.Now(), f.log.Action.Deadline)
+			if err != nil {
+				return nil, err
+			}
+			if sub.N = f.task.Subtokens() + 1; sub.N > schemas.MaxTaskSubtokens {
+				return nil, fault.New(schemas.Conflict, "the task has "+strconv.Itoa(schemas.MaxTaskSubtokens)+" subtokens, which is the most; use one that it has")
+			}
+			made.Subtoken = sub
+			return one(schemas.TaskEvent{What: schemas.TaskSubtoken, Lease: b.lease, TokenHash: secret.Hash(), Subtoken: &sub}), nil
+		},
+	})
+	if err != nil {
+		return v.Ref, schemas.NewSubtoken{}, err
+	}
+	made.Token = secret.subtoken(v.Ref, v.Lease, made.N)
+	return v.Ref, made, nil
 }

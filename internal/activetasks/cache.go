@@ -67,7 +67,8 @@ type Cache struct {
 	cfg Config
 
 	mu      sync.Mutex
-	tenants map[string]*tenantTasks // by tenant; one that was made stays
+	lists   map[place][]*task        // the oldest first
+	changed map[string]chan struct{} // by tenant; closed when a task is leasable; absent: no subscriber
 	tasks   map[schemas.Ref]*task
 	read    []uint64 // of each partition: everything up to here was read from the log
 	first   []uint64 // of each partition: what lay before this was dropped by history, and is dropped here
@@ -84,7 +85,7 @@ type Cache struct {
 func New(l Log, cfg Config) *Cache {
 	b := &Cache{
 		log: l, cfg: cfg.withDefaults(),
-		tenants: map[string]*tenantTasks{}, tasks: map[schemas.Ref]*task{}, watch: map[schemas.Ref]map[*watch]struct{}{}, aside: map[*task]struct{}{},
+		lists: map[place][]*task{}, changed: map[string]chan struct{}{}, tasks: map[schemas.Ref]*task{}, watch: map[schemas.Ref]map[*watch]struct{}{}, aside: map[*task]struct{}{},
 		read: make([]uint64, cfg.Layout.Partitions), first: make([]uint64, cfg.Layout.Partitions),
 		ended: make(chan struct{}), stop: func() {},
 	}
@@ -101,11 +102,7 @@ func (b *Cache) Leasable(tenant string, may func(Entry) bool, limit int) []Entry
 	var all []Entry
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	h := b.tenants[tenant]
-	if h == nil {
-		return nil
-	}
-	for _, t := range h.queue {
+	for _, t := range b.lists[place{tenant: tenant, leasable: true}] {
 		if len(all) >= limit {
 			break
 		}
@@ -125,11 +122,7 @@ func (b *Cache) Held(tenant, holder string) (Entry, bool) {
 	now := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	h := b.tenants[tenant]
-	if h == nil {
-		return Entry{}, false
-	}
-	for _, t := range h.held[holder] {
+	for _, t := range b.lists[place{tenant: tenant, holder: holder}] {
 		if !t.over(now) {
 			return t.entry(), true
 		}
@@ -141,11 +134,10 @@ func (b *Cache) Held(tenant, holder string) (Entry, bool) {
 func (b *Cache) Changed(tenant string) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	h := b.tenant(tenant)
-	if h.changed == nil {
-		h.changed = make(chan struct{})
+	if b.changed[tenant] == nil {
+		b.changed[tenant] = make(chan struct{})
 	}
-	return h.changed
+	return b.changed[tenant]
 }
 
 // Over is closed when a task has ended or its lease is not the one named any more; lease 0 is the holder of the task's own token.
@@ -183,30 +175,6 @@ func (b *Cache) unwatch(ref schemas.Ref, w *watch) {
 	delete(b.watch[ref], w)
 	if len(b.watch[ref]) == 0 {
 		delete(b.watch, ref)
-	}
-}
-
-func (b *Cache) tenant(tenant string) *tenantTasks {
-	h := b.tenants[tenant]
-	if h == nil {
-		h = &tenantTasks{held: map[string][]*task{}}
-		b.tenants[tenant] = h
-	}
-	return h
-}
-
-// tenantTasks is what a tenant's agents come for. Both lists have the oldest first.
-type tenantTasks struct {
-	queue   []*task            // leasable
-	held    map[string][]*task // by holder: leased
-	changed chan struct{}      // nil: no subscriber
-}
-
-// notify says that there may be something to lease.
-func (h *tenantTasks) notify() {
-	if h.changed != nil {
-		close(h.changed)
-		h.changed = nil
 	}
 }
 

@@ -108,10 +108,7 @@ func TestALeaseAndItsEnd(t *testing.T) {
 		p.settle(id)
 	}
 	require.Empty(t, b.tasks)
-	for _, h := range b.tenants {
-		require.Empty(t, h.queue)
-		require.Empty(t, h.held)
-	}
+	require.Empty(t, b.lists)
 }
 
 func TestChanged(t *testing.T) {

@@ -88,27 +88,9 @@ func (b *Cache) accept(e event) {
 	}
 }
 
-// update brings the lists of the tenant in step with it, and tells who waits for
-// what has changed.
+// update brings the lists in step with a task, and notifies those who wait for what has changed.
 func (b *Cache) update(t *task) {
-	h := b.tenant(t.ref.Tenant)
-	switch leasable := t.leasable(); {
-	case leasable && !t.queued:
-		h.queue, t.queued = insert(h.queue, t), true
-		h.notify()
-	case !leasable && t.queued:
-		h.queue, t.queued = remove(h.queue, t), false
-	}
-	holder := ""
-	if t.state.Leased {
-		holder = t.state.Holder
-	}
-	if holder != t.holder {
-		b.removeHeld(h, t)
-		if holder != "" {
-			h.held[holder], t.holder = insert(h.held[holder], t), holder
-		}
-	}
+	b.list(t, t.place())
 	for w := range b.watch[t.ref] {
 		if w.ends(t.state) {
 			close(w.over)
@@ -117,24 +99,28 @@ func (b *Cache) update(t *task) {
 	}
 }
 
-// removeHeld takes the task off its holder's list.
-func (b *Cache) removeHeld(h *tenantTasks, t *task) {
-	if t.holder == "" {
+// list moves a task to a list, of which it is in one at most.
+func (b *Cache) list(t *task, to place) {
+	if to == t.in {
 		return
 	}
-	if h.held[t.holder] = remove(h.held[t.holder], t); len(h.held[t.holder]) == 0 {
-		delete(h.held, t.holder)
+	if t.in != (place{}) {
+		if b.lists[t.in] = remove(b.lists[t.in], t); len(b.lists[t.in]) == 0 {
+			delete(b.lists, t.in)
+		}
 	}
-	t.holder = ""
+	if t.in = to; to != (place{}) {
+		b.lists[to] = insert(b.lists[to], t)
+	}
+	if changed := b.changed[to.tenant]; to.leasable && changed != nil {
+		close(changed)
+		delete(b.changed, to.tenant)
+	}
 }
 
 // drop forgets a task that has been settled.
 func (b *Cache) drop(t *task) {
-	h := b.tenant(t.ref.Tenant)
-	if t.queued {
-		h.queue, t.queued = remove(h.queue, t), false
-	}
-	b.removeHeld(h, t)
+	b.list(t, place{})
 	for w := range b.watch[t.ref] {
 		close(w.over)
 		b.unwatch(t.ref, w)

@@ -25,8 +25,26 @@ type task struct {
 	n   int    // the ordinal of the newest event
 	seq uint64 // and its place
 
-	queued bool   // in its tenant's queue
-	holder string // in the list of this holder
+	in place
+}
+
+// place names a list: the tasks of a tenant that may be leased, or those that a holder has leased. The
+// zero place is none.
+type place struct {
+	tenant, holder string
+	leasable       bool
+}
+
+// place is where a task belongs: one that is leased is not leasable.
+func (t *task) place() place {
+	switch {
+	case t.leasable():
+		return place{tenant: t.ref.Tenant, leasable: true}
+	case t.state.Leased && t.state.Holder != "":
+		return place{tenant: t.ref.Tenant, holder: t.state.Holder}
+	default:
+		return place{}
+	}
 }
 
 // over reports whether the deadline has passed: then it only waits for its end.

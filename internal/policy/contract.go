@@ -107,8 +107,11 @@ const (
 	maxNever     = 16 // headers of never_retry
 )
 
-// methodsOnce are the methods whose calls may not be repeated without a key.
-const methodsOnce = methodPOST | methodPATCH
+// once reports whether a call with a method may not be repeated without a key.
+func once(method string) bool { return method == "POST" || method == "PATCH" }
+
+// bare reports whether a call with a method has no body, and changes nothing.
+func bare(method string) bool { return method == "GET" || method == "HEAD" }
 
 // setContract takes the contract in canonical form. The entry's other members are set.
 func (e *entry) setContract(c Contract) error {
@@ -193,7 +196,7 @@ func (e *entry) checkRequiresKey() error {
 	switch {
 	case !e.RequiresKey:
 		return nil
-	case e.methods&methodsOnce == 0:
+	case !slices.ContainsFunc(e.methods, once):
 		return errors.New("requires_key: the entry lists neither POST nor PATCH; remove it")
 	case e.Derive:
 		return errors.New("requires_key: derive of upstream_idempotency gives every such call a key; remove requires_key or derive")
@@ -209,13 +212,13 @@ func (e *entry) setReconcile(in *Reconcile) error {
 	}
 	r := *in
 	e.Reconcile = &r
-	_, bit := parseMethod(r.Method)
+	method := parseMethod(r.Method)
 	switch {
-	case bit&(methodGET|methodHEAD) == 0:
+	case !bare(method):
 		return fmt.Errorf("reconcile: method %q is not GET or HEAD", r.Method)
-	case e.methods&methodsOnce == 0:
+	case !slices.ContainsFunc(e.methods, once):
 		return errors.New("reconcile: the entry lists neither POST nor PATCH, and its other calls may be repeated; remove it")
-	case e.methods&bit == 0:
+	case !slices.Contains(e.methods, method):
 		return fmt.Errorf("reconcile: the entry does not list %s; add it to methods", r.Method)
 	case r.URL == "":
 		return errors.New("reconcile: url is missing; write the URL that shows the effect of a call")
@@ -286,7 +289,7 @@ func (e *entry) setIdempotency(i *Idempotency) error {
 	switch {
 	case i.TTL <= 0:
 		return errors.New("upstream_idempotency: ttl must be positive")
-	case i.Derive && e.methods&methodsOnce == 0:
+	case i.Derive && !slices.ContainsFunc(e.methods, once):
 		return errors.New("upstream_idempotency: derive is for POST and PATCH, and the entry lists neither; remove it")
 	case e.KeyHeader == "":
 	case !headerToken(i.Header):

@@ -23,7 +23,7 @@ type entry struct {
 
 	item    bool       // made of an allowed host; no key selects it
 	addr    netip.Addr // valid where the host is a literal address
-	methods methods
+	methods []string   // sorted
 	cidrs   []netip.Prefix
 	owned   []string // the names of headers, folded
 	params  []string // the names of query, folded
@@ -61,9 +61,9 @@ func (e *entry) fits(q *question) denial {
 		return deniedPortAny
 	case e.Port != 0 && e.Port != q.url.Port:
 		return deniedPort
-	case q.bit == 0:
+	case q.method == "":
 		return deniedMethodUnknown
-	case e.methods&q.bit == 0:
+	case !slices.Contains(e.methods, q.method):
 		return deniedMethod
 	case q.pathForm != nil:
 		return q.pathForm
@@ -186,19 +186,22 @@ func parsePrefix(s string) (target, error) {
 
 func (e *entry) setMethods(list []string) error {
 	if list == nil {
-		e.methods = methodGET
+		e.methods = []string{"GET"}
 		return nil
 	}
 	if len(list) == 0 {
 		return errors.New("methods: empty; leave it out for GET alone")
 	}
 	for _, s := range list {
-		_, bit := parseMethod(s)
-		if bit == 0 && !refusedMethod(s) {
+		method := parseMethod(s)
+		if method == "" && !equalLower(s, "connect") && !equalLower(s, "trace") { // it lists those in vain
 			return fmt.Errorf("methods: %q is no method that is sent; use some of %s", s, strings.Join(schemas.Methods(), ", "))
 		}
-		e.methods |= bit
+		if method != "" && !slices.Contains(e.methods, method) {
+			e.methods = append(e.methods, method)
+		}
 	}
+	slices.Sort(e.methods)
 	return nil
 }
 

@@ -205,8 +205,8 @@ func headerText(s string) bool {
 }
 
 // checkKey checks a declared idempotency key. None is fine, unless the entry requires one.
-func checkKey(e *entry, method methods, key string) denial {
-	if key == "" && e.RequiresKey && method&methodsOnce != 0 {
+func checkKey(e *entry, method, key string) denial {
+	if key == "" && e.RequiresKey && once(method) {
 		return deniedKeyRequired
 	}
 	if key != "" && (len(key) > maxKey || !headerText(key) || strings.TrimSpace(key) == "") {

@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -123,4 +124,147 @@ func FuzzHeaders(f *testing.F) {
 		folded := strings.NewReplacer("_", "-", ".", "-").Replace(strings.ToLower(name))
 		require.NotContains(t, []string{"host", "content-length", "transfer-encoding", "connection", "proxy-authorization", "set-cookie", "idempotency-key"}, folded)
 	})
+}
+
+// TestCallersBesideWhatAnEntryAdds: headers and parameters that choose as whom or for whom a call is made do not go out
+// beside what an entry adds, unless it names them; every other entry lets them pass.
+func TestCallersBesideWhatAnEntryAdds(t *testing.T) {
+	t.Parallel()
+	added := map[string]string{"X-Auth": "hunter2"}
+	p := compile(t, policy.Config{Entries: []policy.Entry{
+		{Name: "closed", URLPrefix: "https://a.test/", Headers: added},
+		{Name: "query", URLPrefix: "https://a.test/", Query: map[string]string{"key": "1"}},
+		{Name: "body", URLPrefix: "https://a.test/", Body: map[string]string{"key": "1"}},
+		{Name: "named", URLPrefix: "https://a.test/", Headers: added, CallerHeaders: []string{"Sudo", "X-Ms-*", "*-Project", "X-Roles"}, CallerParams: []string{"page", "filter[*", "*_by"}},
+		{Name: "all", URLPrefix: "https://a.test/", Headers: added, CallerHeaders: []string{"*"}, CallerParams: []string{"*"}},
+		{Name: "bare", URLPrefix: "https://a.test/"},
+	}})
+	decide := func(key, query, header string) policy.Decision {
+		r := policy.Request{Key: key, Method: "GET", URL: "https://a.test/" + query}
+		if header != "" {
+			r.Headers = []schemas.Header{{Name: header, Value: "1"}}
+		}
+		return p.Decide(r)
+	}
+	foreign := []string{
+		"Sudo", "Stripe-Account", "X-Goog-User-Project", "X-Ms-Copy-Source", "X-Consumer-Username", "X-Roles",
+		"Es-Security-Runas-User", "_method", "X-Anything", "X_Roles", "Sec-Fetch-Site",
+	}
+	for _, name := range foreign {
+		for _, key := range []string{"closed", "query", "body"} {
+			require.Equal(t, schemas.DenyHeader, decide(key, "", name).Code, "%s: %s", key, name)
+		}
+		require.True(t, decide("all", "", name).Allowed, name)
+		require.True(t, decide("bare", "", name).Allowed, name)
+	}
+	for name, ok := range map[string]bool{"sudo": true, "X-MS-Copy-Source": true, "X-Goog-User-Project": true, "X_Roles": true, "X-Role": false, "Range": false} {
+		require.Equal(t, ok, decide("named", "", name).Allowed, name)
+	}
+	for _, name := range []string{
+		"Accept", "accept-language", "Content-Type", "Content-Language", "If-Match", "If-None-Match", "Prefer", "User-Agent", "X-Request-Id",
+		"traceparent", "TraceState", "Anthropic-Version", "OpenAI-Beta", "X-Stainless-Lang", "Cache-Control", "Pragma", "Sec-Fetch-Mode",
+	} {
+		require.True(t, decide("closed", "", name).Allowed, name)
+	}
+	for _, query := range []string{"?sudo=root", "?_method=DELETE", "?access_token=x", "?a=1", "?a", "?%61=1", "?;a"} {
+		for _, key := range []string{"closed", "query", "body"} {
+			require.Equal(t, schemas.DenyURLInvalid, decide(key, query, "").Code, "%s: %s", key, query)
+		}
+		require.True(t, decide("all", query, "").Allowed, query)
+		require.True(t, decide("bare", query, "").Allowed, query)
+	}
+	for query, ok := range map[string]bool{
+		"": true, "?": true, "?page=1&page=2": true, "?%70age=1": true, "?filter[a]=1&sort_by=x&": true,
+		"?Page=1": false, "?page[sudo]=1": false, "?page%00sudo=1": false, "?page=1;sudo=root": false, "?page=1&sudo=root": false, "?filter=1": false,
+		"?sudo%00_by=1": false, "?sudo[]_by=1": false, "?=root": false,
+	} {
+		require.Equal(t, ok, decide("named", query, "").Allowed, query)
+	}
+}
+
+// adding is a policy whose one entry adds to query and body.
+func adding(tb testing.TB) *policy.Policy {
+	tb.Helper()
+	return compile(tb, policy.Config{Entries: []policy.Entry{{
+		Name: "a", URLPrefix: "https://a.test/", Methods: []string{"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"},
+		Query: map[string]string{"api_key": "${secret:KEY}", "filter[own]": "x"}, Body: map[string]string{"token": "${secret:T}", "User Id": "7"},
+		Redirects: 1, CallerParams: []string{"*"},
+	}, {Name: "plain", URLPrefix: "https://a.test/", Methods: []string{"GET", "POST"}}}})
+}
+
+func TestCallerMaySetNoParameterOfTheEntry(t *testing.T) {
+	t.Parallel()
+	p := adding(t)
+	for query, ok := range map[string]bool{
+		"": true, "a=1": true, "a=api_key": true, "key=1&xapi_key=1&api_keys=1&api__key=2": true, "filter=1&filter[other]=1": true, "&&": true, "a=%26api_key%3d1": true,
+		"api%255fkey=1": true, // decoded once, as servers do
+
+		"api_key": false, "api_key=": false, "api_key=1": false, "a=1&api_key=2": false, "a&api_key": false, "&api_key": false,
+		"api%5fkey=1": false, "api%5Fkey=1": false, "%61%70%69_key=1": false, "API_KEY=1": false, "Api%5fKey": false,
+		"api.key=1": false, "api+key=1": false, "api%20key=1": false, "+api_key=1": false, "%20api_key=1": false, "api_key%00=1": false, "api_key%00x=1": false,
+		"api_key[]=1": false, "api[key=1": false, "api%5Bkey": false, "api_key%5B0%5D=1": false, "api_key[a][b]": false, "filter[own]=1": false, "filter%5bown%5D=1": false, "FILTER[OWN]": false,
+		"a=1;api_key=2": false, "a;api_key": false, "api_%E2%84%AAey=1": false,
+		strings.Repeat("a", 300) + "&api_key=1": false,
+	} {
+		r := policy.Request{Key: "a", Method: "GET", URL: "https://a.test/x?" + query}
+		d := p.Decide(r)
+		require.Equal(t, ok, d.Allowed, "%q", query)
+		if !ok {
+			require.Equal(t, schemas.DenyURLInvalid, d.Code, "%q", query)
+			require.Equal(t, policy.CheckURL, d.Check)
+			require.Equal(t, "a", d.Entry)
+			require.NotContains(t, d.Reason, "key")
+		}
+		r.Key = "plain"
+		require.True(t, p.Decide(r).Allowed, "an entry that adds nothing takes %q", query)
+	}
+}
+
+// To follow such a Location would carry a credential on.
+func TestRedirectMayHoldNoParameterOfTheEntry(t *testing.T) {
+	t.Parallel()
+	from := permit(t, adding(t), "a", "https://a.test/x")
+	require.Equal(t, map[string]string{"api_key": "${secret:KEY}", "filter[own]": "x"}, from.Added().Query)
+	require.Equal(t, map[string]string{"token": "${secret:T}", "User Id": "7"}, from.Added().Body)
+	from.Added().Query["more"], from.Added().Body["more"] = "", ""
+	require.NotContains(t, from.Added().Query, "more")
+	require.NotContains(t, from.Added().Body, "more")
+
+	require.Equal(t, schemas.DenyRedirect, from.Redirect("/y?a=1&api_key=leaked", 302, 1).Code)
+	hop, ok := from.Redirect("/y?a=1", 302, 1).Permit()
+	require.True(t, ok)
+	require.Empty(t, hop.Added().Query)
+	require.Empty(t, hop.Added().Body)
+	require.Empty(t, new(policy.Permit).Added().Query)
+	require.Empty(t, new(policy.Permit).Added().Body)
+}
+
+func TestCallerMaySetNoMemberOfTheEntry(t *testing.T) {
+	t.Parallel()
+	p := adding(t)
+	for body, ok := range map[string]bool{
+		`{}`: true, ` {"a":1} `: true, `{"a":{"token":1},"b":[{"token":2}],"c":"token"}`: true, `{"tokens":1,"tok":1}`: true, `{"n":1e400}`: true,
+		`{"token":1}`: false, `{"a":1,"token":null}`: false, `{"\u0074oken":1}`: false, `{"TOKEN":1}`: false, `{"user id":1}`: false, `{"to\u212aen":1}`: false,
+		`[]`: false, `[{"a":1}]`: false, `"text"`: false, `null`: false, `1`: false, ``: false, `{`: false, `{}{}`: false, `{"a":1} x`: false, `{"a"}`: false, `{'a':1}`: false,
+	} {
+		r := policy.Request{Key: "a", Method: "POST", URL: "https://a.test/x", HasBody: true, BodySize: len(body), Body: json.RawMessage(body)}
+		d := p.Decide(r)
+		require.Equal(t, ok, d.Allowed, "%s", body)
+		if !ok {
+			require.Equal(t, schemas.DenyBody, d.Code, "%s", body)
+		}
+		r.TextBody = true
+		require.Equal(t, schemas.DenyBody, p.Decide(r).Code, "text is no object")
+		r.Key = "plain"
+		require.True(t, p.Decide(r).Allowed)
+	}
+	none := policy.Request{Key: "a", URL: "https://a.test/x"}
+	for method, ok := range map[string]bool{"GET": true, "HEAD": true, "OPTIONS": true, "DELETE": true, "POST": false, "PUT": false, "PATCH": false} {
+		none.Method = method
+		d := p.Decide(none)
+		require.Equal(t, ok, d.Allowed, method)
+		require.Equal(t, ok, d.Code == "", method)
+	}
+	unknown := policy.Request{Key: "a", Method: "POST", URL: "https://a.test/x", HasBody: true, BodySize: 2}
+	require.Equal(t, schemas.DenyBody, p.Decide(unknown).Code, "a body that policy was not shown")
 }

@@ -83,16 +83,13 @@ func escapeFollows(s []byte) bool {
 // lookAlike holds for characters that compatibility normalisation, or a
 // person's eye, takes for the ones a path is made of, and for invisible ones.
 func lookAlike(r rune) bool {
-	switch r {
-	case 0x2024, 0x2025, 0x2026, 0x3002, 0xfe19, 0xfe30, 0xfe52, 0xff0e, 0xff61: // dots
-		return true
-	case 0x2044, 0x2215, 0x2571, 0x29f8, 0x3033, 0xff0f, // slashes
-		0x2100, 0x2101, 0x2105, 0x2106: // letters that decompose with a slash
-		return true
-	case 0x2216, 0x29f5, 0x29f9, 0xfe68, 0xff3c: // backslashes
-		return true
-	case 0x037e, 0xfe14, 0xfe54, 0xff1b, 0xfe6a, 0xff05, 0xfe5f, 0xff03, // ; % #
-		0x2047, 0x2048, 0x2049, 0xfe16, 0xfe56, 0xff1f: // ?
+	const (
+		dots        = "\u2024\u2025\u2026\u3002\ufe19\ufe30\ufe52\uff0e\uff61"
+		slashes     = "\u2044\u2215\u2571\u29f8\u3033\uff0f" + "\u2100\u2101\u2105\u2106" // and letters that decompose with one
+		backslashes = "\u2216\u29f5\u29f9\ufe68\uff3c"
+		others      = "\u037e\ufe14\ufe54\uff1b\ufe6a\uff05\ufe5f\uff03" + "\u2047\u2048\u2049\ufe16\ufe56\uff1f" // ; % # ?
+	)
+	if strings.ContainsRune(dots+slashes+backslashes+others, r) {
 		return true
 	}
 	return unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Cc, r) ||

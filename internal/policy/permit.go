@@ -88,10 +88,7 @@ func (p *Permit) IdempotencyTTL() (time.Duration, bool) {
 func (p *Permit) KeyHeader() string { return cmp.Or(p.granted().KeyHeader, keyHeader) }
 
 // DerivesKey reports whether the call gets a derived key if its caller has given none.
-func (p *Permit) DerivesKey() bool {
-	_, bit := parseMethod(p.method)
-	return p.granted().Derive && bit&methodsOnce != 0
-}
+func (p *Permit) DerivesKey() bool { return p.granted().Derive && once(p.method) }
 
 // Contract is the entry's delivery contract. Its members are shared: change none.
 func (p *Permit) Contract() Contract { return p.granted().Contract }

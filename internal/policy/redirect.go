@@ -1,6 +1,11 @@
 package policy
 
-import "strings"
+import (
+	"slices"
+	"strings"
+
+	"weir/schemas"
+)
 
 // IsRedirect reports whether a status is one whose Location may be followed.
 // The other statuses of the class are answers like any other: 300 is a choice,
@@ -24,15 +29,14 @@ func (p *Permit) Redirect(location string, status, hop int) Decision {
 	if !p.Valid() {
 		return deny(nil, nil, deniedNoPermit)
 	}
-	q := question{}
-	q.method, q.bit = parseMethod(p.method)
+	q := question{method: p.method}
 	var f denial
 	switch {
 	case !IsRedirect(status):
 		f = deniedRedirectStatus
 	case p.entry.Redirects == 0:
 		f = deniedRedirectOff
-	case q.bit&(methodGET|methodHEAD) == 0:
+	case !bare(q.method):
 		f = deniedRedirectMethod
 	case location == "":
 		f = deniedRedirectLocation
@@ -115,8 +119,7 @@ func (p *Policy) Renew(old Permit, r Request) Decision {
 	if e == nil || !r.usable(e) {
 		return deny(p, nil, deniedRedirectRevoked)
 	}
-	q := question{url: parts{target: old.target}, pathForm: checkPath(old.target.Path)}
-	q.method, q.bit = parseMethod(old.method)
+	q := question{url: parts{target: old.target}, pathForm: checkPath(old.target.Path), method: old.method}
 	var f denial
 	switch {
 	case e.Redirects == 0:
@@ -146,4 +149,52 @@ func (p *Policy) successor(old *entry) *entry {
 		}
 	}
 	return nil
+}
+
+// Reaches reports whether a call could be permitted whose URL begins with prefix, or equals it if
+// whole is set, with a method; an empty method means any. With ofAgents it asks the entries of agents
+// alone, which no other call reaches. It serves programs that prepare URLs for later calls. False is
+// certain under this policy. True is not a decision: a prefix that ends before its path may become any
+// URL, and Decide and the Permit check the rest. Shadow entries and those of models never match.
+func (p *Policy) Reaches(method, prefix string, whole, ofAgents bool) bool {
+	if p == nil {
+		return false
+	}
+	entries := p.enforced.entries
+	if ofAgents {
+		entries = p.agents.entries
+	}
+	_, rest, _ := strings.Cut(prefix, "://")
+	open := !whole && !strings.ContainsAny(rest, "/?")
+	return slices.ContainsFunc(entries, func(e *entry) bool {
+		with := parseMethod(method)
+		if method == "" && len(e.methods) > 0 {
+			with = e.methods[0]
+		}
+		return slices.Contains(e.methods, with) && (!ofAgents || strings.HasPrefix(e.Name, schemas.AgentEntryPrefix)) &&
+			(open || p.reach(e, prefix, with, whole))
+	})
+}
+
+// reach reports whether an entry covers a URL, or one that begins so.
+func (p *Policy) reach(e *entry, prefix, method string, whole bool) bool {
+	if i := strings.LastIndexByte(prefix, '%'); !whole && i >= 0 && i >= len(prefix)-2 {
+		prefix = prefix[:i] // an escape that has begun
+	}
+	u, f := parseURL(prefix, false)
+	if f != nil {
+		return false
+	}
+	q := question{url: u, method: method, pathForm: checkPath(u.Path)}
+	switch {
+	case whole:
+	case u.HasQuery:
+		q.url.Query = ""
+	default: // the last segment may become any other
+		q.pathForm = checkPath(u.Path[:strings.LastIndexByte(u.Path, '/')+1])
+		if len(u.Path) < len(e.Path) && sameWritten(u.Path, e.Path[:len(u.Path)]) {
+			q.url.Path = e.Path
+		}
+	}
+	return p.leads(e, &q)
 }

@@ -27,6 +27,23 @@ const (
 	badID = "must be 1 to 128 letters, digits and . _ : -"
 )
 
+// Invalid is why a rule is refused: a place in it (a JSON Pointer, such as
+// /match/url_pattern; empty for the rule itself) and what is wrong there. It holds
+// nothing of the rule's values.
+//
+//nolint:errname // reads as a sentence: a rule is Invalid
+type Invalid struct {
+	Pointer string
+	Message string
+}
+
+func (e *Invalid) Error() string {
+	if e.Pointer == "" {
+		return "the rule " + e.Message
+	}
+	return "at " + e.Pointer + ": " + e.Message
+}
+
 func invalid(pointer, message string) error { return &Invalid{Pointer: pointer, Message: message} }
 
 // check is about everything of a rule but its pattern and its to_url, which are

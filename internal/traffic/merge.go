@@ -3,6 +3,7 @@ package traffic
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -12,11 +13,68 @@ import (
 	"weir/schemas"
 )
 
-// members reads the members of a rule's document into a rule. It keeps the first
-// error and reads nothing after it.
+// Read reads a rule as a caller gives it, fills in the defaults and checks it.
+// Members that no rule has are ignored; those of another type of rule are not, and
+// neither is an unknown member of the scope, without which the rule would be for
+// more actions than its author meant. A member that is null is absent. Without
+// enabled the rule is. Now is the time that expires_at must be behind. Its errors
+// are *Invalid.
+func Read(raw json.RawMessage, now time.Time) (schemas.Rule, error) {
+	return merge(schemas.Rule{}, json.RawMessage("{}"), raw, now)
+}
+
+// Patch makes a partial change: omitted members stay, null removes an optional member, lists are
+// replaced. A new type must come with its own action, which replaces the old one. A patch may name
+// the id and the group but not change them. Its errors are *Invalid.
+func Patch(r schemas.Rule, patch json.RawMessage, now time.Time) (schemas.Rule, error) {
+	return merge(r, encode(r), patch, now)
+}
+
+// merge merges a document into a rule, and into the rule's own document.
+func merge(before schemas.Rule, base, raw json.RawMessage, now time.Time) (schemas.Rule, error) {
+	m := &members{now: now}
+	var given struct {
+		Type   json.RawMessage `json:"type"`
+		Action json.RawMessage `json:"action"`
+	}
+	var kind string
+	if json.Unmarshal(raw, &given) == nil && json.Unmarshal(given.Type, &kind) == nil && kind != before.Type {
+		base = m.object("", base, json.RawMessage(`{"action":null}`), []member{{name: "action"}})
+	}
+	doc := m.object("", base, raw, ofRule())
+	r := schemas.Rule{Enabled: true, Group: schemas.DefaultGroup, Match: schemas.RuleMatch{Method: AnyMethod}}
+	if err := json.Unmarshal(doc, &r); err != nil {
+		m.refuse("", "cannot be read")
+	}
+	switch a := &r.Action; {
+	case before.ID != "" && r.ID != before.ID:
+		m.refuse("/id", "is never changed")
+	case before.ID != "" && r.Group != before.Group:
+		m.refuse("/group", "is never changed")
+	case r.Type != before.Type && given.Action == nil:
+		m.refuse("/action", "is missing; each rule type needs its own action")
+	case m.body && a.BodyMode == "":
+		a.BodyMode = bodyJSON
+	}
+	r.Match.Method = upper(r.Match.Method)
+	r.ExpiresAt = r.ExpiresAt.UTC()
+	if r.Scope != nil && *r.Scope == (schemas.RuleScope{}) {
+		r.Scope = nil
+	}
+	if m.err != nil {
+		return schemas.Rule{}, m.err
+	}
+	if _, err := prepare(&r); err != nil {
+		return schemas.Rule{}, err
+	}
+	return r, nil
+}
+
+// members merges the members of a rule's document. It keeps the first error.
 type members struct {
-	now time.Time
-	err error
+	now  time.Time
+	body bool // the document has a body
+	err  error
 }
 
 func (m *members) refuse(pointer, message string) {
@@ -25,140 +83,143 @@ func (m *members) refuse(pointer, message string) {
 	}
 }
 
-// object is a JSON object's members as they came, and its place.
-type object struct {
-	at      string
-	members map[string]json.RawMessage
+// member is a member that an object may have.
+type member struct {
+	name string
+	// read checks what a document has at a place, and says what is in the place of base then.
+	read func(m *members, at string, base, raw json.RawMessage) json.RawMessage
+	need bool // null is refused: it would take away what every rule has
+}
+
+// ofRule are the members of a rule.
+func ofRule() []member {
+	return []member{
+		{"id", text, true},
+		{"name", text, false},
+		{"group", text, true},
+		{"type", text, true},
+		{"enabled", boolean, false},
+		{"priority", whole(-schemas.MaxRulePriority, schemas.MaxRulePriority), false},
+		{"match", object(
+			member{"url_pattern", text, true},
+			member{"method", word, false},
+			member{"resource_type", text, false},
+			member{"include_query", boolean, false},
+		), true},
+		{"action", object(
+			member{"to_url", text, false},
+			member{"delay_ms", whole(0, schemas.MaxRuleDelay), false},
+			member{"body_mode", word, false},
+			member{"body", body, false},
+			member{"status", whole(minStatus, maxStatus), false},
+			member{"headers", mockHeaders, false},
+			member{"request_headers", changes, false},
+			member{"response_headers", changes, false},
+		), true},
+		{"scope", scope, false},
+		{"expires_at", expiry, false},
+	}
 }
 
 func null(raw json.RawMessage) bool { return string(bytes.TrimSpace(raw)) == "null" }
 
-// object reads an object. Of the names that are known, none may come in another
+// encode writes a document as it is: a mock's body keeps its bytes.
+func encode(v any) json.RawMessage {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v) //nolint:errchkjson // all of these can be encoded
+	return b.Bytes()
+}
+
+// object merges an object into base. Of the names that are known, none may come in another
 // case: it would be ignored, and its author would not know.
-func (m *members) object(at string, raw json.RawMessage, known ...string) object {
-	o := object{at: at}
-	if null(raw) || json.Unmarshal(raw, &o.members) != nil {
+func (m *members) object(at string, base, raw json.RawMessage, known []member) json.RawMessage {
+	var given map[string]json.RawMessage
+	if null(raw) || json.Unmarshal(raw, &given) != nil {
 		m.refuse(at, "must be an object")
-		return object{at: at}
+		return base
 	}
+	into := map[string]json.RawMessage{}
+	_ = json.Unmarshal(base, &into) // without one, there is nothing to merge with
 	for _, k := range known {
-		for name := range o.members {
-			if name != k && strings.EqualFold(name, k) {
-				m.refuse(at, "has the member "+k+" in another case")
+		for name := range given {
+			if name != k.name && strings.EqualFold(name, k.name) {
+				m.refuse(at, "has the member "+k.name+" in another case")
 			}
 		}
-	}
-	return o
-}
-
-// given is a member that is there, and whether it is null.
-func (m *members) given(o object, name string) (raw json.RawMessage, isNull, ok bool) {
-	raw, ok = o.members[name]
-	if !ok || m.err != nil {
-		return nil, false, false
-	}
-	return raw, null(raw), true
-}
-
-// required refuses a null that would take away what every rule has.
-func (m *members) required(o object, names ...string) {
-	for _, name := range names {
-		if _, isNull, ok := m.given(o, name); ok && isNull {
-			m.refuse(o.at+"/"+name, "is required, and cannot be null")
+		switch value, ok := given[k.name]; {
+		case !ok:
+		case null(value):
+			if delete(into, k.name); k.need {
+				m.refuse(at+"/"+k.name, "is required, and cannot be null")
+			}
+		default:
+			into[k.name] = k.read(m, at+"/"+k.name, into[k.name], value)
 		}
 	}
+	return encode(into)
 }
 
-// read reads a value, which must be of a kind; null makes it what it is when it is absent.
-// It is false where there is none, and for null.
-func read[T any](m *members, o object, name, kind string, absent T, into *T) bool {
-	raw, isNull, ok := m.given(o, name)
-	if !ok {
-		return false
-	}
-	*into = absent
-	if !isNull && json.Unmarshal(raw, into) != nil {
-		m.refuse(o.at+"/"+name, "must be "+kind)
-	}
-	return !isNull && m.err == nil
-}
-
-func (m *members) text(o object, name, absent string, into *string) bool {
-	return read(m, o, name, "a string", absent, into)
-}
-
-// word is text that has an empty value only where it is absent.
-func (m *members) word(o object, name, absent string, into *string) {
-	if m.text(o, name, absent, into) && *into == "" {
-		m.refuse(o.at+"/"+name, "must not be empty")
+func object(known ...member) func(m *members, at string, base, raw json.RawMessage) json.RawMessage {
+	return func(m *members, at string, base, raw json.RawMessage) json.RawMessage {
+		return m.object(at, base, raw, known)
 	}
 }
 
-// whole reads a number that is written as a whole one: 1.0 and 1e3 are not.
-func (m *members) whole(o object, name string, from, to int64, into *int64) bool {
-	kind := "a whole number from " + strconv.FormatInt(from, 10) + " to " + strconv.FormatInt(to, 10) + ", written without a fraction or an exponent"
-	ok := read(m, o, name, kind, 0, into)
-	if ok && (*into < from || *into > to) {
-		m.refuse(o.at+"/"+name, "must be "+kind)
+// value reads a value, which must be of a kind.
+func value[T any](m *members, at string, raw json.RawMessage, kind string) (v T) {
+	if json.Unmarshal(raw, &v) != nil {
+		m.refuse(at, "must be "+kind)
 	}
-	return ok
+	return v
 }
 
-// rule merges a document into a rule.
-func (m *members) rule(r *schemas.Rule, raw json.RawMessage) {
-	before := *r
-	o := m.object("", raw, "id", "name", "group", "type", "enabled", "priority", "match", "action", "scope", "expires_at")
-	m.required(o, "id", "group", "type", "match", "action")
-	m.text(o, "id", "", &r.ID)
-	m.text(o, "name", "", &r.Name)
-	m.text(o, "group", "", &r.Group)
-	m.text(o, "type", "", &r.Type)
-	read(m, o, "enabled", "true or false", true, &r.Enabled)
-	priority := int64(r.Priority)
-	m.whole(o, "priority", -schemas.MaxRulePriority, schemas.MaxRulePriority, &priority)
-	r.Priority = int(priority)
-	if raw, _, ok := m.given(o, "match"); ok {
-		m.match(&r.Match, raw)
-	}
-	if before.ID != "" && r.ID != before.ID {
-		m.refuse("/id", "is never changed")
-	}
-	if before.ID != "" && r.Group != before.Group {
-		m.refuse("/group", "is never changed")
-	}
-	m.action(o, r, before.Type)
-	m.scope(o, r)
-	m.expiry(o, r)
+func text(m *members, at string, _, raw json.RawMessage) json.RawMessage {
+	value[string](m, at, raw, "a string")
+	return raw
 }
 
-func (m *members) expiry(o object, r *schemas.Rule) {
-	if _, _, ok := m.given(o, "expires_at"); !ok {
-		return
+func boolean(m *members, at string, _, raw json.RawMessage) json.RawMessage {
+	value[bool](m, at, raw, "true or false")
+	return raw
+}
+
+// word is text that is not empty.
+func word(m *members, at string, _, raw json.RawMessage) json.RawMessage {
+	if value[string](m, at, raw, "a string") == "" {
+		m.refuse(at, "must not be empty")
 	}
-	r.ExpiresAt = time.Time{}
-	var text string
-	if !m.text(o, "expires_at", "", &text) {
-		return
+	return raw
+}
+
+// whole is a number that is written as a whole one: 1.0 and 1e3 are not.
+func whole(from, to int64) func(m *members, at string, base, raw json.RawMessage) json.RawMessage {
+	kind := fmt.Sprintf("a whole number from %d to %d, written without a fraction or an exponent", from, to)
+	return func(m *members, at string, _, raw json.RawMessage) json.RawMessage {
+		if n := value[int64](m, at, raw, kind); n < from || n > to {
+			m.refuse(at, "must be "+kind)
+		}
+		return raw
 	}
-	at, err := time.Parse(time.RFC3339, text)
+}
+
+func expiry(m *members, at string, _, raw json.RawMessage) json.RawMessage {
+	value[string](m, at, raw, "a string")
+	when := value[time.Time](m, at, raw, "a time such as 2030-01-31T12:00:00Z")
 	switch {
-	case err != nil || at.UTC().Year() > 9999: // a year of five digits cannot be written
-		m.refuse("/expires_at", "must be a time such as 2030-01-31T12:00:00Z")
-	case !at.After(m.now):
-		m.refuse("/expires_at", "must be in the future")
-	default:
-		r.ExpiresAt = at.UTC()
+	case when.UTC().Year() > 9999: // a year of five digits cannot be written
+		m.refuse(at, "must be a time such as 2030-01-31T12:00:00Z")
+	case !when.After(m.now):
+		m.refuse(at, "must be in the future")
 	}
+	return raw
 }
 
-func (m *members) match(match *schemas.RuleMatch, raw json.RawMessage) {
-	o := m.object("/match", raw, "url_pattern", "method", "resource_type", "include_query")
-	m.required(o, "url_pattern")
-	m.text(o, "url_pattern", "", &match.URLPattern)
-	m.word(o, "method", AnyMethod, &match.Method)
-	match.Method = upper(match.Method)
-	m.text(o, "resource_type", "", &match.ResourceType)
-	read(m, o, "include_query", "true or false", false, &match.IncludeQuery)
+// body is a mock's body, of any kind.
+func body(m *members, _ string, _, raw json.RawMessage) json.RawMessage {
+	m.body = true
+	return raw
 }
 
 // upper folds ASCII alone: Unicode knows other letters that become an S or a K.
@@ -171,136 +232,52 @@ func upper(s string) string {
 	}, s)
 }
 
-// action merges the action; a new type requires a new action, which replaces the old one.
-func (m *members) action(o object, r *schemas.Rule, before string) {
-	raw, _, ok := m.given(o, "action")
-	if r.Type != before {
-		r.Action = schemas.RuleAction{}
-		if !ok {
-			m.refuse("/action", "is missing; each rule type needs its own action")
-		}
+// mockHeaders merges a mock's headers by their names, in any case. Null removes one.
+func mockHeaders(m *members, at string, base, raw json.RawMessage) json.RawMessage {
+	value[map[string]json.RawMessage](m, at, raw, "an object")
+	var given map[string]*string
+	if json.Unmarshal(raw, &given) != nil {
+		m.refuse(at, "must have strings as values")
 	}
-	if !ok {
-		return
+	merged := map[string]*string{}
+	_ = json.Unmarshal(base, &merged) // or there are none yet
+	for name := range given {
+		maps.DeleteFunc(merged, func(old string, _ *string) bool { return strings.EqualFold(old, name) })
 	}
-	a := &r.Action
-	act := m.object("/action", raw, "to_url", "delay_ms", "body_mode", "body", "status", "headers", "request_headers", "response_headers")
-	m.text(act, "to_url", "", &a.ToURL)
-	if _, _, ok := m.given(act, "delay_ms"); ok {
-		a.DelayMS = nil
-		var n int64
-		if m.whole(act, "delay_ms", 0, schemas.MaxRuleDelay, &n) {
-			a.DelayMS = &n
-		}
-	}
-	m.word(act, "body_mode", "", &a.BodyMode)
-	m.body(act, a)
-	status := int64(a.Status)
-	m.whole(act, "status", minStatus, maxStatus, &status)
-	a.Status = int(status)
-	m.mockHeaders(act, a)
-	m.changes(act, "request_headers", &a.RequestHeaders)
-	m.changes(act, "response_headers", &a.ResponseHeaders)
+	maps.Copy(merged, given)
+	maps.DeleteFunc(merged, func(_ string, value *string) bool { return value == nil })
+	return encode(merged)
 }
 
-// body keeps a mock's body without the white space between its parts.
-func (m *members) body(o object, a *schemas.RuleAction) {
-	raw, isNull, ok := m.given(o, "body")
-	if !ok {
-		return
-	}
-	a.Body = nil
-	var b bytes.Buffer
-	if !isNull && json.Compact(&b, raw) == nil {
-		a.Body = b.Bytes()
-	}
-	if a.Body != nil && a.BodyMode == "" {
-		a.BodyMode = bodyJSON
-	}
-}
-
-// mockHeaders merges a mock's headers by their names, in any case.
-func (m *members) mockHeaders(o object, a *schemas.RuleAction) {
-	raw, isNull, ok := m.given(o, "headers")
-	if !ok {
-		return
-	}
-	merged := maps.Clone(a.Headers)
-	a.Headers = nil
-	if isNull {
-		return
-	}
-	if merged == nil {
-		merged = map[string]string{}
-	}
-	given := m.object("/action/headers", raw)
-	named := map[string]bool{}
-	for name := range given.members {
-		named[strings.ToLower(name)] = true
-	}
-	maps.DeleteFunc(merged, func(name, _ string) bool { return named[strings.ToLower(name)] })
-	for name, raw := range given.members {
-		var value *string // null removes the header
-		if json.Unmarshal(raw, &value) != nil {
-			m.refuse("/action/headers", "must have strings as values")
-		} else if value != nil {
-			merged[name] = *value
-		}
-	}
-	if len(merged) > 0 {
-		a.Headers = merged
-	}
-}
-
-// changes reads a list of header changes, which replaces the one before.
-func (m *members) changes(o object, name string, into *[]schemas.HeaderChange) {
-	var list []json.RawMessage
-	if _, _, ok := m.given(o, name); !ok {
-		return
-	}
-	*into = nil
-	read(m, o, name, "a list", nil, &list)
-	for i, raw := range list {
+// changes is a list of header changes, which replaces the one before.
+func changes(m *members, at string, _, raw json.RawMessage) json.RawMessage {
+	for i, raw := range value[[]json.RawMessage](m, at, raw, "a list") {
+		at := at + "/" + strconv.Itoa(i)
 		if m.err != nil || i > schemas.MaxRuleHeaders { // check says that these are too many
-			return
+			break
 		}
-		c := m.object(o.at+"/"+name+"/"+strconv.Itoa(i), raw, "op", "name", "value")
-		var change schemas.HeaderChange
-		m.text(c, "op", "", &change.Op)
-		m.text(c, "name", "", &change.Name)
-		switch has := m.text(c, "value", "", &change.Value); {
-		case has && change.Op == schemas.HeaderRemove:
-			m.refuse(c.at+"/value", "does not go with remove")
-		case !has && (change.Op == schemas.HeaderSet || change.Op == schemas.HeaderAppend): // others are reported as an unknown operation
-			m.refuse(c.at+"/value", "is missing")
+		m.object(at, nil, raw, []member{{"op", text, false}, {"name", text, false}, {"value", text, false}})
+		var change struct {
+			Op    string  `json:"op"`
+			Value *string `json:"value"`
 		}
-		*into = append(*into, change)
+		_ = json.Unmarshal(raw, &change) // as the object
+		switch {
+		case change.Value != nil && change.Op == schemas.HeaderRemove:
+			m.refuse(at+"/value", "does not go with remove")
+		case change.Value == nil && (change.Op == schemas.HeaderSet || change.Op == schemas.HeaderAppend): // others are reported as an unknown operation
+			m.refuse(at+"/value", "is missing")
+		}
 	}
+	return raw
 }
 
-func (m *members) scope(o object, r *schemas.Rule) {
-	raw, isNull, ok := m.given(o, "scope")
-	if !ok {
-		return
-	}
-	var scope schemas.RuleScope
-	if !isNull {
-		if r.Scope != nil {
-			scope = *r.Scope
-		}
-		s := m.object("/scope", raw)
-		m.word(s, "action_kind", "", (*string)(&scope.ActionKind))
-		m.word(s, "agent", "", &scope.Agent)
-		m.word(s, "task_id", "", &scope.TaskID)
-		m.word(s, "request_id", "", &scope.RequestID)
-		for name := range s.members {
-			if !slices.Contains([]string{"action_kind", "agent", "task_id", "request_id"}, name) {
-				m.refuse("/scope", "has a member that no scope has; there are action_kind, agent, task_id and request_id")
-			}
+func scope(m *members, at string, base, raw json.RawMessage) json.RawMessage {
+	known := []member{{"action_kind", word, false}, {"agent", word, false}, {"task_id", word, false}, {"request_id", word, false}}
+	for name := range value[map[string]json.RawMessage](m, at, raw, "an object") {
+		if !slices.ContainsFunc(known, func(k member) bool { return k.name == name }) {
+			m.refuse(at, "has a member that no scope has; there are action_kind, agent, task_id and request_id")
 		}
 	}
-	r.Scope = nil
-	if scope != (schemas.RuleScope{}) {
-		r.Scope = &scope
-	}
+	return m.object(at, base, raw, known)
 }

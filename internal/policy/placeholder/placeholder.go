@@ -4,17 +4,19 @@ package placeholder
 
 import (
 	"errors"
+	"regexp"
 	"strings"
 )
 
-const (
-	opening = "${secret:"
-	closing = "}"
-	maxName = 128 // bytes; a name becomes a variable's and a file's
-)
+const opening = "${secret:"
 
-// NamePattern says for people what ValidName checks.
+// NamePattern says for people what ValidName checks. A name becomes a variable's and a file's.
 const NamePattern = "[A-Z0-9_]{1,128}"
+
+var (
+	secret = regexp.MustCompile(`\$\{secret:(` + NamePattern + `)\}`)
+	name   = regexp.MustCompile(`^` + NamePattern + `$`)
+)
 
 // Neither error shows the text: it may hold a credential.
 var (
@@ -29,25 +31,25 @@ type Piece struct{ Literal, Name string }
 // Parse cuts a text at its placeholders. An opening that is not closed or that
 // holds something other than a name is an error; every other text, "${HOME}" and
 // lone braces too, stands for itself.
-func Parse(text string) ([]Piece, error) {
-	var pieces []Piece
-	for rest := text; rest != ""; {
-		before, after, found := strings.Cut(rest, opening)
-		if before != "" {
-			pieces = append(pieces, Piece{Literal: before})
+func Parse(text string) (pieces []Piece, err error) {
+	literal := func(from, to int) {
+		if i := strings.Index(text[from:to], opening); i >= 0 && err == nil {
+			if err = errName; !strings.Contains(text[from+i:], "}") {
+				err = errOpen
+			}
 		}
-		if !found {
-			break
+		if from < to {
+			pieces = append(pieces, Piece{Literal: text[from:to]})
 		}
-		name, tail, closed := strings.Cut(after, closing)
-		if !closed {
-			return nil, errOpen
-		}
-		if !ValidName(name) {
-			return nil, errName
-		}
-		pieces = append(pieces, Piece{Name: name})
-		rest = tail
+	}
+	at := 0
+	for _, m := range secret.FindAllStringSubmatchIndex(text, -1) {
+		literal(at, m[0])
+		pieces = append(pieces, Piece{Name: text[m[2]:m[3]]})
+		at = m[1]
+	}
+	if literal(at, len(text)); err != nil {
+		return nil, err
 	}
 	return pieces, nil
 }
@@ -55,27 +57,8 @@ func Parse(text string) ([]Piece, error) {
 // Strict reports whether every ${ in a text begins a placeholder, and a good one.
 // A misspelt one would go out as it stands.
 func Strict(text string) bool {
-	pieces, err := Parse(text)
-	if err != nil {
-		return false
-	}
-	for _, p := range pieces {
-		if strings.Contains(p.Literal, "${") {
-			return false
-		}
-	}
-	return true
+	return !strings.Contains(secret.ReplaceAllString(text, " "), "${")
 }
 
 // ValidName reports whether a secret may be called so.
-func ValidName(s string) bool {
-	if s == "" || len(s) > maxName {
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' {
-			return false
-		}
-	}
-	return true
-}
+func ValidName(s string) bool { return name.MatchString(s) }
