@@ -50,7 +50,7 @@ type Config struct {
 	MaxHeaderBytes  int64 // of a response, interim ones included; default 64 KiB
 	MaxBodyBytes    int64 // of a response, decoded; default 8 MiB
 
-	// Quota limits the size of a tenant's answers; nil: the limits above apply. See Conn.Bound.
+	// Quota limits the size of a tenant's answers; nil: the limits above apply. See Open.
 	Quota func(tenant string) Quota
 }
 

@@ -41,8 +41,8 @@ type Request struct {
 	// A stream with fewer breaks off. 0: unknown.
 	Length int64
 	// Begun is called once, on any goroutine, when the request's first bytes are out of our hands, that
-	// is when the connection took them or failed to, or when it was closed without. A request of which
-	// nothing was offered by then never leaves. Nil: no callback.
+	// is when the connection took them or failed to; or never, if it was closed or spent before. A
+	// request of which nothing was offered by then never leaves. Nil: no callback.
 	Begun func()
 	// ContentType and IdempotencyKey become header fields where Headers and
 	// Injected have none of that name. The permit names the field of the key.

@@ -194,7 +194,6 @@ type started struct {
 	start   time.Time
 	// undeclared: no event was written before it started.
 	undeclared bool
-	permit     *destination.Permit
 	// decision is the decision of a policy that came into force after that.
 	decision *schemas.Decision
 }
@@ -254,7 +253,7 @@ func (c *Caller) finish(ctx context.Context, t *Task, e *started, reply *Reply, 
 		return nil, err
 	}
 	done := &ledger.Attempt{Attempt: *a, Result: &res}
-	c.measure(ctx, t, e, done)
+	c.measure(e.pass, done)
 	return done, t.Record(ctx, *done)
 }
 
@@ -274,27 +273,23 @@ func (c *Caller) storeAnswer(ctx context.Context, tenant string, res *schemas.At
 	return c.cfg.Barrier(ctx)
 }
 
-// measure counts an attempt, and reports its result to the destination of its permit.
-func (c *Caller) measure(ctx context.Context, t *Task, e *started, try *ledger.Attempt) {
-	p, res, m := e.pass, try.Result, c.cfg.Metrics
-	if m != nil {
-		for _, ruleType := range p.RuleTypes() {
-			m.RuleApplied(ruleType)
-		}
+// measure counts an attempt.
+func (c *Caller) measure(p guard.Pass, try *ledger.Attempt) {
+	res, m := try.Result, c.cfg.Metrics
+	if m == nil {
+		return
+	}
+	for _, ruleType := range p.RuleTypes() {
+		m.RuleApplied(ruleType)
 	}
 	if p.Mocked() {
 		return // no target was tried
 	}
-	if m != nil {
-		host, method := p.Permit().Host(), p.Call().Method
-		m.AttemptDone(host, method, res.Code, res.Duration)
-		if try.Probe == 0 && !res.RetryAt.IsZero() && !redirects(res) {
-			kind, status := retry.Kind(res.Status, Failure(res))
-			m.Retry(host, method, try.Number, kind, status)
-		}
-	}
-	if e.permit != nil {
-		c.learn(ctx, t, e.permit, try)
+	host, method := p.Permit().Host(), p.Call().Method
+	m.AttemptDone(host, method, res.Code, res.Duration)
+	if try.Probe == 0 && !res.RetryAt.IsZero() && !redirects(res) {
+		kind, status := retry.Kind(res.Status, Failure(res))
+		m.Retry(host, method, try.Number, kind, status)
 	}
 }
 

@@ -30,7 +30,7 @@ func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int,
 	if !p.Valid() {
 		return ErrNoPass
 	}
-	e := &started{pass: p, start: c.cfg.Now(), undeclared: true, permit: next.permit}
+	e := &started{pass: p, start: c.cfg.Now(), undeclared: true}
 	limit := c.limit(t, p, e.start)
 	sendCtx, cancel := context.WithDeadline(ctx, limit)
 	defer cancel()
@@ -74,6 +74,7 @@ func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int,
 		return err
 	}
 	next.delayed = time.Time{}
+	c.learn(ctx, t, next.permit, done)
 	if res := done.Result; redirects(res) && res.Location == "" {
 		_, d := c.guard.Redirect(p, "", res.Status, done.Hop+1)
 		return c.refuseRedirect(ctx, t, *done, d)

@@ -13,6 +13,9 @@ import (
 // always means that, 503 only with Retry-After. All calls wait as long as a retry would. A wait
 // beyond the action's deadline is ignored.
 func (c *Caller) learn(ctx context.Context, t *Task, permit *destination.Permit, try *ledger.Attempt) {
+	if permit == nil || try.Mocked() {
+		return
+	}
 	res, wish := try.Result, time.Duration(0)
 	if res.Answer != nil {
 		wish = res.Answer.RetryAfter
