@@ -84,8 +84,10 @@ func indexed(tb testing.TB, f *fixed) (*index.Index, time.Duration) {
 	one := schemas.Layout{Partitions: 1}
 	x := index.New(f, always{}, index.Config{Layout: one, Path: tb.TempDir() + "/i.db", Wait: time.Hour})
 	tb.Cleanup(x.Close)
+	q, err := index.ParseList(url.Values{"limit": {"1"}}, "acme", time.Now())
+	require.NoError(tb, err)
 	began := time.Now()
-	page, err := x.List(tb.Context(), url.Values{"limit": {"1"}}, "acme", time.Now())
+	page, err := x.List(tb.Context(), q)
 	require.NoError(tb, err)
 	require.Zero(tb, page.Behind)
 	return x, time.Since(began)
@@ -123,8 +125,10 @@ func BenchmarkAsk(b *testing.B) {
 			if values.Has("tenant") {
 				tenant = ""
 			}
+			q, err := index.ParseList(values, tenant, time.Now())
+			require.NoError(b, err)
 			for b.Loop() {
-				_, err := x.List(b.Context(), values, tenant, time.Now())
+				_, err := x.List(b.Context(), q)
 				require.NoError(b, err)
 			}
 		})
@@ -146,8 +150,10 @@ func BenchmarkAsk(b *testing.B) {
 		b.Run("stats/"+query, func(b *testing.B) {
 			values, err := url.ParseQuery(strings.ReplaceAll(query, " ", "+"))
 			require.NoError(b, err)
+			q, err := index.ParseStats(values, "acme", time.Now())
+			require.NoError(b, err)
 			for b.Loop() {
-				_, err := x.Stats(b.Context(), values, "acme", time.Now())
+				_, err := x.Stats(b.Context(), q)
 				require.NoError(b, err)
 			}
 		})

@@ -36,13 +36,16 @@ type position struct {
 
 // partition is what the open file knows of one partition of the log.
 type partition struct {
-	number  int
-	stream  string
-	busy    chan struct{} // holds the one reader of what follows
-	checked bool          // the file's position is one of this log
-	first   uint64        // of the log, when the index last dropped what the log has dropped
+	number int
+	stream string
+	busy   chan struct{} // holds the one reader of what follows
+	position
+	known bool   // place is what the open file has
+	last  uint64 // of the log, when it was last asked
+	first uint64 // of the log, when the index last dropped what the log has dropped
+	asOf  time.Time
 
-	stand atomic.Pointer[schemas.Freshness] // for others than the reader; nil: not known
+	stand atomic.Pointer[schemas.Freshness] // for others than the reader
 }
 
 // refresh reads what the log holds by now, all partitions at once, for as long as an
@@ -57,7 +60,7 @@ func (x *Index) refresh(ctx context.Context, s *store) (fresh schemas.Freshness,
 	}
 	all.Wait()
 	for i, p := range s.parts {
-		stand := p.standing()
+		stand := *p.stand.Load()
 		if errs[i] != nil {
 			stand.Behind = max(stand.Behind, 1)
 		}
@@ -78,13 +81,8 @@ func (x *Index) refresh(ctx context.Context, s *store) (fresh schemas.Freshness,
 	return fresh, ctx.Err()
 }
 
-// standing is how far a partition was read.
-func (p *partition) standing() schemas.Freshness {
-	return *cmp.Or(p.stand.Load(), &schemas.Freshness{})
-}
-
-// advance reads a partition to the end that the log has now, or one batch of so many records (0: all),
-// and notes how far it came. The position is the file's, which another process may share.
+// advance reads a partition to the end that the log has now, or so many records of it (0: all), and
+// notes how far it came.
 func (x *Index) advance(ctx context.Context, s *store, p *partition, most int) error {
 	select {
 	case p.busy <- struct{}{}:
@@ -92,38 +90,41 @@ func (x *Index) advance(ctx context.Context, s *store, p *partition, most int) e
 		return context.Cause(ctx)
 	}
 	defer func() { <-p.busy }()
-	at, err := s.position(ctx, p.number)
-	if err != nil {
-		return err
+	err := x.follow(ctx, s, p, most)
+	if errors.Is(err, errMoved) { // by another process, which has the same log
+		err = x.follow(ctx, s, p, most)
+	}
+	p.stand.Store(&schemas.Freshness{AsOf: p.asOf, Behind: max(p.last, p.seq) - p.seq})
+	return err
+}
+
+func (x *Index) follow(ctx context.Context, s *store, p *partition, most int) error {
+	if !p.known {
+		if err := x.adopt(ctx, s, p); err != nil {
+			return err
+		}
 	}
 	asked := time.Now()
 	first, last, err := x.log.Bounds(ctx, p.stream)
 	if err != nil {
 		return err
 	}
-	if err := x.check(ctx, p, at, first, last); err != nil {
-		return err
+	if last < p.seq { // it is not the log that was read
+		return errStale
 	}
-	for steps := 0; ; steps++ {
-		at.seq = max(at.seq, max(first, 1)-1)
-		stand := schemas.Freshness{AsOf: p.standing().AsOf, Behind: max(last, at.seq) - at.seq}
-		if stand.Behind == 0 {
-			stand.AsOf = asked
-		}
-		p.stand.Store(&stand)
-		if stand.Behind == 0 {
-			break
-		}
-		if most > 0 && steps > 0 {
+	p.last = last
+	if first > 0 && p.seq < first-1 {
+		p.position = position{seq: first - 1}
+	}
+	for began := p.seq; p.seq < last; {
+		if most > 0 && p.seq > began {
 			return nil
 		}
-		if err := x.step(ctx, s, p, at, last, cmp.Or(most, batch)); err != nil {
-			return err
-		}
-		if at, err = s.position(ctx, p.number); err != nil {
+		if err := x.step(ctx, s, p, cmp.Or(most, batch)); err != nil {
 			return err
 		}
 	}
+	p.asOf = asked
 	if first > p.first {
 		if err := x.prune(ctx, s, p, first); err != nil {
 			return err
@@ -133,34 +134,30 @@ func (x *Index) advance(ctx context.Context, s *store, p *partition, most int) e
 	return nil
 }
 
-// position reads how far the file has a partition.
-func (s *store) position(ctx context.Context, partition int) (at position, err error) {
+// adopt takes over the place that the file has of a partition, if the log still has the record
+// there: else the file is of another log, or of one that has lost records.
+func (x *Index) adopt(ctx context.Context, s *store, p *partition) error {
+	p.position = position{}
 	const query = "SELECT seq, stamp_seq, stamp FROM place WHERE partition = ?"
-	err = s.db.QueryRowContext(ctx, query, partition).Scan(&at.seq, &at.stampSeq, &at.stamp)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
+	err := s.db.QueryRowContext(ctx, query, p.number).Scan(&p.seq, &p.stampSeq, &p.stamp)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
 	}
-	return at, err
-}
-
-// check compares a position with the log, which was read after it: first that the log is as long, and
-// once that it still has the record there. Else the file is of another log, or of one that has lost
-// records.
-func (x *Index) check(ctx context.Context, p *partition, at position, first, last uint64) error {
-	if last < at.seq {
-		return errStale
-	}
-	if !p.checked && at.stampSeq > 0 {
-		rec, err := x.log.Next(ctx, p.stream, every, at.stampSeq)
+	if p.stampSeq > 0 {
+		first, _, err := x.log.Bounds(ctx, p.stream)
+		if err != nil {
+			return err
+		}
+		rec, err := x.log.Next(ctx, p.stream, every, p.stampSeq)
 		gone := errors.Is(err, fault.ErrNotFound)
 		if err != nil && !gone {
 			return err
 		}
-		if at.stampSeq >= first && (gone || stampOf(rec) != at.stamp) {
+		if p.stampSeq >= first && (gone || stampOf(rec) != p.stamp) {
 			return errStale
 		}
 	}
-	p.checked = true
+	p.known = true
 	return nil
 }
 
@@ -179,14 +176,13 @@ const (
 	patience = 100
 )
 
-// step reads one batch, of so many records at most, after a position and up to the log's last, and
-// stores it.
-func (x *Index) step(ctx context.Context, s *store, p *partition, at position, last uint64, most int) error {
-	records, err := x.page(ctx, p, at.seq+1, last, most)
+// step reads one batch, of so many records at most, and stores it.
+func (x *Index) step(ctx context.Context, s *store, p *partition, most int) error {
+	records, err := x.page(ctx, p, most)
 	if err != nil {
 		return err
 	}
-	to := position{last, at.stampSeq, at.stamp}
+	to := position{p.last, p.stampSeq, p.stamp}
 	if n := len(records); n > 0 {
 		to = position{records[n-1].Seq, records[n-1].Seq, stampOf(records[n-1])}
 	}
@@ -195,21 +191,26 @@ func (x *Index) step(ctx context.Context, s *store, p *partition, at position, l
 	if err := x.durable.Durable(ctx, p.stream, to.seq); err != nil {
 		return err
 	}
-	return s.apply(ctx, p.number, at.seq, to, records)
+	if err := s.apply(ctx, p.number, p.seq, to, records); err != nil {
+		p.known = false
+		return err
+	}
+	p.position = to
+	return nil
 }
 
-// page reads records from one on, and none after last. Only the stream's leader says that none is
-// left: a replica that is late does not know the newest.
-func (x *Index) page(ctx context.Context, p *partition, from, last uint64, most int) ([]schemas.Record, error) {
+// page reads records after the partition's place and up to its last. Only the stream's leader
+// says that none is left: a replica that is late does not know the newest.
+func (x *Index) page(ctx context.Context, p *partition, most int) ([]schemas.Record, error) {
 	for range patience {
-		records, _, err := x.log.Page(ctx, p.stream, every, from, most, batchSize)
-		records = slices.DeleteFunc(records, func(r schemas.Record) bool { return r.Seq > last })
+		records, _, err := x.log.Page(ctx, p.stream, every, p.seq+1, most, batchSize)
+		records = slices.DeleteFunc(records, func(r schemas.Record) bool { return r.Seq > p.last })
 		if err != nil || len(records) > 0 {
 			return records, err
 		}
-		next, err := x.log.Next(ctx, p.stream, every, from)
+		next, err := x.log.Next(ctx, p.stream, every, p.seq+1)
 		switch {
-		case errors.Is(err, fault.ErrNotFound) || err == nil && next.Seq > last:
+		case errors.Is(err, fault.ErrNotFound) || err == nil && next.Seq > p.last:
 			return nil, nil
 		case err != nil:
 			return nil, err
@@ -261,14 +262,15 @@ func (x *Index) round() error {
 			began := time.Now()
 			ctx, cancel := context.WithTimeout(x.life, batchTimeout)
 			err := x.hold(ctx, func(s *store) error {
-				defer func() { more = s.parts[number].standing().Behind > 0 }()
+				defer func() { more = s.parts[number].stand.Load().Behind > 0 }()
 				return x.advance(ctx, s, s.parts[number], quietBatch)
 			})
 			cancel()
+			if spoiled(err) { // the next round reads from the beginning
+				break
+			}
 			if err != nil {
-				if !spoiled(err) { // then the next round reads from the beginning
-					errs = append(errs, err)
-				}
+				errs = append(errs, err)
 				break
 			}
 			if more && time.Since(time.Unix(0, x.asked.Load())) >= interest {

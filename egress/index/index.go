@@ -57,9 +57,10 @@ type Index struct {
 	cfg     Config
 	own     string // a temporary directory for the file; empty: none
 
-	using sync.RWMutex // readers of the file hold it, so that it is not closed meanwhile
-	file  *store       // nil: not open
-	asked atomic.Int64 // the time of the last request, in nanoseconds
+	using  sync.RWMutex // readers of the file hold it, so that it is not closed meanwhile
+	file   *store       // nil: not open
+	closed bool
+	asked  atomic.Int64 // the time of the last request, in nanoseconds
 
 	life  context.Context //nolint:containedctx // the index's own, ended by Close
 	end   context.CancelFunc
@@ -90,6 +91,7 @@ func (x *Index) Close() {
 	x.work.Wait()
 	x.using.Lock()
 	defer x.using.Unlock()
+	x.closed = true
 	if x.file != nil {
 		_ = x.file.db.Close() // records that are lost are read again
 		x.file = nil
@@ -104,7 +106,7 @@ func (x *Index) open() (err error) {
 	x.using.Lock()
 	defer x.using.Unlock()
 	switch {
-	case x.life.Err() != nil:
+	case x.closed:
 		return errors.New("the index is closed")
 	case x.file != nil:
 		return nil
@@ -143,14 +145,19 @@ func (x *Index) hold(ctx context.Context, do func(s *store) error) error {
 		return err
 	}
 	x.cfg.Log.InfoContext(ctx, "index_rebuilt", slog.String("component", "egress/index"), slog.String("err_kind", telemetry.ErrKind(err)))
+	return errors.Join(err, x.discard(s))
+}
+
+// discard closes and removes a file, unless another call has done so.
+func (x *Index) discard(s *store) error {
 	x.using.Lock()
 	defer x.using.Unlock()
-	if x.file == s { // no other call has done so
-		_ = s.db.Close()
-		x.file = nil
-		err = errors.Join(err, Discard(x.cfg.Path))
+	if x.file != s {
+		return nil
 	}
-	return err
+	_ = x.file.db.Close()
+	x.file = nil
+	return Discard(x.cfg.Path)
 }
 
 // with runs do on the file after the index has read what the log holds, or after Wait.
@@ -178,21 +185,24 @@ func (x *Index) with(ctx context.Context, do func(s *store, fresh schemas.Freshn
 
 // Serve answers GET /v1/actions. Tenant is whose actions are read; empty: all tenants'.
 func (x *Index) Serve(w http.ResponseWriter, r *http.Request, tenant string) {
-	answer(w, r, tenant, x.List)
+	answer(w, r, tenant, ParseList, x.List)
 }
 
 // ServeStats answers GET /v1/stats.
 func (x *Index) ServeStats(w http.ResponseWriter, r *http.Request, tenant string) {
-	answer(w, r, tenant, x.Stats)
+	answer(w, r, tenant, ParseStats, x.Stats)
 }
 
-// ServeUsage answers GET /v1/usage.
-func (x *Index) ServeUsage(w http.ResponseWriter, r *http.Request, tenant string) {
-	answer(w, r, tenant, x.Usage)
-}
-
-func answer[A any](w http.ResponseWriter, r *http.Request, tenant string, read func(context.Context, url.Values, string, time.Time) (A, error)) {
-	doc, err := read(r.Context(), r.URL.Query(), tenant, time.Now())
+func answer[Q, A any](
+	w http.ResponseWriter, r *http.Request, tenant string,
+	parse func(url.Values, string, time.Time) (Q, error), read func(context.Context, Q) (A, error),
+) {
+	q, err := parse(r.URL.Query(), tenant, time.Now())
+	if err != nil {
+		problem.Write(w, r, err)
+		return
+	}
+	doc, err := read(r.Context(), q)
 	if err != nil {
 		problem.Write(w, r, err)
 		return

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"math"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,15 +15,26 @@ import (
 	"weir/schemas"
 )
 
-// clause is a part of an SQL query and its arguments.
+// clause is a condition of an SQL query and its arguments.
 type clause struct {
 	text string
 	args []any
 }
 
-// and adds a condition.
-func (c clause) and(text string, args ...any) clause {
-	return clause{c.text + " AND " + text, slices.Concat(c.args, args)}
+func (c *clause) and(text string, args ...any) {
+	if c.text != "" {
+		c.text += " AND "
+	}
+	c.text += text
+	c.args = append(c.args, args...)
+}
+
+// String is the clause as a condition; empty, it is met by all.
+func (c *clause) String() string {
+	if c.text == "" {
+		return "1"
+	}
+	return c.text
 }
 
 // in is that a column has one of some values.
@@ -39,49 +49,47 @@ func in(column string, values []string) clause {
 // condition is a part of a filter. If index is not empty, an SQL index of that name answers it,
 // together with the tenant, in the order of a list.
 type condition struct {
-	on    bool // the filter has it
 	index string
 	clause
 }
 
 // conditions are the parts of the filter without tenant and time, the most selective first. The
 // columns of table figure have the same names.
-func (f *filter) conditions() []condition {
-	is := func(column, value string) condition {
-		return condition{value != "", "by_" + column, clause{column + " = ? AND " + column + " <> ''", []any{value}}}
+func (f *filter) conditions() (all []condition) {
+	add := func(on bool, index, text string, args ...any) {
+		if on {
+			all = append(all, condition{index, clause{text, args}})
+		}
 	}
-	open, oneKind, oneStatus := slices.Equal(f.status, openStatuses()), len(f.kinds) == 1, len(f.status) == 1 && !f.damaged
-	kind, status, methods := in("kind", f.kinds), in("status", f.status), in("method", f.methods)
+	kind, stat := in("kind", f.kinds), in("status", f.status)
+	open, oneKind := slices.Equal(f.status, []string{""}), len(f.kinds) == 1
+	add(f.task != "", "by_task", "task = ? AND task <> ''", f.task)
+	if f.entry != nil {
+		add(*f.entry != "", "by_entry", "entry = ? AND entry <> ''", *f.entry)
+		add(*f.entry == "", "", "entry = ''")
+	}
+	add(f.code != "", "by_code", "code = ? AND code <> ''", f.code)
+	add(f.agent != "", "by_agent", "agent = ? AND agent <> ''", f.agent)
+	add(f.host != "", "by_host", "host = ? AND host <> ''", f.host)
+	add(open && oneKind, "by_work", "kind = ? AND status = ''", kind.args...)
+	add(open && f.tenant == "", "by_open", "status = ''")
+	add(f.caller != "", "by_caller", "caller = ? AND caller <> ''", f.caller)
 	if f.damaged {
-		status = clause{"(" + status.text + " OR code = ?)", append(status.args, schemas.Poison)}
+		stat.text, stat.args = "("+stat.text+" OR code = ?)", append(stat.args, schemas.Poison)
 	}
-	if open {
-		status = clause{text: isOpen}
+	add(len(f.status) == 1 && !f.damaged, "by_status", stat.text, stat.args...)
+	add(len(f.status) > 1 || f.damaged, "", stat.text, stat.args...)
+	add(oneKind, "by_kind", kind.text, kind.args...)
+	add(len(f.kinds) > 1, "", kind.text, kind.args...)
+	if f.resolved != nil {
+		add(*f.resolved, "", "resolution <> ''")
+		add(!*f.resolved, "", "resolution = ''")
 	}
-	answered, classes := in("http_status", f.answers), in("(http_status / 100) || 'xx'", f.answers)
-	text := likePart(f.text)
-	all := []condition{
-		is("task", f.task),
-		is("entry", *cmp.Or(f.entry, new(string))),
-		{f.entry != nil && *f.entry == "", "", clause{"entry = ''", nil}},
-		is("code", f.code),
-		is("agent", f.agent),
-		is("host", f.host),
-		{open && oneKind && f.tenant != "", "by_work", clause{kind.text + " AND " + isOpen, kind.args}},
-		{open && f.tenant != "", "by_open", status},
-		{open && f.tenant == "", "all_open", status},
-		is("caller", f.caller),
-		{oneStatus, "by_status", status},
-		{len(f.status) > 0 && !oneStatus && !open, "", status},
-		{oneKind, "by_kind", kind},
-		{len(f.kinds) > 1, "", kind},
-		{f.resolved != nil && *f.resolved, "", clause{"resolution <> ''", nil}},
-		{f.resolved != nil && !*f.resolved, "", clause{"resolution = ''", nil}},
-		{len(f.methods) > 0, "", methods},
-		{len(f.answers) > 0, "", clause{"(" + answered.text + " OR " + classes.text + ")", slices.Concat(answered.args, classes.args)}},
-		{f.text != "", "", clause{searched, []any{text, text[1:]}}},
-	}
-	return slices.DeleteFunc(all, func(c condition) bool { return !c.on })
+	methods, answers := in("method", f.methods), f.answered()
+	add(len(f.methods) > 0, "", methods.text, methods.args...)
+	add(answers.text != "", "", answers.text, answers.args...)
+	add(f.text != "", "", searched, likePart(f.text), likePart(f.text)[1:])
+	return all
 }
 
 // searched is what a text is searched in: an id from its beginning, and what lists show of the call.
@@ -92,40 +100,88 @@ func likePart(text string) string {
 	return "%" + strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(text) + "%"
 }
 
+// answered is that the target has answered with one of some statuses.
+func (f *filter) answered() (c clause) {
+	for _, of := range f.answers {
+		if c.text != "" {
+			c.text += " OR "
+		}
+		c.text += "http_status BETWEEN ? AND ?"
+		c.args = append(c.args, of[0], of[1])
+	}
+	if c.text != "" {
+		c.text = "(" + c.text + ")"
+	}
+	return c
+}
+
 // detailed reports whether a filter asks for more than table figure has.
 func (f *filter) detailed() bool {
 	return f.task != "" || f.text != "" || f.resolved != nil || f.host != "" || f.caller != "" || len(f.methods) > 0 || len(f.answers) > 0
 }
 
-// actions selects the actions of a stretch of time. From reads those that the best SQL index yields;
-// rest is checked of each.
-func (f *filter) actions(since, until int64) (from, rest clause) {
-	index, lead := "NOT INDEXED", clause{text: "at >= ? AND at < ?", args: []any{since, cmp.Or(until, math.MaxInt64)}}
+// selection selects the actions of a stretch of time. From reads those that the best SQL index
+// yields; rest is checked of each.
+func (f *filter) selection(since, until int64) (from, rest clause) {
+	index := ""
+	var lead clause
 	if f.tenant != "" {
-		index, lead = "INDEXED BY by_tenant", lead.and("tenant = ?", f.tenant)
+		index = "by_tenant"
+		lead.and("tenant = ?", f.tenant)
 	}
-	rest, led := clause{text: "1"}, false
+	led := false
 	for _, c := range f.conditions() {
-		if led || c.index == "" || f.tenant == "" && c.index != "all_open" {
-			rest = rest.and(c.text, c.args...)
+		if led || c.index == "" || f.tenant == "" && c.index != "by_open" {
+			rest.and(c.text, c.args...)
 			continue
 		}
-		led, index, lead = true, "INDEXED BY "+c.index, lead.and(c.text, c.args...)
+		led, index = true, c.index
+		lead.and(c.text, c.args...)
 	}
-	return clause{"FROM action " + index + " WHERE " + lead.text, lead.args}, rest
+	if since > 0 {
+		lead.and("at >= ?", since)
+	}
+	if until > 0 && until < math.MaxInt64 {
+		lead.and("at < ?", until)
+	}
+	from = clause{"FROM action WHERE " + lead.String(), lead.args}
+	if index != "" {
+		from.text = "FROM action INDEXED BY " + index + " WHERE " + lead.String()
+	}
+	return from, rest
 }
 
-// figures selects the rows of table figure of a level, from one slot to before another, by the
-// filter's conditions but its time.
-func (f *filter) figures(level, low, high int64) clause {
-	c := clause{"FROM figure WHERE level = ? AND slot >= ? AND slot < ?", []any{level, low, high}}
-	if f.tenant != "" {
-		c = c.and("tenant = ?", f.tenant)
+// newest reads a page of the actions that a query selects, the newest first. It looks at so many
+// at most by the best SQL index. Next is the cursor after them, and empty if no others follow.
+func (s *store) newest(ctx context.Context, q Query, looks int) (found []action, next string, err error) {
+	until := q.cursor
+	if q.until > 0 {
+		until = min(until, q.until)
 	}
-	for _, of := range f.conditions() {
-		c = c.and(of.text, of.args...)
+	from, rest := q.selection(q.since, until)
+	if q.live {
+		state := in("state", q.open)
+		rest.and("(status <> '' OR "+state.text+")", state.args...)
 	}
-	return c
+	from.text += " ORDER BY at DESC LIMIT " + strconv.Itoa(looks)
+	query := "SELECT " + columns + " FROM action WHERE at IN (SELECT at FROM (SELECT * " + from.text + ") WHERE " + rest.String() +
+		" LIMIT " + strconv.Itoa(q.limit+1) + ") ORDER BY at DESC"
+	err = s.rows(ctx, query, slices.Concat(from.args, rest.args), func(scan func(...any) error) error {
+		found = append(found, action{})
+		return scan(found[len(found)-1].fields()...)
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	if len(found) > q.limit {
+		return found[:q.limit], cursorKey(found[q.limit-1].at), nil
+	}
+	var at int64
+	err = s.db.QueryRowContext(ctx, "SELECT at FROM (SELECT at "+from.text+") LIMIT 1 OFFSET "+strconv.Itoa(looks-1), from.args...).Scan(&at)
+	if errors.Is(err, sql.ErrNoRows) {
+		return found, "", nil
+	}
+	return found, cursorKey(at), err
 }
 
 // rows runs do for each row of a query.
@@ -143,60 +199,38 @@ func (s *store) rows(ctx context.Context, query string, args []any, do func(scan
 	return rows.Err()
 }
 
-// newest reads a page of the actions that a filter selects, the newest first, whose keys are below the
-// cursor (0: all). It looks at so many at most by the best SQL index. Next is the cursor after them, and
-// empty if no others follow.
-func (s *store) newest(ctx context.Context, f filter, cursor int64, limit, looks int) (found []action, next string, err error) {
-	until := min(cmp.Or(cursor, math.MaxInt64), cmp.Or(f.until, math.MaxInt64))
-	from, rest := f.actions(f.since, until)
-	from.text += " ORDER BY at DESC LIMIT " + strconv.Itoa(looks)
-	query := "SELECT * FROM action WHERE at IN (SELECT at FROM (SELECT * " + from.text + ") WHERE " + rest.text +
-		" LIMIT " + strconv.Itoa(limit+1) + ") ORDER BY at DESC"
-	err = s.rows(ctx, query, slices.Concat(from.args, rest.args), func(scan func(...any) error) error {
-		found = append(found, action{})
-		return scan(found[len(found)-1].fields()...)
-	})
-	if err != nil {
-		return nil, "", err
-	}
-	if len(found) > limit {
-		return found[:limit], cursorKey(found[limit-1].at), nil
-	}
-	var at int64
-	err = s.db.QueryRowContext(ctx, "SELECT at FROM (SELECT at "+from.text+") LIMIT 1 OFFSET "+strconv.Itoa(looks-1), from.args...).Scan(&at)
-	if errors.Is(err, sql.ErrNoRows) {
-		return found, "", nil
-	}
-	return found, cursorKey(at), err
-}
-
 // count counts the actions that a filter selects. By time, kind, status, entry, agent and code
 // it reads table figure; by anything else it looks at the actions themselves.
 func (s *store) count(ctx context.Context, f filter) (*schemas.ActionCount, error) {
-	const slot = int64(5 * time.Minute)
-	since, until := f.since, cmp.Or(f.until, math.MaxInt64)
-	// The slots that are wholly in the range, and the actions of what is left at its ends.
-	low, high := (since+slot-1)/slot, until/slot
-	edges := [][2]int64{{since, low * slot}, {high * slot, until}}
-	c := clause{text: "SELECT '' AS status, 0 AS n WHERE 0"}
-	union := func(text string, args []any) {
-		c = clause{c.text + " UNION ALL " + text, slices.Concat(c.args, args)}
+	since, until := f.since, f.until
+	if until == 0 {
+		until = math.MaxInt64
 	}
+	// The slots that are wholly in the range, and the actions of what is left at its ends.
+	low, high := (since+int64(tallySlot)-1)/int64(tallySlot), until/int64(tallySlot)
+	edges := [][2]int64{{since, low * int64(tallySlot)}, {high * int64(tallySlot), until}}
+	var queries []string
+	var args []any
 	if f.detailed() || low >= high {
 		edges = [][2]int64{{since, until}}
 	} else {
-		whole := f.figures(0, low, high)
-		union("SELECT status, n "+whole.text, whole.args)
+		c := f.figures(0, low, high)
+		queries, args = append(queries, "SELECT status, n FROM figure WHERE "+c.text), c.args
 	}
 	for _, e := range edges {
 		if e[0] < e[1] {
-			from, rest := f.actions(e[0], e[1])
-			union("SELECT status, 1 "+from.text+" AND "+rest.text, slices.Concat(from.args, rest.args))
+			from, rest := f.selection(e[0], e[1])
+			queries = append(queries, "SELECT status, 1 AS n "+from.text+" AND "+rest.String())
+			args = slices.Concat(args, from.args, rest.args)
 		}
 	}
 	out := &schemas.ActionCount{By: map[string]uint64{}}
-	query := "SELECT iif(" + isOpen + ", 'open', status), sum(n) FROM (" + c.text + ") GROUP BY 1 HAVING sum(n) > 0"
-	return out, s.rows(ctx, query, c.args, func(scan func(...any) error) error {
+	if len(queries) == 0 {
+		return out, nil
+	}
+	query := "SELECT iif(status = '', 'open', status), sum(n) FROM (" + strings.Join(queries, " UNION ALL ") +
+		") GROUP BY status HAVING sum(n) > 0"
+	return out, s.rows(ctx, query, args, func(scan func(...any) error) error {
 		var name string
 		var n uint64
 		err := scan(&name, &n)
@@ -206,25 +240,32 @@ func (s *store) count(ctx context.Context, f filter) (*schemas.ActionCount, erro
 	})
 }
 
-// List answers GET /v1/actions. Tenant is whose actions are read; empty: all tenants'.
-func (x *Index) List(ctx context.Context, q url.Values, tenant string, now time.Time) (page schemas.ActionPage, err error) {
-	p := parse(q, "kind", "status", "entry", "agent", "host", "method", "http_status", "caller", "task", "code", "resolved", "q", "since", "until", "tenant", "limit", "cursor", "count")
-	f, limit, count := p.filter(tenant, now), p.Limit(50), p.Bool("count")
-	cursor, _ := keyOf(p.Cursor(func(s string) bool { _, ok := keyOf(s); return ok }))
-	if p.Err != nil {
-		return page, p.Err
+// figures selects the rows of table figure of a level, from one slot to before another, by the
+// filter's conditions but its time.
+func (f *filter) figures(level, low, high int64) (c clause) {
+	c.and("level = ? AND slot >= ? AND slot < ?", level, low, high)
+	if f.tenant != "" {
+		c.and("tenant = ?", f.tenant)
 	}
+	for _, of := range f.conditions() {
+		c.and(of.text, of.args...)
+	}
+	return c
+}
+
+// List is the page of actions that a query selects.
+func (x *Index) List(ctx context.Context, q Query) (page schemas.ActionPage, err error) {
 	err = x.with(ctx, func(s *store, fresh schemas.Freshness) error {
-		found, next, err := s.newest(ctx, f, cursor, limit, x.cfg.Looks)
+		found, next, err := s.newest(ctx, q, x.cfg.Looks)
 		if err != nil {
 			return err
 		}
 		page = schemas.ActionPage{Items: []schemas.ActionEntry{}, Next: next, Freshness: fresh}
 		for _, a := range found {
-			page.Items = append(page.Items, a.listed(f.named))
+			page.Items = append(page.Items, a.listed(q.named))
 		}
-		if count {
-			page.Count, err = s.count(ctx, f)
+		if q.count {
+			page.Count, err = s.count(ctx, q.filter)
 		}
 		return err
 	})
@@ -233,39 +274,46 @@ func (x *Index) List(ctx context.Context, q url.Values, tenant string, now time.
 
 // listed is what a list shows of an action.
 func (a *action) listed(tenant bool) schemas.ActionEntry {
-	e := a.ActionEntry
-	e.URL, e.EventsURL, e.CostUSD = stream.ActionURL(e.ID), stream.EventsURL(e.ID), float64(a.nanoUSD)/1e9
-	if e.Kind == schemas.KindRun {
-		e.TaskType = e.Agent
+	e := schemas.ActionEntry{
+		ID: a.ref.ID, Kind: a.ref.Kind, Called: a.called, HTTPStatus: a.httpStatus, Agent: a.agent, Caller: a.caller, Status: schemas.Status(cmp.Or(a.status, a.state)), Class: schemas.Class(a.class),
+		Created: instant(a.created), Deadline: instant(a.deadline), Settled: instant(a.settled),
+		Entry: a.entry, Task: a.task, Code: schemas.Code(a.code), Attempts: a.attempts, Resolution: a.resolution,
+		URL: stream.ActionURL(a.ref.ID), EventsURL: stream.EventsURL(a.ref.ID),
 	}
-	if !tenant {
-		e.Tenant = ""
+	e.ModelUse = schemas.ModelUse{
+		Model: a.model, TokensIn: a.tokensIn, TokensOut: a.tokensOut, CostUSD: float64(a.nanoUSD) / 1e9, TTFTMS: a.ttft,
 	}
-	if !e.Settled.IsZero() {
-		ms := stream.Milliseconds(max(e.Settled.Sub(timeOf(a.at)), 0)) // both by the log's clock, which may have been set between
+	if a.ref.Kind == schemas.KindRun {
+		e.TaskType = a.agent
+	}
+	if tenant {
+		e.Tenant = a.ref.Tenant
+	}
+	if a.status != "" {
+		ms := stream.Milliseconds(time.Duration(max(a.settled-a.at, 0))) // both by the log's clock, which may have been set between
 		e.DurationMS = &ms
 	}
 	return e
 }
 
+func instant(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns).UTC()
+}
+
 // Refs names the actions of a selection, the newest first.
 func (x *Index) Refs(ctx context.Context, of stream.Selection) (out stream.Selected, err error) {
-	f := filter{tenant: of.Tenant, kinds: []string{string(of.Kind)}, damaged: len(of.Ended) > 0}
-	named := words(of.Ended)
-	if of.Open {
-		named = append(named, StatusOpen)
-	}
-	f.of(named)
-	cursor, ok := keyOf(of.Cursor)
-	if !ok && of.Cursor != "" {
-		return out, stream.Invalid("the parameter cursor must be the next of an earlier page")
+	q, err := selection(of)
+	if err != nil {
+		return out, err
 	}
 	err = x.with(ctx, func(s *store, fresh schemas.Freshness) error {
-		found, next, err := s.newest(ctx, f, cursor, of.Limit, x.cfg.Looks)
+		found, next, err := s.newest(ctx, q, x.cfg.Looks)
 		out = stream.Selected{Next: next, Freshness: fresh}
 		for _, a := range found {
-			ref := schemas.Ref{Tenant: a.Tenant, Kind: a.Kind, ID: a.ID}
-			out.Items = append(out.Items, stream.SelectedRef{Ref: ref, Next: cursorKey(a.at)})
+			out.Items = append(out.Items, stream.SelectedRef{Ref: a.ref, Next: cursorKey(a.at)})
 		}
 		return err
 	})

@@ -19,17 +19,17 @@ import (
 
 // version is the version of the tables below and of their contents. A file of another version is
 // discarded and built anew; increment it with every change of either.
-const version = 7
+const version = 6
 
 // An action's key is when the log stored its acceptance, in nanoseconds: each SQL index
 // yields a list in that order. If two actions have the same nanosecond, one gets the next.
+// Status is empty until the action has ended, and then its outcome; state says more of the
+// time before.
 //
-// Figure counts actions in slots of time, and view share says what an action adds to it. At level 0
-// a slot is five minutes wide, and counts the actions that were accepted in it, by what they are
-// now. At another level a slot is as many nanoseconds wide as the level says, and counts the
-// actions that were accepted in it (status empty) and those that ended in it, by classes of their
-// latency: class c has those of about 1.1^c microseconds, so that a quantile is right to about five
-// in a hundred.
+// Figure counts actions in slots of time. At level 0 a slot is tallySlot wide, and counts
+// the actions that were accepted in it, by what they are now. At another level a slot is as
+// many nanoseconds wide as the level says, and counts the actions that were accepted in it
+// (status empty) and those that ended in it, with their latencies.
 const tables = `
 CREATE TABLE place (
 	partition   INTEGER PRIMARY KEY,
@@ -39,7 +39,6 @@ CREATE TABLE place (
 );
 CREATE TABLE action (
 	at          INTEGER PRIMARY KEY,
-	part        INTEGER NOT NULL,
 	tenant      TEXT    NOT NULL,
 	kind        TEXT    NOT NULL,
 	id          TEXT    NOT NULL,
@@ -53,26 +52,27 @@ CREATE TABLE action (
 	calls       INTEGER NOT NULL,
 	created     INTEGER NOT NULL,
 	deadline    INTEGER NOT NULL,
-	settled     INTEGER NOT NULL,
-	status      TEXT    NOT NULL,
-	code        TEXT    NOT NULL,
-	entry       TEXT    NOT NULL,
-	attempts    INTEGER NOT NULL,
-	resolution  TEXT    NOT NULL,
+	part        INTEGER NOT NULL,
+	state       TEXT    NOT NULL,
 	http_status INTEGER NOT NULL,
 	model       TEXT    NOT NULL,
 	tokens_in   INTEGER NOT NULL,
 	tokens_out  INTEGER NOT NULL,
 	nano_usd    INTEGER NOT NULL,
-	ttft        REAL    NOT NULL
+	ttft        REAL    NOT NULL,
+	status      TEXT    NOT NULL,
+	code        TEXT    NOT NULL,
+	entry       TEXT    NOT NULL,
+	settled     INTEGER NOT NULL,
+	attempts    INTEGER NOT NULL,
+	resolution  TEXT    NOT NULL
 );
 CREATE UNIQUE INDEX by_id ON action (tenant, id);
 CREATE INDEX by_tenant ON action (tenant);
 CREATE INDEX by_status ON action (tenant, status);
-CREATE INDEX by_open   ON action (tenant) WHERE ` + isOpen + `;
-CREATE INDEX by_work   ON action (tenant, kind) WHERE ` + isOpen + `;
-CREATE INDEX all_open  ON action (at) WHERE ` + isOpen + `;
+CREATE INDEX by_open   ON action (status) WHERE status = '';
 CREATE INDEX by_kind   ON action (tenant, kind);
+CREATE INDEX by_work   ON action (tenant, kind) WHERE status = '';
 CREATE INDEX by_entry  ON action (tenant, entry) WHERE entry <> '';
 CREATE INDEX by_code   ON action (tenant, code) WHERE code <> '';
 CREATE INDEX by_agent  ON action (tenant, agent) WHERE agent <> '';
@@ -88,26 +88,15 @@ CREATE TABLE figure (
 	entry       TEXT    NOT NULL,
 	code        TEXT    NOT NULL,
 	status      TEXT    NOT NULL,
-	class       INTEGER NOT NULL,
 	n           INTEGER NOT NULL,
-	PRIMARY KEY (level, slot, tenant, kind, agent, entry, code, status, class)
+	spread    BLOB,
+	PRIMARY KEY (level, slot, tenant, kind, agent, entry, code, status)
 ) WITHOUT ROWID;
-CREATE TABLE width (level INTEGER PRIMARY KEY);
-INSERT INTO width VALUES (10000000000), (300000000000), (3600000000000);
-CREATE VIEW share AS
-	SELECT at, 0 AS level, at / 300000000000 AS slot, tenant, kind, agent, entry, code, status, 0 AS class FROM action
-	UNION ALL SELECT at, level, at / level, tenant, kind, '', '', '', '', 0 FROM action, width
-	UNION ALL SELECT at, level, settled / level, tenant, kind, '', entry, '', status,
-		CAST(round(ln(max(settled - at, 1000) / 1000.0) / ln(1.1)) AS INTEGER) FROM action, width WHERE settled > 0;
 `
-
-// isOpen is the condition that an action has not ended. SQLite uses a partial index only for a query
-// with the same words.
-const isOpen = "status IN ('accepted', 'started', 'waiting')"
 
 // probe reads each table, so that a file which was cut short is noticed at once. Other
 // damage is noticed when it is read, with the same result.
-const probe = "SELECT * FROM place LIMIT 1; SELECT * FROM action LIMIT 1; SELECT * FROM figure LIMIT 1; SELECT * FROM width"
+const probe = "SELECT * FROM place LIMIT 1; SELECT * FROM action LIMIT 1; SELECT * FROM figure LIMIT 1"
 
 // application marks a file as an index of Weir's, in its header.
 const application = 0x57656972
@@ -213,7 +202,9 @@ FROM pragma_application_id a, pragma_user_version u`
 	}
 	s := &store{db: db}
 	for p := range layout.Partitions {
-		s.parts = append(s.parts, &partition{number: p, stream: schemas.LogStream(p), busy: make(chan struct{}, 1)})
+		of := &partition{number: p, stream: schemas.LogStream(p), busy: make(chan struct{}, 1)}
+		of.stand.Store(&schemas.Freshness{})
+		s.parts = append(s.parts, of)
 	}
 	return s, nil
 }

@@ -1,14 +1,22 @@
 package index
 
 import (
-	"cmp"
 	"context"
+	"net/http"
 	"net/url"
 	"slices"
 	"time"
 
+	"weir/egress/stream"
 	"weir/schemas"
 )
+
+// UsageQuery is a request for the use of models.
+type UsageQuery struct {
+	filter
+
+	by string
+}
 
 const (
 	usageSpan  = 7 * 24 * time.Hour  // of a request that names no time
@@ -16,47 +24,63 @@ const (
 	mostUses   = 100                 // groups of an answer
 )
 
-// parseUsage reads the parameters of GET /v1/usage.
-func parseUsage(values url.Values, tenant string, now time.Time) (f filter, by string, err error) {
-	p := parse(values, "by", "task", "since", "until", "tenant")
-	f = p.filter(tenant, now)
-	f.kinds, f.status = []string{string(schemas.KindChat)}, words(schemas.Outcomes())
-	by, _ = p.word("by", "day", "task", "model")
-	f.until = cmp.Or(f.until, now.UnixNano())
-	switch {
-	case f.since == 0 && f.task == "":
-		f.since = f.until - int64(usageSpan)
-	case f.since >= f.until:
-		p.Refuse("since", "must be before until")
-	case f.task == "" && f.until-f.since > int64(longestUse):
-		p.Refuse("since", "must be at most 93 days before until: choose a shorter time, or name a task")
-	}
-	return f, cmp.Or(by, "day"), p.Err
+// usageGroups are the columns of table action by which use is grouped. Days are of UTC.
+func usageGroups() map[string]string {
+	return map[string]string{"day": "strftime('%Y-%m-%d', at / 1000000000, 'unixepoch')", "task": "task", "model": "model"}
 }
 
-// Usage answers GET /v1/usage: it adds up what completions have used that were accepted in a stretch of
-// time and have ended. Each completion is added once, with the usage and the price of its end. The
-// costliest groups come first, and days, which are of UTC, in their order. Tenant is whose completions are
-// counted; empty: all tenants'.
-func (x *Index) Usage(ctx context.Context, values url.Values, tenant string, now time.Time) (out schemas.Usage, err error) {
-	f, by, err := parseUsage(values, tenant, now)
-	if err != nil {
-		return out, err
+// ParseUsage reads the parameters of GET /v1/usage. Tenant is whose completions are counted; empty: all
+// tenants'.
+func ParseUsage(q url.Values, tenant string, now time.Time) (out UsageQuery, err error) {
+	p := params{stream.NewParams(q, "by", "task", "since", "until", "tenant")}
+	out.filter = p.filter(tenant, now)
+	out.kinds = []string{string(schemas.KindChat)}
+	by, ok := p.One("by")
+	if out.by = by; !ok {
+		out.by = "day"
 	}
+	if _, known := usageGroups()[out.by]; !known {
+		p.Refuse("by", "can be day, task or model")
+	}
+	if out.until == 0 {
+		out.until = now.UnixNano()
+	}
+	switch {
+	case p.Err != nil: // the first mistake is the answer
+	case out.since == 0 && out.task == "":
+		out.since = out.until - int64(usageSpan)
+	case out.since >= out.until:
+		p.Refuse("since", "must be before until")
+	case out.task == "" && out.until-out.since > int64(longestUse):
+		p.Refuse("since", "must be at most 93 days before until: choose a shorter time, or name a task")
+	}
+	return out, p.Err
+}
+
+// ServeUsage answers GET /v1/usage.
+func (x *Index) ServeUsage(w http.ResponseWriter, r *http.Request, tenant string) {
+	answer(w, r, tenant, ParseUsage, x.Usage)
+}
+
+// Usage adds up what completions have used that were accepted in a stretch of time and have ended. Each
+// completion is added once, with the usage and the price of its end. The costliest groups come first, and
+// days in their order.
+func (x *Index) Usage(ctx context.Context, q UsageQuery) (out schemas.Usage, err error) {
 	err = x.with(ctx, func(s *store, fresh schemas.Freshness) error {
-		out = schemas.Usage{Since: timeOf(f.since), Until: timeOf(f.until), By: by, Freshness: fresh, Groups: []schemas.UsageGroup{}}
-		return s.usage(ctx, f, &out)
+		out = schemas.Usage{Since: instant(q.since), Until: instant(q.until), By: q.by, Freshness: fresh, Groups: []schemas.UsageGroup{}}
+		return s.usage(ctx, q, &out)
 	})
 	return out, err
 }
 
-func (s *store) usage(ctx context.Context, f filter, out *schemas.Usage) error {
-	from, rest := f.actions(f.since, f.until)
-	group, order := out.By, "5 DESC, 1"
-	if out.By == "day" {
-		group, order = "strftime('%Y-%m-%d', at / 1000000000, 'unixepoch')", "1"
+func (s *store) usage(ctx context.Context, q UsageQuery, out *schemas.Usage) error {
+	from, rest := q.selection(q.since, q.until)
+	rest.and("status <> ''")
+	order := "5 DESC, 1"
+	if q.by == "day" {
+		order = "1"
 	}
-	query := "SELECT " + group + ", count(*), sum(tokens_in), sum(tokens_out), sum(nano_usd) " + from.text + " AND " + rest.text +
+	query := "SELECT " + usageGroups()[q.by] + ", count(*), sum(tokens_in), sum(tokens_out), sum(nano_usd) " + from.text + " AND " + rest.String() +
 		" GROUP BY 1 ORDER BY " + order
 	var total int64
 	err := s.rows(ctx, query, slices.Concat(from.args, rest.args), func(scan func(...any) error) error {
