@@ -275,6 +275,8 @@ func (f *redriveFlags) check(flags *pflag.FlagSet, args []string) (*rate.Limiter
 		return nil, usageError{errors.New("with --all, only --kind and --code choose among the dead letters")}
 	case !f.all && len(args) == 0 && f.query.Get("status") == "":
 		return nil, usageError{errors.New("actions redrive takes ids, --status, or --all; `weir dead ls` lists the dead letters")}
+	case f.all && strings.Contains(f.query.Get("kind"), ","):
+		return nil, usageError{errors.New("with --all, --kind takes one kind")}
 	}
 	return rate.NewLimiter(rate.Every(per/time.Duration(count)), 1), nil
 }

@@ -58,7 +58,7 @@ func TestActionsList(t *testing.T) {
 	require.Contains(t, said, "there are no such actions")
 	for _, line := range []string{
 		"ls --limit 0", "ls --q x", "ls --method FETCH", "ls --limit -1", "ls x", "ls --follow --count", "ls --follow --kind run", "cancel", "show", "redrive",
-		"redrive a --all", "redrive a --code X", "redrive --all --rate fast", "redrive --all --kind tea", "redrive --host h", "redrive --all --host h", "redrive a --status failed",
+		"redrive a --all", "redrive a --code X", "redrive --all --rate fast", "redrive --all --kind tea", "redrive --all --kind http,plan", "redrive --host h", "redrive --all --host h", "redrive a --status failed",
 	} {
 		_, said := run(ExitUsage, append([]string{"actions"}, strings.Fields(line)...)...)
 		require.NotEmpty(t, said)

@@ -61,6 +61,7 @@ func (r Stream) merge(word string, own []member) (json.RawMessage, error) {
 		taken[m.key] = true
 	}
 	said := map[string]bool{}
+	names := map[string]string{} // an agent may repeat one at will
 	var rest []byte
 	for _, m := range own {
 		switch m.key {
@@ -69,7 +70,10 @@ func (r Stream) merge(word string, own []member) (json.RawMessage, error) {
 				continue
 			}
 			if r.foreign(m) {
-				m.name = free(taken, m.key)
+				if names[m.key] == "" {
+					names[m.key] = free(taken, m.key)
+				}
+				m.name = names[m.key]
 			} else {
 				said[m.key] = true
 			}

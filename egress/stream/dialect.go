@@ -85,24 +85,32 @@ func (d Dialect) shared() *Dialect {
 	return &d
 }
 
-// in is the event's frame in the one dialect beside its own, which one watcher makes for all. The others
-// wait for it as long as their ctx lasts. If it cannot be made, the next one tries.
+// in is the event's frame in the one dialect beside its own, which one watcher makes for all. Who comes
+// while it is made waits for it as long as ctx lasts, and has its error too, which is the log's. Where
+// ctx ends for the one who makes it, another goes on.
 func (it *Item) in(ctx context.Context, render func(context.Context, *Item) ([]byte, error)) ([]byte, error) {
 	if frame := it.other.Load(); frame != nil {
 		return *frame, nil // it is not written again
 	}
+	failures := it.failures.Load()
 	select {
 	case it.making <- struct{}{}:
 		defer func() { <-it.making }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if frame := it.other.Load(); frame != nil {
+	switch frame := it.other.Load(); {
+	case frame != nil:
 		return *frame, nil
+	case it.failures.Load() > failures:
+		return nil, it.err
 	}
 	frame, err := render(ctx, it)
 	if err == nil {
 		it.other.Store(&frame)
+	} else if ctx.Err() == nil {
+		it.err = err
+		it.failures.Add(1)
 	}
 	return frame, err
 }

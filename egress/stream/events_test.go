@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/egress/stream"
+	"weir/internal/fault"
 	"weir/internal/problem"
 	"weir/schemas"
 )
@@ -424,5 +425,34 @@ func TestAStreamNeverJustEnds(t *testing.T) {
 		got := <-body
 		require.NotContains(t, got, "settled")
 		require.True(t, strings.HasSuffix(got, "cut\n\n"), got)
+	})
+}
+
+// TestALogThatFailsFailsForAllWhoWait, once: they come back together.
+func TestALogThatFailsFailsForAllWhoWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, stream.Config{})
+		defer n.feed.Close()
+		a := n.claim("a")
+		s := newSlow()
+		var bodies []<-chan string
+		for range 5 {
+			bodies = append(bodies, s.watch(t.Context(), n))
+		}
+		synctest.Wait()
+		a.settle(`{}`)
+		for i := range 3 {
+			<-s.asked
+			synctest.Wait()
+			s.let <- fault.ErrUnavailable
+			synctest.Wait()
+			require.EqualValues(t, i+1, s.times.Load())
+		}
+		<-s.asked
+		s.let <- nil
+		for _, body := range bodies {
+			require.Contains(t, <-body, "event: settled\n")
+		}
 	})
 }

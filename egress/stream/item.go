@@ -31,8 +31,10 @@ type Item struct {
 	frame []byte
 	body  []byte // the part of frame that is the JSON
 
-	other  atomic.Pointer[[]byte] // the frame in another dialect
-	making chan struct{}          // holds the watcher that makes other
+	other    atomic.Pointer[[]byte] // the frame in another dialect
+	making   chan struct{}          // holds the watcher that makes other, and guards err
+	failures atomic.Uint32          // of making other
+	err      error                  // of the last failure
 }
 
 // item decodes a record. An unreadable one keeps its position with its readable members, and a

@@ -292,6 +292,12 @@ func TestPublisherErrors(t *testing.T) {
 	_, last, err := n.Bounds(t.Context(), schemas.DeadStream)
 	require.NoError(t, err)
 	require.Zero(t, last)
+
+	// A send that fails at once is an error of the wait: too large with its id, or nobody to send to.
+	most := int(n.writes.MaxPayload())
+	require.ErrorIs(t, p.Publish("weir.dead.t.http.a", message.NewMessage("id", make([]byte, most))), fault.ErrTooLarge)
+	n.writes.Close()
+	require.ErrorIs(t, p.Publish("weir.dead.t.http.a", message.NewMessage("closed", nil)), fault.ErrUnavailable)
 }
 
 // TestEvidenceCannotBeRemoved, and what an embedded server remembers of records it reads back at

@@ -158,7 +158,8 @@ type Broker struct {
 	work sync.WaitGroup
 
 	mu    sync.Mutex
-	lives map[*live]struct{}
+	lives map[*live]struct{} // that have a subscription
+	fed   map[*live]struct{} // that acked feeds
 	close sync.Once
 }
 
@@ -194,7 +195,7 @@ func start(ctx context.Context, cfg Config) (*Broker, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	b := &Broker{cfg: cfg, lives: make(map[*live]struct{}), acks: newExchange(), reads: newExchange()}
+	b := &Broker{cfg: cfg, lives: make(map[*live]struct{}), fed: make(map[*live]struct{}), acks: newExchange(), reads: newExchange()}
 	b.acks.acked = b.acked
 	b.life, b.end = context.WithCancel(context.WithoutCancel(ctx))
 	err := b.connect()

@@ -61,14 +61,18 @@ func (b *Broker) Live(subject string, fn func(schemas.Record), lost func()) (sto
 		unsubscribe = sub.Unsubscribe // it only fails after the connection is closed
 	}
 	ctx, cancel := context.WithCancel(b.life)
+	feeds := b.lives
+	if l.filter != "" {
+		feeds = b.fed
+	}
 	b.mu.Lock()
-	b.lives[l] = struct{}{}
+	feeds[l] = struct{}{}
 	b.mu.Unlock()
 	b.work.Go(func() { l.serve(ctx) })
 	stop = func() {
 		cancel()
 		b.mu.Lock()
-		delete(b.lives, l)
+		delete(feeds, l)
 		b.mu.Unlock()
 		_ = unsubscribe()
 	}
@@ -95,10 +99,14 @@ func (l *live) deliver(m *nats.Msg) {
 func (b *Broker) gapped(own bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	for l := range b.fed {
+		l.push()
+	}
 	for l := range b.lives {
-		if l.filter != "" || !own {
-			l.push()
+		if own {
+			break
 		}
+		l.push()
 	}
 }
 
@@ -119,7 +127,7 @@ func (b *Broker) acked(c *call, reply *nats.Msg) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for l := range b.lives {
+	for l := range b.fed {
 		if access.Covers(l.filter, c.subject) {
 			l.push(rec)
 		}

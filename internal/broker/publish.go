@@ -161,21 +161,21 @@ func (p *Publisher) Send(topic string, m *message.Message) (wait func() error, e
 	if m.UUID != "" {
 		msg.Header = nats.Header{jetstream.MsgIDHeader: {m.UUID}}
 	}
-	c, err := p.b.acks.send(msg, nil)
+	c, lost := p.b.acks.send(msg, nil)
 	return func() error {
 		ctx, cancel := context.WithDeadline(m.Context(), deadline)
 		defer cancel()
 		for { // repeats the message while that is safe and there is time
-			if err == nil {
-				err = p.b.acks.wait(ctx, c, p.b.cfg.AttemptTimeout)
+			if lost == nil {
+				lost = p.b.acks.wait(ctx, c, p.b.cfg.AttemptTimeout)
 			}
-			if err == nil {
+			if lost == nil {
 				p.b.wrote(topic, m.Payload)
 			}
-			if !errors.Is(err, fault.ErrUnavailable) || m.UUID == "" || !retry.Pause(ctx, retryPause) {
-				return err
+			if !errors.Is(lost, fault.ErrUnavailable) || m.UUID == "" || !retry.Pause(ctx, retryPause) {
+				return lost
 			}
-			c, err = p.b.acks.send(msg, nil)
+			c, lost = p.b.acks.send(msg, nil)
 		}
 	}, nil
 }

@@ -32,13 +32,14 @@ type kindSlots struct {
 	tenants       []*tenantQueue // in the order of their next turns
 }
 
-// tenantQueue has one tenant's waiting messages of a kind, the oldest first, and counts its running
-// ones. It is dropped when it has neither.
+// tenantQueue has one tenant's waiting messages of a kind, and counts its running ones. It is
+// dropped when it has neither.
 type tenantQueue struct {
-	tenant    string // as in subjects
-	running   int
-	waiting   []*delivery
-	urgentRow int // how many urgent messages were taken in a row
+	tenant         string // as in subjects
+	running        int
+	urgent, normal []*delivery
+	movable        int
+	urgentRow      int // how many urgent messages were taken in a row
 }
 
 const (
@@ -68,11 +69,16 @@ func (p *slotPool) of(kind schemas.Kind, woken bool) *kindSlots {
 func (p *slotPool) remove(f *feed) (removed []*delivery) {
 	for _, s := range p.kinds {
 		for _, t := range slices.Clone(s.tenants) {
-			for i, m := range slices.Backward(t.waiting) {
-				if m.feed == f {
-					removed = append(removed, s.take(t, i))
-				}
+			for _, queue := range []*[]*delivery{&t.urgent, &t.normal} {
+				*queue = slices.DeleteFunc(*queue, func(m *delivery) bool {
+					if m.feed == f {
+						removed = append(removed, m)
+						s.left(t, m)
+					}
+					return m.feed == f
+				})
 			}
+			s.drop(t)
 		}
 	}
 	return removed
@@ -107,13 +113,19 @@ func (s *kindSlots) queueOf(tenant string) *tenantQueue {
 	return t
 }
 
+func (t *tenantQueue) waiting() int { return len(t.urgent) + len(t.normal) }
+
 // add has a message wait for a slot. If that is one too many, add returns the message that has to
 // leave: the last one that may of the tenant with the most waiting. Those with keep set do not
 // count, and stay.
 func (s *kindSlots) add(m *delivery, keep bool) (excess *delivery) {
 	t := s.queueOf(m.tenant)
-	starts := len(t.waiting) == 0 && s.mayStart(t)
-	t.waiting = append(t.waiting, m)
+	starts := t.waiting() == 0 && s.mayStart(t)
+	if m.urgent {
+		t.urgent = append(t.urgent, m)
+	} else {
+		t.normal = append(t.normal, m)
+	}
 	if !starts {
 		m.shed()
 	}
@@ -121,38 +133,34 @@ func (s *kindSlots) add(m *delivery, keep bool) (excess *delivery) {
 		return nil
 	}
 	s.movable++
+	t.movable++
 	if starts || s.movable <= s.room {
 		return nil
 	}
 	for _, o := range s.tenants {
-		if len(o.waiting) > len(t.waiting) && o.excess() >= 0 {
+		if o.movable > 0 && o.waiting() > t.waiting() {
 			t = o
 		}
 	}
-	return s.take(t, t.excess())
-}
-
-// excess is the message that has to leave first: the last that is not urgent, otherwise the last;
-// -1: all stay.
-func (t *tenantQueue) excess() int {
-	at := -1
-	for i, m := range t.waiting {
-		if !m.kept && (at < 0 || !m.urgent || t.waiting[at].urgent) {
-			at = i
+	for _, queue := range []*[]*delivery{&t.normal, &t.urgent} {
+		for i, m := range slices.Backward(*queue) {
+			if !m.kept {
+				*queue = slices.Delete(*queue, i, i+1)
+				s.left(t, m)
+				return m
+			}
 		}
 	}
-	return at
+	return nil
 }
 
-// take removes a waiting message.
-func (s *kindSlots) take(t *tenantQueue, i int) *delivery {
-	m := t.waiting[i]
-	t.waiting = slices.Delete(t.waiting, i, i+1)
+// left notes that a message of a tenant does not wait any more.
+func (s *kindSlots) left(t *tenantQueue, m *delivery) {
 	if !m.kept {
 		s.movable--
+		t.movable--
 	}
 	s.drop(t)
-	return m
 }
 
 // mayStart reports whether a tenant may take a free slot.
@@ -170,26 +178,28 @@ func (s *kindSlots) mayStart(t *tenantQueue) bool {
 func (s *kindSlots) next() *delivery {
 	var t *tenantQueue
 	for _, o := range s.tenants {
-		if len(o.waiting) > 0 && s.mayStart(o) && (t == nil || o.running < t.running) {
+		if o.waiting() > 0 && s.mayStart(o) && (t == nil || o.running < t.running) {
 			t = o
 		}
 	}
 	if t == nil {
 		return nil
 	}
-	first := func(urgent bool) int {
-		return slices.IndexFunc(t.waiting, func(m *delivery) bool { return m.urgent == urgent })
+	queue := &t.normal
+	if len(t.urgent) > 0 && (len(t.normal) == 0 || t.urgentRow < maxUrgentRow) {
+		queue = &t.urgent
+		t.urgentRow++
+	} else {
+		t.urgentRow = 0
 	}
-	i, row := first(false), 0
-	if urgent := first(true); urgent >= 0 && (i < 0 || t.urgentRow < maxUrgentRow) {
-		i, row = urgent, t.urgentRow+1
-	}
-	t.urgentRow = row
+	m := (*queue)[0]
+	*queue = (*queue)[1:]
 	s.busy++
 	t.running++
-	at := slices.Index(s.tenants, t) // its next turn is after those of tenants with as many running
-	s.tenants = append(slices.Delete(s.tenants, at, at+1), t)
-	return s.take(t, i)
+	s.left(t, m)
+	i := slices.Index(s.tenants, t) // its next turn is after those of tenants with as many running
+	s.tenants = append(slices.Delete(s.tenants, i, i+1), t)
+	return m
 }
 
 // release frees the slot of a message.
@@ -202,7 +212,7 @@ func (s *kindSlots) release(m *delivery) {
 
 // drop removes a tenant that has nothing here any more.
 func (s *kindSlots) drop(t *tenantQueue) {
-	if t.running == 0 && len(t.waiting) == 0 {
+	if t.running == 0 && t.waiting() == 0 {
 		s.tenants = slices.DeleteFunc(s.tenants, func(o *tenantQueue) bool { return o == t })
 	}
 }

@@ -233,12 +233,17 @@ func (u *usage) recount(s *tenantBytes, now time.Time) (next int64) {
 // quotaOf is what a tenant has, which may be nil, and may have. It may always have its share, and
 // beyond it what leaves one share free, so that the next tenant finds its own. The caller holds mu.
 func (u *usage) quotaOf(s *tenantBytes) (r limits.Quota) {
-	if s != nil {
-		r.Used = max(s.total, 0)
+	read := func() {
+		if s != nil {
+			r.Used = max(s.total, 0)
+		}
+		r.Limit = max(u.division.Share, u.limit-u.division.Share-max(u.stored-r.Used, 0))
 	}
-	r.Limit = max(u.division.Share, u.limit-u.division.Share-max(u.stored-r.Used, 0))
-	if s != nil && r.Exhausted() {
-		r.Frees = time.Unix(u.recount(s, time.Now()), 0)
+	if read(); s != nil && r.Exhausted() {
+		next := u.recount(s, time.Now())
+		if read(); r.Exhausted() { // without what has just expired
+			r.Frees = time.Unix(next, 0)
+		}
 	}
 	return r
 }
@@ -347,6 +352,7 @@ func (b *Broker) shareUsage(ctx context.Context) error {
 	err := b.usage.publish(ctx, bucket)
 	last, unread := mirror.Read(ctx, bucket, b.usage.read, usagePage, b.usage.learn)
 	b.usage.read = last
+	b.usage.expire(time.Now()) // counts what was learned
 	return errors.Join(err, unread)
 }
 
@@ -374,7 +380,8 @@ func (u *usage) publish(ctx context.Context, to *Bucket) error {
 	return nil
 }
 
-// learn takes over what another process has counted. What cannot be read is no count.
+// learn takes over what another process has counted, which the next expire adds. What cannot be read
+// is no count.
 func (u *usage) learn(r schemas.Record) {
 	token, instance, _ := strings.Cut(r.Subject, ".")
 	tenant, err := schemas.UnescapeToken(token)
@@ -384,7 +391,5 @@ func (u *usage) learn(r schemas.Record) {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	s := u.tenant(tenant)
-	s.counts[instance] = c
-	u.recount(s, time.Now())
+	u.tenant(tenant).counts[instance] = c
 }

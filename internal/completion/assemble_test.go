@@ -233,7 +233,7 @@ func TestAssemblerIsBounded(t *testing.T) {
 
 func TestSplit(t *testing.T) {
 	t.Parallel()
-	document := json.RawMessage(`{ "id":"c-1","object":"chat.completion","created":7,"model":"m","choices":[
+	document := json.RawMessage(`{ "object":"chat.completion","id":"c-1","created":7,"model":"m","choices":[
 		{"index":0,"message":{"role":"assistant","content":"hi","tool_calls":[{"id":"t0","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"t1","type":"function","function":{"name":"g","arguments":"{\"n\":1.0}"}}]},"logprobs":null,"finish_reason":"tool_calls"},
 		{"index":1,"message":{"role":"assistant","content":"ho"}}],
 		"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`)
@@ -256,18 +256,6 @@ func TestSplit(t *testing.T) {
 	require.Equal(t, &schemas.ChatUsage{Prompt: 1, Completion: 2, Total: 3}, whole.Usage())
 	require.Equal(t, []string{"tool_calls"}, whole.Reasons())
 	require.Positive(t, whole.Output())
-}
-
-// TestSplitOfADelta: a whole answer with delta in the place of message keeps its text and its calls.
-func TestSplitOfADelta(t *testing.T) {
-	t.Parallel()
-	for _, none := range []string{``, `"message":null,`} {
-		got, err := chat.Split(json.RawMessage(`{"id":"c-1","created":7,"model":"m","choices":[{`+none+`"delta":{"content":"hi","tool_calls":[{"id":"t0"}]},"finish_reason":"stop"}]}`), false)
-		require.NoError(t, err)
-		require.JSONEq(t, choice(`{"content":"hi","tool_calls":[{"index":0,"id":"t0"}]}`, "null"), string(got[0]))
-		require.JSONEq(t, choice(`{}`, `"stop"`), string(got[1]))
-		require.Len(t, got, 2)
-	}
 }
 
 func TestSplitRefuses(t *testing.T) {

@@ -3,6 +3,7 @@ package completion
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -14,52 +15,61 @@ var (
 	errNoEvent    = errors.New("completion: the event or answer is no part of the request's protocol; check which dialects the upstream speaks")
 	errForeign    = errors.New("completion: the upstream answered in another protocol; list the dialects that it speaks")
 	errNoDocument = errors.New("completion: the answer is no whole document of its protocol")
-	errNoChunk    = errors.New("completion: the event is no chunk of a completion")
 )
 
-// Chunk is one event of a streamed answer.
-type Chunk struct {
-	// Raw is the chunk as it came, without white space between its values, with U+FFFD for
-	// bytes that are no text, and with the last of several members of one name.
-	Raw json.RawMessage
-	// Usage is what was used, where the chunk tells it.
-	Usage *schemas.ChatUsage
-	// Fault is an error that came in the place of an answer.
-	Fault *Fault
-	// Blank: it has nothing for a reader but usage: no choice, or choices without text, role,
-	// tool call or end. In dialects with typed events only a ping is blank.
-	Blank bool
-	// Last: the answer is complete with this chunk, and later events of the stream do not matter.
-	Last bool
-	// Type is the type of the event; empty in DialectChat.
-	Type string
-
-	rawUsage string // the usage as it came, in Raw
+// envelope is a typed event or a whole document, with the members that identify it.
+type envelope struct {
+	raw                             json.RawMessage
+	kind, object                    string
+	response, message, delta, usage gjson.Result
+	failure                         gjson.Result // the member error
+	lists                           string       // the name of the list that identifies a document
 }
 
 // open reads the members that all dialects with typed events share, and makes the chunk of an event or
 // a document. It fails if that is not an object, or not of the own dialect. If only the event's name
 // has the type, open adds it as a member, because the log stores no names.
-func open(name string, data []byte, own schemas.Dialect) (event gjson.Result, c Chunk, err error) {
+func open(name string, data []byte, own schemas.Dialect) (e envelope, c Chunk, err error) {
 	raw, ok := normalize(data)
 	if !ok || raw[0] != '{' {
-		return event, c, errNoEvent
+		return e, c, errNoEvent
 	}
-	event = Parse(raw)
-	kind, object := event.Get("type").Str, event.Get("object").Str
-	if kind == "" && object == "" && name != "" && name != unnamed {
+	e.raw = raw
+	for name, v := range Parse(raw).All() {
+		switch name.Str {
+		case "type":
+			e.kind = v.Str
+		case "object":
+			e.object = v.Str
+		case "response":
+			e.response = v
+		case "message":
+			e.message = v
+		case "delta":
+			e.delta = v
+		case "usage":
+			e.usage = v
+		case "error":
+			e.failure = v
+		case "choices", "output", "content", "data":
+			if v.IsArray() {
+				e.lists = name.Str
+			}
+		}
+	}
+	if e.kind == "" && e.object == "" && name != "" && name != unnamed {
 		return open("", set(raw, "type", string(quote(name))), own)
 	}
-	c = Chunk{Raw: raw, Type: kind, Blank: kind == kindPing || kind == kindAlive}
-	switch family := familyOf(event); {
-	case kind == kindError, object == "error", kind == "" && says(event.Get("error")):
+	c = Chunk{Raw: raw, Type: e.kind, Blank: e.kind == kindPing || e.kind == kindAlive}
+	switch family := e.family(); {
+	case e.kind == kindError, e.object == "error", e.kind == "" && says(e.failure):
 		c.Fault = faultOf(raw)
-	case family == "" && kind == "":
-		err = errNoEvent
+	case family == "" && e.kind == "":
+		return e, Chunk{}, errNoEvent
 	case family != "" && family != own:
-		err = errForeign
+		return e, Chunk{}, errForeign
 	}
-	return event, c, err
+	return e, c, nil
 }
 
 // unnamed is the name of an event without one.
@@ -72,20 +82,16 @@ const (
 	kindAlive = "keepalive"
 )
 
-// familyOf is the dialect of an event or a document; empty: unknown.
-func familyOf(v gjson.Result) schemas.Dialect {
-	kind, object := v.Get("type").Str, v.Get("object").Str
+// family is the dialect of an event or a document; empty: unknown.
+func (e *envelope) family() schemas.Dialect {
 	switch {
-	case strings.HasPrefix(kind, "response."), object == "response":
-		return schemas.DialectResponses
-	case kind == kindMessage, strings.HasPrefix(kind, "message_"), strings.HasPrefix(kind, "content_block_"):
-		return schemas.DialectMessages
-	case strings.HasPrefix(object, "chat.completion"), v.Get("choices").IsArray():
+	case strings.HasPrefix(e.object, "chat.completion"), e.lists == "choices":
 		return schemas.DialectChat
-	case kind != "":
-	case v.Get("output").IsArray():
+	case e.object == "response", strings.HasPrefix(e.kind, "response."), e.kind == "" && e.lists == "output":
 		return schemas.DialectResponses
-	case v.Get("data").IsArray():
+	case e.kind == "message", strings.HasPrefix(e.kind, "message_"), strings.HasPrefix(e.kind, "content_block_"):
+		return schemas.DialectMessages
+	case e.kind == "" && e.lists == "data":
 		return schemas.DialectEmbeddings
 	}
 	return ""
@@ -99,42 +105,51 @@ func faultOf(raw []byte) *Fault {
 	return &Fault{Message: "the provider reports an error and gives no reason"}
 }
 
-func readEmbeddings(_ string, data []byte) (Chunk, error) {
-	doc, c, err := open("", data, schemas.DialectEmbeddings)
-	c.Last, c.Usage = true, readUsage(schemas.DialectEmbeddings, doc.Get("usage"))
-	return c, err
+// tally counts the tokens and the text of an answer.
+type tally struct {
+	usage *schemas.ChatUsage
+	text  int64 // bytes
+	// before is how many bytes of text preceded the usage.
+	before int64
 }
 
-// readCount reads the token count of a request. It costs nothing, so it has no usage.
-func readCount(_ string, data []byte) (Chunk, error) {
-	doc, c, err := open("", data, schemas.DialectCount)
-	if _, counted := tokens(doc.Get("input_tokens")); counted && familyOf(doc) == "" && c.Type != kindError {
-		return Chunk{Raw: json.RawMessage(doc.Raw), Last: true}, nil
+// report records a usage. The last one counts, unless it is smaller: usage never decreases.
+func (t *tally) report(u *schemas.ChatUsage) (counts bool) {
+	if counts = u != nil && (t.usage == nil || u.Total >= t.usage.Total); counts {
+		t.usage, t.before = u, t.text
 	}
-	if err == nil && c.Fault == nil {
-		err = errNoEvent
+	return counts
+}
+
+func (t *tally) Usage() *schemas.ChatUsage { return t.usage }
+
+func (t *tally) Spent() *schemas.ChatUsage {
+	if t.usage == nil {
+		return nil
 	}
-	return c, err
-}
-
-// documentAnswer is an answer that is one document, without a finish reason.
-type documentAnswer struct {
-	tally
-
-	whole json.RawMessage
-}
-
-func (a *documentAnswer) Add(c Chunk) {
-	if c.Fault == nil {
-		a.whole = c.Raw
+	u := *t.usage
+	if late := Tokens(t.text - t.before); late > 0 {
+		u.Completion, u.Total, u.Estimated = u.Completion+late, u.Total+late, true
 	}
-	a.report(c.Usage)
+	return &u
 }
 
-func (a *documentAnswer) Give(c Chunk) (raw json.RawMessage, keep bool) { return c.Raw, true }
+func (t *tally) Output() int64 { return Tokens(t.text) }
 
-func (a *documentAnswer) Reasons() []string { return nil }
+func (t *tally) Finished() bool { return false }
 
-func (a *documentAnswer) Size() int64 { return int64(len(a.whole)) }
+// ProviderID is empty: the caller receives the provider's own id.
+func (t *tally) ProviderID() string { return "" }
 
-func (a *documentAnswer) Document() json.RawMessage { return a.whole }
+// count adds the texts of an object's members with these names.
+func (t *tally) count(v gjson.Result, names ...string) {
+	for name, m := range object(v).All() {
+		switch {
+		case !slices.Contains(names, name.Str) || hollow(m):
+		case m.Type == gjson.String:
+			t.text += length(inner(m))
+		case m.Type == gjson.JSON:
+			t.text += int64(len(m.Raw))
+		}
+	}
+}

@@ -65,16 +65,12 @@ func (t *Texts) item(event gjson.Result) int {
 // likelihoods is the name of the list that spells a text again by its tokens.
 const likelihoods = "logprobs"
 
-// response finds the texts of an event of DialectResponses. The deltas of an unknown type have a text of
-// their own.
+// response finds the texts of an event of DialectResponses.
 func (t *Texts) response(event gjson.Result) {
+	kind := strings.TrimPrefix(event.Get("type").Str, "response.")
 	group := t.item(event)
-	p, base, what := partOf(event.Get("type").Str, event)
-	key := path{of: group, index: p.index, name: p.list}
-	if p == (part{}) {
-		key.index, key.name = int(event.Get("content_index").Int()), base
-	}
-	if what == "delta" {
+	if base, ok := strings.CutSuffix(kind, ".delta"); ok {
+		key := textOf(group, base, event)
 		t.piece(key, event.Get("delta"))
 		if list := event.Get(likelihoods); !hollow(list) {
 			t.tokens(list, key.spelled())
@@ -82,25 +78,39 @@ func (t *Texts) response(event gjson.Result) {
 		return
 	}
 	t.spelled(event)
-	switch element := p.list != "" && p.name == ""; {
-	case base == "output_item" && what == "added":
+	switch kind {
+	case "content_part.added":
+		t.begin(path{of: group, index: int(event.Get("content_index").Int()), name: "content"}, event.Get("part"))
+	case "reasoning_summary_part.added":
+		t.begin(path{of: group, index: int(event.Get("summary_index").Int()), name: "summary"}, event.Get("part"))
+	case "output_item.added":
 		item := object(event.Get("item"))
 		for _, name := range texts() {
 			t.piece(path{of: group}, item.Get(name))
 		}
-		for _, list := range lists() {
+		for _, list := range []string{"content", "summary"} {
 			for place, e := range array(item.Get(list)).All() {
 				t.begin(path{of: group, index: int(place.Num), name: list}, e)
 			}
 		}
-	case base == "output_item" && what == "done":
+	case "output_item.done":
 		t.endGroup(group)
-	case element && what == "added":
-		t.begin(key, event.Get("part"))
-	case !element && what == "done":
-		t.end(key)
-		t.end(key.spelled())
+	default:
+		if base, ok := strings.CutSuffix(kind, ".done"); ok {
+			key := textOf(group, base, event)
+			t.end(key)
+			t.end(key.spelled())
+		}
 	}
+}
+
+// textOf identifies the text that the deltas of a type continue: the part of an item, as in
+// responseAnswer. The deltas of an unknown type have a text of their own.
+func textOf(group int, base string, event gjson.Result) path {
+	if p := partOf(base, event); p.name != "" {
+		return path{of: group, index: p.index, name: p.list}
+	}
+	return path{of: group, index: int(event.Get("content_index").Int()), name: base}
 }
 
 // spelled identifies the tokens of a text.
@@ -157,19 +167,20 @@ func (t *Texts) message(event gjson.Result) {
 		return
 	}
 	group := t.group(indexOf(event, 0), "")
-	v, starts := object(event.Get("delta")), kind == blockStart
-	switch {
-	case kind == blockStop:
-		t.endGroup(group)
-		return
-	case starts:
-		v = object(event.Get("content_block"))
-	case kind != blockDelta:
-		return
-	}
-	for name, v := range v.All() {
-		if is := name.Str; is != "type" && (!starts || is != "id" && is != "name") {
-			t.piece(path{of: group, name: is}, v)
+	switch kind {
+	case "content_block_start":
+		for name, v := range object(event.Get("content_block")).All() {
+			if name.Str != "type" && name.Str != "id" && name.Str != "name" {
+				t.piece(path{of: group, name: name.Str}, v)
+			}
 		}
+	case "content_block_delta":
+		for name, v := range object(event.Get("delta")).All() {
+			if name.Str != "type" {
+				t.piece(path{of: group, name: name.Str}, v)
+			}
+		}
+	case "content_block_stop":
+		t.endGroup(group)
 	}
 }

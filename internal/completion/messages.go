@@ -2,6 +2,7 @@ package completion
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -19,24 +20,55 @@ const (
 	blockStop    = "content_block_stop"
 )
 
-// kindMessage is the type of a whole answer.
-const kindMessage = "message"
-
 // readMessage reads an event, or a message.
 func readMessage(name string, data []byte) (Chunk, error) {
-	event, c, err := open(name, data, schemas.DialectMessages)
+	e, c, err := open(name, data, schemas.DialectMessages)
 	if err != nil {
 		return Chunk{}, err
 	}
-	usage := event.Get("usage")
-	switch c.Type {
+	usage := object(e.usage)
+	switch e.kind {
 	case messageStart:
-		usage = object(event.Get("message")).Get("usage")
+		usage = object(object(e.message).Get("usage"))
 	case messageStop, kindMessage:
 		c.Last = true
 	}
-	c.rawUsage, c.Usage = object(usage).Raw, readUsage(schemas.DialectMessages, usage)
+	if c.rawUsage = usage.Raw; c.rawUsage != "" {
+		c.Usage = messagesUsage(usage)
+	}
 	return c, nil
+}
+
+// kindMessage is the type of a whole answer.
+const kindMessage = "message"
+
+// messagesUsage reads a usage of Messages; nil if it is implausible or lacks a count. The protocol
+// counts the input tokens of the cache separately.
+func messagesUsage(usage gjson.Result) *schemas.ChatUsage {
+	var u schemas.ChatUsage
+	for _, count := range []struct {
+		name   string
+		into   *int64
+		always bool
+	}{
+		{"input_tokens", &u.Prompt, true},
+		{"output_tokens", &u.Completion, true},
+		{"cache_read_input_tokens", &u.Cached, false},
+		{"cache_creation_input_tokens", &u.CacheWrites, false},
+		{"output_tokens_details.thinking_tokens", &u.Reasoning, false},
+	} {
+		v := usage.Get(count.name)
+		n, ok := tokens(v)
+		if !ok && (count.always || v.Type != gjson.Null) {
+			return nil
+		}
+		*count.into = n
+	}
+	u.Prompt += u.Cached + u.CacheWrites
+	if u.Total = u.Prompt + u.Completion; u.Total == 0 || u.Prompt > maxTokens {
+		return nil
+	}
+	return &u
 }
 
 // namedMessage is a message with an id.
@@ -51,10 +83,11 @@ func namedMessage(message json.RawMessage, o Options) json.RawMessage {
 type messageAnswer struct {
 	tally
 
-	head   json.RawMessage // the message of message_start
-	over   node            // the members of message_delta
-	used   node            // the usage
-	blocks node            // objects
+	options Options
+	head    json.RawMessage // the message of message_start
+	over    node            // the members of message_delta
+	used    node            // the usage
+	blocks  []*block
 }
 
 func (a *messageAnswer) Add(c Chunk) {
@@ -62,12 +95,8 @@ func (a *messageAnswer) Add(c Chunk) {
 		a.addWhole(c)
 		return
 	}
-	if c.rawUsage != "" { // each count is a total so far
-		a.used.kind = kindObject
-		for name, v := range Parse([]byte(c.rawUsage)).All() {
-			a.used.member(name.Str).last(v)
-		}
-		a.report(readUsage(schemas.DialectMessages, Parse(a.used.write(nil))))
+	if c.rawUsage != "" {
+		a.report(a.usageOf(Parse([]byte(c.rawUsage))))
 	}
 	if c.Fault != nil || c.Blank {
 		return
@@ -78,16 +107,17 @@ func (a *messageAnswer) Add(c Chunk) {
 		a.head = json.RawMessage(strings.Clone(object(event.Get("message")).Raw))
 	case messageDelta:
 		a.delta(event)
-	case blockStart:
-		a.text += a.block(event).start(object(event.Get("content_block")))
-	case blockDelta:
-		a.text += a.block(event).delta(object(event.Get("delta")))
+	case blockStart, blockDelta:
+		a.block(c.Type, event)
 	}
 }
 
 // addWhole adds the events of a whole message.
 func (a *messageAnswer) addWhole(c Chunk) {
-	events, _ := splitMessage(c.Raw, true)
+	events, err := splitMessage(c.Raw, true)
+	if err != nil {
+		return
+	}
 	for _, raw := range events {
 		if c, err := readMessage("", raw); err == nil {
 			a.Add(c)
@@ -95,61 +125,46 @@ func (a *messageAnswer) addWhole(c Chunk) {
 	}
 }
 
+// usageOf updates the usage with the counts of an event. Each count is a total so far.
+func (a *messageAnswer) usageOf(told gjson.Result) *schemas.ChatUsage {
+	a.used.kind = kindObject
+	for name, v := range told.All() {
+		a.used.member(name.Str).last(v)
+	}
+	return messagesUsage(Parse(a.used.write(nil)))
+}
+
 // delta sets the members of the message that its last events report.
-func (a *messageAnswer) delta(v gjson.Result) {
-	for name, v := range v.All() {
+func (a *messageAnswer) delta(event gjson.Result) {
+	for name, v := range event.All() {
 		switch name.Str {
-		case "type", "usage", "content":
+		case "type", "usage":
 		case "delta":
-			a.delta(object(v))
+			for name, v := range object(v).All() {
+				a.over.member(name.Str).last(v)
+			}
 		default:
 			a.over.member(name.Str).last(v)
 		}
 	}
 }
 
-// block is the block of an event.
-func (a *messageAnswer) block(event gjson.Result) *node {
-	return a.blocks.element(indexOf(event, 0), maxChoices)
-}
-
-// start takes the first object of a block, and returns how many bytes of text it has.
-func (n *node) start(v gjson.Result) (text int64) {
-	n.begin(v)
-	text = textOfMembers(v, "text", "thinking", "data")
-	if input := v.Get("input"); input.Type == gjson.JSON {
-		text += textOfMembers(v, "input")
+// block begins a block, or adds a piece to it.
+func (a *messageAnswer) block(kind string, event gjson.Result) {
+	index := indexOf(event, 0)
+	at, found := slices.BinarySearchFunc(a.blocks, index, func(b *block, n int) int { return b.index - n })
+	b := &block{index: index}
+	switch {
+	case found:
+		b = a.blocks[at]
+	case index >= 0 && index < maxChoices && len(a.blocks) < maxChoices:
+		a.blocks = slices.Insert(a.blocks, at, b)
 	}
-	return text
-}
-
-// delta adds a piece to a block, and returns how many bytes of text it has.
-func (n *node) delta(delta gjson.Result) (text int64) {
-	n.kind = kindObject
-	kind := delta.Get("type").Str
-	for name, v := range delta.All() {
-		switch is := name.Str; {
-		case kind == "input_json_delta" && is == "partial_json" && v.Type == gjson.String:
-			text += n.member("input").input(inner(v))
-		case kind == "signature_delta" && is == "signature":
-			n.member(is).last(v)
-		case kind == "citations_delta" && is == "citation":
-			n.member("citations").elements(v.Raw)
-		case v.Type != gjson.String || is == "type":
-		case kind == is+"_delta" && (is == "text" || is == "thinking"), !knownDelta(kind): // an unknown type is read like the known ones
-			text += n.member(is).text(inner(v))
-		}
+	if kind == blockStart {
+		a.text += b.begin(object(event.Get("content_block")))
+	} else {
+		a.text += b.add(object(event.Get("delta")))
 	}
-	return text
-}
-
-// knownDelta reports whether a type of delta is one of those that add to one member.
-func knownDelta(kind string) bool {
-	switch kind {
-	case "text_delta", "thinking_delta", "input_json_delta", "signature_delta", "citations_delta":
-		return true
-	}
-	return false
 }
 
 // Give drops pings.
@@ -187,7 +202,11 @@ func (a *messageAnswer) Reasons() []string {
 }
 
 func (a *messageAnswer) Size() int64 {
-	return int64(len(a.head)) + a.over.size() + a.used.size() + a.blocks.size()
+	n := int64(len(a.head)) + a.over.size() + a.used.size()
+	for _, b := range a.blocks {
+		n += b.size()
+	}
+	return n
 }
 
 // noHead replaces a missing message_start.
@@ -196,25 +215,30 @@ const noHead = `{"type":"message","role":"assistant","content":[],"stop_reason":
 // Document is the message so far. Its members have the order of message_start. Without any blocks its
 // content stays.
 func (a *messageAnswer) Document() json.RawMessage {
-	var doc node
-	switch {
-	case len(a.head) > 0:
-		doc.begin(Parse(a.head))
-	case len(a.blocks.list) > 0:
-		doc.begin(gjson.Parse(noHead))
-	default:
-		return nil
+	doc := a.head
+	if len(doc) == 0 {
+		if len(a.blocks) == 0 {
+			return nil
+		}
+		doc = json.RawMessage(noHead)
 	}
+	has := func(path string) bool { return Parse(doc).Get(path).Exists() }
+	// The content is last: it is large, and each put copies the document.
 	for i := range a.over.list {
-		if n := &a.over.list[i]; n.says() || doc.find(n.name) == nil {
-			doc.replace(*n)
+		n := &a.over.list[i]
+		if path := gjson.Escape(n.name); n.name != "content" && n.name != "usage" && (n.says() || !has(path)) {
+			doc = put(doc, ":"+path, n.write(nil)) // the colon: it is no number
 		}
 	}
 	if a.used.kind != 0 {
-		doc.replace(node{name: "usage", kind: kindObject, list: a.used.list})
+		doc = put(doc, "usage", a.used.write(nil))
 	}
-	if len(a.blocks.list) > 0 || doc.find("content") == nil {
-		doc.replace(node{name: "content", kind: kindElements, list: a.blocks.list})
+	if len(a.blocks) > 0 || !has("content") {
+		content := []byte{'['}
+		for _, b := range a.blocks {
+			content = b.write(appendComma(content))
+		}
+		doc = put(doc, "content", append(content, ']'))
 	}
-	return namedMessage(doc.write(nil), a.options)
+	return namedMessage(doc, a.options)
 }

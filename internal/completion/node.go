@@ -1,17 +1,15 @@
 package completion
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 )
 
-// maxMembers is how many members of one object are kept, maxChoices how many choices, blocks or
-// items of an answer, and maxCalls how many tool calls or parts of one; the rest is left out.
+// maxMembers is how many members of one object are kept, maxChoices how many choices of
+// an answer, and maxCalls how many tool calls of a choice; the rest is left out.
 const (
 	maxMembers = 64
 	maxChoices = 1024
@@ -20,33 +18,28 @@ const (
 
 // The kinds of a node, beside 0: nothing has come.
 const (
-	kindNull     = 'n'
-	kindText     = '"' // buf is what stands between the quotes
-	kindList     = '[' // buf is what stands between the brackets
-	kindObject   = '{' // list are its members, which grow by themselves
-	kindElements = 'e' // list are its elements, which grow by themselves, by their index
-	kindCalls    = 'c' // list are tool calls, in the order in which they began
-	kindValue    = 'v' // buf is the value; the last that says something
-	kindInput    = 'i' // buf is what stands between the quotes of a text that becomes an object
+	kindNull   = 'n'
+	kindText   = '"' // buf is what stands between the quotes
+	kindList   = '[' // buf is what stands between the brackets
+	kindObject = '{' // list are its members, which grow by themselves
+	kindCalls  = 'c' // list are tool calls
+	kindValue  = 'v' // buf is the value; the last that says something
 )
 
 // node is a value of the answer, as far as it has come.
 type node struct {
-	name  string // of a member
-	index int    // of an element
-	id    string // of a tool call or an item, as it came last; empty: none has come
-	kind  byte
-	open  bool // the last of a list is a text part that goes on; pieces of an item have come
-	buf   []byte
-	list  []node
+	name string
+	kind byte
+	open bool // the last of a list is a text part that goes on
+	buf  []byte
+	list []node
+	keys callKeys // of tool calls
 }
 
 // find returns the member with a name, until the next call of member; nil: there is none.
 func (n *node) find(name string) *node {
-	for i := range n.list {
-		if n.list[i].name == name {
-			return &n.list[i]
-		}
+	if at := slices.IndexFunc(n.list, func(m node) bool { return m.name == name }); at >= 0 {
+		return &n.list[at]
 	}
 	return nil
 }
@@ -64,20 +57,6 @@ func (n *node) member(name string) *node {
 	return &n.list[len(n.list)-1]
 }
 
-// element returns the element with an index, made where there is none, until the next call. One
-// whose index is not below the limit is left out of the answer.
-func (n *node) element(index, limit int) *node {
-	at, found := slices.BinarySearchFunc(n.list, index, func(e node, index int) int { return cmp.Compare(e.index, index) })
-	switch {
-	case found:
-	case index < 0 || index >= limit:
-		return &node{}
-	default:
-		n.list = slices.Insert(n.list, at, node{index: index})
-	}
-	return &n.list[at]
-}
-
 // size is how many bytes there are.
 func (n *node) size() int64 {
 	size := int64(len(n.name) + len(n.buf))
@@ -89,23 +68,6 @@ func (n *node) size() int64 {
 
 // says reports whether the node says more than that it is null.
 func (n *node) says() bool { return n != nil && n.kind != 0 && n.kind != kindNull }
-
-// begin takes an object in the place of what came before. Its texts and lists can grow.
-func (n *node) begin(v gjson.Result) {
-	n.kind, n.buf, n.list = kindObject, nil, nil
-	for name, value := range object(v).All() {
-		m := node{name: strings.Clone(name.Str)}
-		switch {
-		case value.Type == gjson.String:
-			m.text(inner(value))
-		case value.IsArray():
-			m.elements(inner(value))
-		default:
-			m.last(value)
-		}
-		n.list = append(n.list, m)
-	}
-}
 
 // merge takes an object of which the members come in pieces, and returns how many bytes of
 // text it has. The index of a tool call is no member of it.
@@ -125,15 +87,8 @@ func (n *node) addMember(in position, name string, v gjson.Result) (text int64) 
 	switch under := in.member(name); {
 	case under == inCalls && v.IsArray():
 		n.kind = kindCalls
-		for _, piece := range v.All() {
-			if !piece.IsObject() {
-				continue
-			}
-			call := &node{} // left out, but for how much text it has
-			if at := n.call(piece); at >= 0 {
-				call = &n.list[at]
-			}
-			text += call.merge(inCall, piece)
+		for _, call := range v.All() {
+			text += n.call(object(call))
 		}
 	case (under == inFunction || under == inLogprobs) && v.IsObject():
 		return n.merge(under, v)
@@ -146,10 +101,12 @@ func (n *node) addMember(in position, name string, v gjson.Result) (text int64) 
 		}
 		return int64(len(v.Raw))
 	case pieces && v.Type == gjson.String:
-		return n.text(inner(v))
+		n.text(inner(v))
+		return length(inner(v))
 	case argument(in, name):
-		return n.text(escaped(v.Raw)) // it becomes a text
-	case v.IsArray() && (in == inLogprobs || in == inDelta && slices.Contains([]string{"content", "reasoning_details", "annotations", "images"}, name)):
+		n.text(escaped(v.Raw)) // it becomes a text
+		return length(escaped(v.Raw))
+	case v.IsArray() && (in == inLogprobs || in == inDelta && grows(name)):
 		n.elements(inner(v))
 		if name == "content" && in == inDelta {
 			return int64(len(inner(v)))
@@ -162,38 +119,25 @@ func (n *node) addMember(in position, name string, v gjson.Result) (text int64) 
 	return text
 }
 
-// call returns the place of the call that a piece belongs to, made where there is none; -1:
-// there are too many. A piece without an index is of the call with its id, or of the last one
-// where it has none. Some providers give one index to several calls, each of them whole:
-// another id with a name begins another call.
-func (n *node) call(piece gjson.Result) int {
-	id := ""
-	if v := piece.Get("id"); !hollow(v) {
-		id = v.Raw
+// grows reports whether a list in a delta is a piece of one.
+func grows(name string) bool {
+	return name == "content" || name == "reasoning_details" || name == "annotations" || name == "images"
+}
+
+// call takes a piece of a tool call, and returns how many bytes of text it has.
+func (n *node) call(piece gjson.Result) int64 {
+	if !piece.Exists() {
+		return 0
 	}
-	index, err := strconv.Atoi(piece.Get("index").Raw)
-	given := err == nil
-	whole := given && id != "" && !hollow(object(piece.Get("function")).Get("name"))
-	for at := len(n.list) - 1; at >= 0; at-- {
-		c := &n.list[at]
-		switch same := c.id != "" && c.id == id; {
-		case given && (c.index != index || whole && c.id != "" && !same), !given && id != "" && !same:
-			continue
-		case id != "" && !same:
-			c.id = strings.Clone(id)
-		}
-		return at
+	var left node // out, but for how much text it has
+	at, call := n.keys.of(piece), &left
+	if at == len(n.list) {
+		n.list = append(n.list, node{})
 	}
-	if len(n.list) >= maxCalls {
-		return -1
+	if at >= 0 {
+		call = &n.list[at]
 	}
-	for i := range n.list {
-		if !given {
-			index = max(index, n.list[i].index+1)
-		}
-	}
-	n.list = append(n.list, node{index: index, id: strings.Clone(id)})
-	return len(n.list) - 1
+	return call.merge(inCall, piece)
 }
 
 // null notes that the member is there.
@@ -203,12 +147,13 @@ func (n *node) null() {
 	}
 }
 
-// text adds what stands between the quotes of a string, and returns how many bytes it has at most.
-func (n *node) text(in string) int64 {
+// text adds what stands between the quotes of a string.
+func (n *node) text(in string) {
 	switch {
 	case n.kind == kindList && in == "":
 	case n.kind == kindList && n.open:
-		n.buf = append(append(n.buf[:len(n.buf)-len(`"}`)], in...), `"}`...)
+		n.buf = append(n.buf[:len(n.buf)-len(`"}`)], in...)
+		n.buf = append(n.buf, `"}`...)
 	case n.kind == kindList:
 		n.part(in)
 	case n.kind == kindText:
@@ -216,16 +161,6 @@ func (n *node) text(in string) int64 {
 	case in != "" || !n.says():
 		n.kind, n.buf = kindText, append(n.buf[:0], in...)
 	}
-	return length(in)
-}
-
-// input adds what stands between the quotes of a piece of a tool's input.
-func (n *node) input(in string) int64 {
-	if n.kind != kindInput && in != "" {
-		n.kind, n.buf = kindInput, nil
-	}
-	n.buf = append(n.buf, in...)
-	return length(in)
 }
 
 // elements adds those of an array; a text that came before is the first of them.
@@ -242,14 +177,17 @@ func (n *node) elements(in string) {
 	}
 	if n.kind = kindList; in != "" {
 		n.comma()
-		n.buf, n.open = append(n.buf, in...), false
+		n.buf = append(n.buf, in...)
+		n.open = false
 	}
 }
 
 // part adds a text to a list as an element of its own, which goes on.
 func (n *node) part(in string) {
 	n.comma()
-	n.buf = append(append(append(n.buf, `{"type":"text","text":"`...), in...), `"}`...)
+	n.buf = append(n.buf, `{"type":"text","text":"`...)
+	n.buf = append(n.buf, in...)
+	n.buf = append(n.buf, `"}`...)
 	n.open = true
 }
 
@@ -282,33 +220,16 @@ func (n *node) write(to []byte) []byte {
 			to = n.list[i].writeMember(to)
 		}
 		return append(to, '}')
-	case kindElements, kindCalls:
+	case kindCalls:
 		to = append(to, '[')
 		for i := range n.list {
-			if to = appendComma(to); n.kind == kindCalls {
-				to = n.list[i].writeCall(to)
-			} else {
-				to = n.list[i].write(to)
-			}
+			to = n.list[i].writeCall(appendComma(to))
 		}
 		return append(to, ']')
 	case kindValue:
 		return append(to, n.buf...)
-	case kindInput:
-		return append(to, n.readInput()...)
 	}
-	return append(to, null...)
-}
-
-// readInput returns the input of a tool from its pieces: an object, or a text where the pieces are no
-// valid object.
-func (n *node) readInput() []byte {
-	whole := slices.Concat([]byte{'"'}, n.buf, []byte{'"'})
-	text, err := jsontext.AppendUnquote(nil, whole)
-	if doc, ok := normalize([]byte(strings.TrimSpace(string(text)))); err == nil && ok && doc[0] == '{' {
-		return doc
-	}
-	return whole
+	return append(to, "null"...)
 }
 
 // writeMember adds the value with its name, unless it has none yet.
@@ -343,11 +264,80 @@ func (n *node) writeCall(to []byte) []byte {
 	return append(to, '}')
 }
 
-// replace puts a member in the place of the one with its name, or behind the others.
-func (n *node) replace(m node) {
-	if was := n.find(m.name); was != nil {
-		*was = m
-	} else {
-		n.list = append(n.list, m)
+// position is where in an answer a value stands, as far as the protocol knows that.
+type position uint8
+
+const (
+	inPlain position = iota
+	inChoices
+	inChoice
+	inDelta
+	inContent
+	inCalls
+	inCall
+	inFunction
+	inLogprobs
+)
+
+// member is the position of a member of an object.
+func (s position) member(name string) position {
+	switch {
+	case s == inChoice && name == "delta":
+		return inDelta
+	case s == inChoice && name == "logprobs":
+		return inLogprobs
+	case s == inDelta && name == "content":
+		return inContent
+	case s == inDelta && name == "tool_calls":
+		return inCalls
+	case s == inDelta && name == "function_call", s == inCall && (name == "function" || name == "custom"):
+		return inFunction
 	}
+	return inPlain
+}
+
+// argument reports whether a member is a text that some send as another value.
+func argument(in position, name string) bool {
+	return in == inFunction && (name == "arguments" || name == "input")
+}
+
+// callKeys tell the tool calls of a choice apart, in the order in which they began.
+type callKeys []callKey
+
+type callKey struct {
+	index int
+	id    string // as it came last; empty: none has come
+}
+
+// of is the place of the call that a piece belongs to, made where there is none; -1: there
+// are too many. A piece without an index is of the call with its id, or of the last one
+// where it has none. Some providers give one index to several calls, each of them whole:
+// another id with a name begins another call.
+func (k *callKeys) of(piece gjson.Result) int {
+	id := ""
+	if v := piece.Get("id"); !hollow(v) {
+		id = v.Raw
+	}
+	n, err := strconv.Atoi(piece.Get("index").Raw)
+	given := err == nil
+	whole := given && id != "" && !hollow(object(piece.Get("function")).Get("name"))
+	for i, c := range slices.Backward(*k) {
+		switch same := c.id != "" && c.id == id; {
+		case given && (c.index != n || whole && c.id != "" && !same), !given && id != "" && !same:
+			continue
+		case id != "" && !same:
+			(*k)[i].id = strings.Clone(id)
+		}
+		return i
+	}
+	if len(*k) >= maxCalls {
+		return -1
+	}
+	if !given {
+		for _, c := range *k {
+			n = max(n, c.index+1)
+		}
+	}
+	*k = append(*k, callKey{n, strings.Clone(id)})
+	return len(*k) - 1
 }

@@ -78,14 +78,12 @@ func For(d schemas.Dialect) Protocol {
 	case schemas.DialectResponses:
 		return Protocol{
 			readResponse, splitResponse, namedResponse, func() *Texts { return &Texts{find: (*Texts).response} },
-			func(o Options) Answer {
-				return &responseAnswer{tally: tally{options: o}, items: node{kind: kindElements}}
-			},
+			func(o Options) Answer { return &responseAnswer{options: o} },
 		}
 	case schemas.DialectMessages:
 		return Protocol{
 			readMessage, splitMessage, namedMessage, func() *Texts { return &Texts{find: (*Texts).message} },
-			func(o Options) Answer { return &messageAnswer{tally: tally{options: o}} },
+			func(o Options) Answer { return &messageAnswer{options: o} },
 		}
 	case schemas.DialectCount:
 		whole.Read = readCount
@@ -96,7 +94,7 @@ func For(d schemas.Dialect) Protocol {
 	default:
 		return Protocol{
 			readChunk, splitCompletion, namedCompletion, func() *Texts { return &Texts{find: (*Texts).completion} },
-			func(o Options) Answer { return &chatAnswer{tally: tally{options: o}} },
+			func(o Options) Answer { return &chatAnswer{options: o} },
 		}
 	}
 }

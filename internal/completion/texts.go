@@ -22,7 +22,7 @@ type Texts struct {
 
 	// Of DialectChat: choices, numbered as they come, by their index, and calls by the path of their list.
 	choices map[int]int
-	calls   map[int]*node
+	calls   map[int]*callKeys
 	// Of the others: the texts of items and blocks, and the indexes of items by their ids.
 	groups  map[int][]int // by the number of an item or a block
 	indexes map[string]int
@@ -108,7 +108,7 @@ type location struct {
 // Read overwrites found, and reuses its memory. It is false if the answer exceeds the limits.
 func (t *Texts) Read(raw json.RawMessage, found *Found) bool {
 	if t.paths == nil {
-		t.paths, t.choices, t.calls = map[path]int{}, map[int]int{}, map[int]*node{}
+		t.paths, t.choices, t.calls = map[path]int{}, map[int]int{}, map[int]*callKeys{}
 		t.groups, t.indexes = map[int][]int{}, map[string]int{}
 	}
 	*found = Found{found.Texts[:0], found.Tokens[:0], found.Ended[:0]}
@@ -222,9 +222,9 @@ func (t *Texts) element(v gjson.Result, place int, at location) location {
 		at.position, at.choice = inChoice, n
 	case at.position == inCalls:
 		if t.calls[at.path] == nil {
-			t.calls[at.path] = &node{}
+			t.calls[at.path] = &callKeys{}
 		}
-		at.position, p.index = inCall, t.calls[at.path].call(v)
+		at.position, p.index = inCall, t.calls[at.path].of(v)
 	default:
 		if p.index = indexOf(v, -1); p.index < 0 || at.lists > maxLists {
 			return at

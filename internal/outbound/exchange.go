@@ -81,7 +81,7 @@ func (c *Conn) Do(ctx context.Context, r Request) (*Response, error) {
 	}
 	defer s.end()
 	answer := s.Response
-	if answer.Body, err = s.ReadAllBy(s, s.limit); err != nil {
+	if answer.Body, err = s.ReadAllBy(s, s.limit); err != nil { //nolint:contextcheck // the stream has it
 		return nil, err
 	}
 	return &answer, nil

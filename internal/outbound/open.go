@@ -53,12 +53,12 @@ func (c *Conn) Release() {
 type Reuse int
 
 const (
-	// Fresh: none, and its own is closed after it.
+	// Fresh is none, and its own is closed after it.
 	Fresh Reuse = iota
-	// Spare: one that has carried nothing, for a call that may not be repeated. Where such calls follow
+	// Spare is one that has carried nothing, for a call that may not be repeated. Where such calls follow
 	// each other within seconds, a connection is dialled ahead for the next.
 	Spare
-	// Kept: one that has carried other calls, for a call that may be repeated. It is kept after it.
+	// Kept is one that has carried other calls, for a call that may be repeated. It is kept after it.
 	Kept
 )
 

@@ -1,11 +1,9 @@
 package chat
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -158,5 +156,16 @@ func (w *work) write(ctx context.Context, chunks [][]byte) error {
 
 // delta is a ChatDelta, without reading its chunks once more.
 func delta(chunks [][]byte) json.RawMessage {
-	return slices.Concat([]byte(`{"chunks":[`), bytes.Join(chunks, []byte{','}), []byte("]}"))
+	size := len(`{"chunks":[]}`)
+	for _, c := range chunks {
+		size += len(c) + 1
+	}
+	doc := append(make([]byte, 0, size), `{"chunks":[`...)
+	for i, c := range chunks {
+		if i > 0 {
+			doc = append(doc, ',')
+		}
+		doc = append(doc, c...)
+	}
+	return append(doc, "]}"...)
 }

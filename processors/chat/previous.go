@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"slices"
 
 	"weir/internal/fault"
@@ -68,6 +67,6 @@ func (w *work) discontinued() completionEnd {
 	if w.previous.id == "" {
 		message = "the previous response does not exist, or its result cannot be read"
 	}
-	return bad(schemas.OutcomeFailed, schemas.ValidationError, http.StatusBadRequest, message+"; send the whole conversation without previous_response_id").
+	return bad(schemas.OutcomeFailed, schemas.ValidationError, statusInvalid, message+"; send the whole conversation without previous_response_id").
 		with(map[string]any{"provider_code": "previous_response_not_found", "provider_param": "previous_response_id"})
 }
