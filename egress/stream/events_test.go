@@ -327,14 +327,16 @@ func TestLongPoll(t *testing.T) {
 type slow struct {
 	asked chan context.Context
 	let   chan error
+	times *atomic.Int64
 }
 
 func newSlow() slow {
-	return slow{asked: make(chan context.Context), let: make(chan error)}
+	return slow{asked: make(chan context.Context), let: make(chan error), times: &atomic.Int64{}}
 }
 
 func (s slow) frame(ctx context.Context, it *stream.Item) ([]byte, error) {
 	if it.Event.Settled != nil {
+		s.times.Add(1)
 		s.asked <- ctx
 		select {
 		case err := <-s.let:
