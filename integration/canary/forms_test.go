@@ -76,7 +76,7 @@ func encodings() map[string]func(s string) string {
 		"gzip":                 zipped,
 		"gzip in gzip":         func(s string) string { return zipped(zipped(s)) },
 		"its beginning":        func(s string) string { return s[:shortest] },
-		"its end":              func(s string) string { return s[len(s)-shortest:] },
+		"its end":              func(s string) string { return s[max(0, len(s)-tail):] },
 		"over lines":           wrapped,
 		"base64 over lines":    func(s string) string { return wrapped(b64("xx" + s + "yy")) },
 		"sha256 of its JSON":   func(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(`"`+s+`"`))) },

@@ -169,6 +169,9 @@ const beginning = "its beginning"
 // shortest is the minimum length of a needle, and the length of the beginning of a canary.
 const shortest = 8
 
+// tail is the length of the end of a canary: so long that no other random text has it by chance.
+const tail = 12
+
 // forms are a canary as it is, cut, encoded and hashed. Escapes are undone by views.
 func forms(c canary) (all []needle) {
 	add := func(form, text string) {
@@ -177,7 +180,7 @@ func forms(c canary) (all []needle) {
 		}
 	}
 	add("text", c.text)
-	add("its end", c.text[len(c.text)-shortest:])
+	add("its end", c.text[max(0, len(c.text)-tail):])
 	all = append(all, needle{"some canary", beginning, strings.ToLower(c.text[:shortest])})
 	add("hex", hex.EncodeToString([]byte(c.text)))
 	for _, text := range []string{c.text, strings.ToLower(c.text)} {

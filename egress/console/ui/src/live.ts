@@ -15,8 +15,10 @@ export function useLive<T>(path: string | undefined, every = 2000): Live<T> {
   return useReading<T>(path, (signal) => get<T>(path!, signal), every);
 }
 
+const longest = 30_000; // pause behind a costly read, in milliseconds
+
 /** useLive for more than one request. Of two concurrent reads the later one counts. A costly read
- * pauses for rest times its duration. */
+ * pauses for rest times its duration, but not longer than half a minute. */
 export function useReading<T>(key: string | undefined, read: (signal: AbortSignal) => Promise<T>, every = 2000, rest = 0): Live<T> {
   const [state, set] = useState<{ key?: string; data?: T; error?: Refusal }>({});
   const kick = useRef<() => void>(() => {});
@@ -39,7 +41,7 @@ export function useReading<T>(key: string | undefined, read: (signal: AbortSigna
         if (life.signal.aborted || mine < told) return;
         told = mine;
         set({ key, data });
-        wait = Math.max(wait, rest * (performance.now() - began));
+        wait = Math.max(wait, Math.min(rest * (performance.now() - began), longest));
       } catch (cause) {
         if (life.signal.aborted || mine < told) return;
         told = mine;
