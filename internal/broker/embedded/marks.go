@@ -237,8 +237,13 @@ func (s *Server) endMarks(m marks) {
 
 // lastSync syncs once more. It fails if that is not possible, or if an earlier sync failed.
 func (s *Server) lastSync() error {
-	if s.cfg.Durability == schemas.DurabilityDisk {
-		return s.Barrier(context.WithoutCancel(s.life)) // it does nothing where each message was synced
+	switch {
+	case s.group != nil:
+		r := s.group.begin()
+		<-r.done
+		return r.err
+	case s.cfg.Durability == schemas.DurabilityDisk:
+		return nil // each message was synced
 	}
 	syncAll, err := s.syncer()
 	if err != nil || syncAll == nil {
