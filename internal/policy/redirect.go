@@ -166,13 +166,11 @@ func (p *Policy) Reaches(method, prefix string, whole, ofAgents bool) bool {
 	}
 	_, rest, _ := strings.Cut(prefix, "://")
 	open := !whole && !strings.ContainsAny(rest, "/?")
+	asked := parseMethod(method)
 	return slices.ContainsFunc(entries, func(e *entry) bool {
-		with := parseMethod(method)
-		if method == "" && len(e.methods) > 0 {
-			with = e.methods[0]
-		}
-		return slices.Contains(e.methods, with) && (!ofAgents || strings.HasPrefix(e.Name, schemas.AgentEntryPrefix)) &&
-			(open || p.reach(e, prefix, with, whole))
+		return (!ofAgents || strings.HasPrefix(e.Name, schemas.AgentEntryPrefix)) && slices.ContainsFunc(e.methods, func(with string) bool {
+			return (method == "" || with == asked) && (open || p.reach(e, prefix, with, whole))
+		})
 	})
 }
 

@@ -61,10 +61,10 @@ func (p *Policy) Hosts() (all []string) {
 
 func (e *entry) view(operator bool) schemas.EntryView {
 	if e.Agent && !operator {
-		return schemas.EntryView{Name: e.Name, Methods: e.methods, Mode: e.mode(), Agent: true}
+		return schemas.EntryView{Name: e.Name, Methods: slices.Clone(e.methods), Mode: e.mode(), Agent: true}
 	}
 	v := schemas.EntryView{
-		Name: e.Name, URLPrefix: e.urlPrefix(), Methods: e.methods, Network: e.Network,
+		Name: e.Name, URLPrefix: e.urlPrefix(), Methods: slices.Clone(e.methods), Network: e.Network,
 		Redirects: e.Redirects, Mode: e.mode(), Agent: e.Agent, Routes: e.Routes, Pass: e.Extra,
 		Headers: names(e.Headers), Query: names(e.Query), Body: names(e.Body),
 		CallerHeaders: e.callerHeaders, CallerParams: e.callerParams, Connect: e.Connect,
