@@ -152,7 +152,7 @@ func (s signIns) SignIn(ctx context.Context, text string) (value string, until t
 	return value, until, limited(err)
 }
 
-// credential is that of a request, or of the session that its browser has.
+// credential is the token of a request, or the session of its browser.
 func (a *App) credential(r *http.Request) token.Credential {
 	if value, ok := session.Of(r, a.baseURL()); ok {
 		return token.Session(value)

@@ -275,8 +275,6 @@ func (f *redriveFlags) check(flags *pflag.FlagSet, args []string) (*rate.Limiter
 		return nil, usageError{errors.New("with --all, only --kind and --code choose among the dead letters")}
 	case !f.all && len(args) == 0 && f.query.Get("status") == "":
 		return nil, usageError{errors.New("actions redrive takes ids, --status, or --all; `weir dead ls` lists the dead letters")}
-	case f.all && strings.Contains(f.query.Get("kind"), ","):
-		return nil, usageError{errors.New("with --all, --kind takes one kind")}
 	}
 	return rate.NewLimiter(rate.Every(per/time.Duration(count)), 1), nil
 }
@@ -303,13 +301,14 @@ func (c *api) selected(ctx context.Context, f *redriveFlags) (ids []string, err 
 
 // redriveLetters redrives dead letters, of an action the newest.
 func (c *api) redriveLetters(ctx context.Context, f *redriveFlags, pace *rate.Limiter) error {
+	kinds, code := f.query.Get("kind"), f.query.Get("code")
 	newest := map[string]uint64{} // the sequence, by action
 	var order []string
 	for d, err := range c.deadLetters(ctx, 0) {
 		if err != nil {
 			return err
 		}
-		if kind, code := f.query.Get("kind"), f.query.Get("code"); kind != "" && kind != string(d.Kind) || code != "" && code != string(d.Code) {
+		if kinds != "" && !slices.Contains(strings.Split(kinds, ","), string(d.Kind)) || code != "" && code != string(d.Code) {
 			continue
 		}
 		if _, known := newest[d.ActionID]; !known {

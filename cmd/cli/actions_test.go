@@ -58,7 +58,7 @@ func TestActionsList(t *testing.T) {
 	require.Contains(t, said, "there are no such actions")
 	for _, line := range []string{
 		"ls --limit 0", "ls --q x", "ls --method FETCH", "ls --limit -1", "ls x", "ls --follow --count", "ls --follow --kind run", "cancel", "show", "redrive",
-		"redrive a --all", "redrive a --code X", "redrive --all --rate fast", "redrive --all --kind tea", "redrive --all --kind http,plan", "redrive --host h", "redrive --all --host h", "redrive a --status failed",
+		"redrive a --all", "redrive a --code X", "redrive --all --rate fast", "redrive --all --kind tea", "redrive --host h", "redrive --all --host h", "redrive a --status failed",
 	} {
 		_, said := run(ExitUsage, append([]string{"actions"}, strings.Fields(line)...)...)
 		require.NotEmpty(t, said)
@@ -135,7 +135,7 @@ func TestActionsRedrive(t *testing.T) {
 			"weir: refused: the target answered a call with status 201 (CONFLICT)\nweir: not redriven: 1 of 3\n", []string{"a", "b"}},
 		{"--status failed --host api.example --yes", ExitOK, "b\tnew\nc\tnew\n", "", []string{"b", "c"}},
 		{"--all", ExitOK, "a\tnew\nb\tnew\n", "", []string{`/v1/dead-letters{"sequence":3}`, `/v1/dead-letters{"sequence":2}`}},
-		{"--all --kind run --json", ExitOK, `{"redrives":"b","id":"new","status":"accepted","duplicate":false,"durability":""}` + "\n", "", []string{`/v1/dead-letters{"sequence":2}`}},
+		{"--all --kind run,push --json", ExitOK, `{"redrives":"b","id":"new","status":"accepted","duplicate":false,"durability":""}` + "\n", "", []string{`/v1/dead-letters{"sequence":2}`}},
 		{"--all --code NONE", ExitOK, "", "weir: there are no such dead letters\n", nil},
 	} {
 		sent = nil

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/upstream"
 	"weir/schemas"
 )
@@ -266,8 +267,14 @@ func (x *trial) get(path string) answer {
 	return x.node.must(x.t, x.token, http.MethodGet, path, nil, http.StatusOK)
 }
 
-func (x *trial) evidence() []schemas.Evidence {
-	return items[schemas.Evidence](x.t, x.get("/v1/evidence?limit=1000&action_id="+x.id))
+// evidence are the records of the action. The log and the evidence are streams of their own, so the
+// answer may be there a moment before them.
+func (x *trial) evidence() (all []schemas.Evidence) {
+	poll.Until(x.t, func() bool {
+		all = items[schemas.Evidence](x.t, x.get("/v1/evidence?limit=1000&action_id="+x.id))
+		return len(all) > 0
+	}, "evidence of the action")
+	return all
 }
 
 // attempts counts the attempts; the hops of one are one.

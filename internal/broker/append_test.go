@@ -293,7 +293,7 @@ func TestPublisherErrors(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, last)
 
-	// A send that fails at once is an error of the wait: too large with its id, or nobody to send to.
+	// A send that fails at once is an error of the wait: too large with its id, or no connection.
 	most := int(n.writes.MaxPayload())
 	require.ErrorIs(t, p.Publish("weir.dead.t.http.a", message.NewMessage("id", make([]byte, most))), fault.ErrTooLarge)
 	n.writes.Close()

@@ -38,7 +38,7 @@ const (
 // fails with.
 type Body struct {
 	conn    *wire
-	raw     limited // what comes of it
+	raw     limited // bytes as they arrive
 	decoder *gzip.Reader
 	decoded limited
 	err     error

@@ -149,7 +149,8 @@ func (s *Stream) Patience(idle time.Duration) { s.limits.Idle = idle }
 // UPSTREAM_TOO_LARGE also for more than limit.
 func (s *Stream) ReadAll(limit int64) ([]byte, error) { return s.ReadAllBy(s, limit) }
 
-// Close ends the connection, and a running Read on another goroutine.
+// Close ends the connection, and a running Read on another goroutine; not a wait for memory in
+// ReadAll, which ends with the context of the request.
 func (s *Stream) Close() {
 	s.left.Store(true)
 	s.end()

@@ -416,19 +416,19 @@ func TestOutputWaitsForTheServer(t *testing.T) {
 			s.lost = c.fails
 			cfg, n := setup(t, s, "mkfifo hold; yes 0123456789abcdef | head -c 300000; echo the end; read x < hold")
 			cfg.Keep = true
-			n.on = func(x runner.Notice) {
-				if x.What == runner.Started {
-					go func() {
-						<-s.kept
-						<-s.kept
-						s.mu.Lock()
-						s.lost = ending{}
-						s.mu.Unlock()
-						release(filepath.Join(cfg.Dir, "t-0-1", "hold"))
-					}()
-				}
-			}
-			require.NoError(t, runner.Run(t.Context(), cfg))
+			done := make(chan error, 1)
+			go func() { done <- runner.Run(t.Context(), cfg) }()
+			poll.Until(t, func() bool { // all is written while the server fails
+				file, err := os.Stat(filepath.Join(cfg.Dir, "t-0-1.log"))
+				return err == nil && file.Size() == 300_008
+			})
+			<-s.kept
+			<-s.kept
+			s.mu.Lock()
+			s.lost = ending{}
+			s.mu.Unlock()
+			release(filepath.Join(cfg.Dir, "t-0-1", "hold"))
+			require.NoError(t, <-done)
 			require.True(t, c.want(s.output()), "%d bytes: %.200s", len(s.output()), s.output())
 			file, err := os.Stat(n.last().Output)
 			require.NoError(t, err)

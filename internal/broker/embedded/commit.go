@@ -18,7 +18,7 @@ type commit struct {
 	sync   func() error
 	failed chan struct{}
 	turn   chan struct{} // is full while a sync runs
-	err    error         // of whoever has the turn
+	err    error         // of the goroutine that has the turn
 
 	mu   sync.Mutex
 	next *round // callers of the next sync, which has not started
