@@ -306,17 +306,23 @@ func TestNodeWithoutItsLog(t *testing.T) {
 	}
 }
 
+// routesOf are the node's routes. The first request to an engine changes them, so it must not be
+// another test's.
+func routesOf(t *testing.T, a *App) gin.RoutesInfo {
+	t.Helper()
+	engine, ok := a.http.surfaces.(*gin.Engine)
+	require.True(t, ok)
+	engine.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/nothing", http.NoBody))
+	return engine.Routes()
+}
+
 // TestRoutesElsewhere: each role answers for every route that there is, and those of
 // another say where to go in the words of their surface.
 func TestRoutesElsewhere(t *testing.T) {
 	t.Parallel()
 	whole := tokenNode.node(t) // an open node signs nobody in
 	all := map[string]bool{}
-	served, ok := whole.http.surfaces.(*gin.Engine)
-	require.True(t, ok)
-	// The first request to an engine changes its routes, so it must not be another test's.
-	served.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/nothing", http.NoBody))
-	for _, r := range served.Routes() {
+	for _, r := range routesOf(t, whole) {
 		all[r.Method+" "+r.Path] = true
 	}
 	engine := gin.New()
