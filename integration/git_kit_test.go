@@ -99,6 +99,8 @@ func (w *weir) task(tb testing.TB, id string) schemas.TaskView {
 
 // happened waits until something has happened to a task.
 func (w *weir) happened(ctx context.Context, id, what string) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute) // as any wait of a test
+	defer cancel()
 	resp, err := open(ctx, http.DefaultClient, http.MethodGet, w.URL+schemas.RouteTasks+"/"+id+"/events", "")
 	if err != nil {
 		return err
