@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -156,29 +155,4 @@ func TestGitLargePush(t *testing.T) {
 	reader.do(t, ".", "clone", "-q", "--no-checkout", "-b", task.Branch, w.gitURL("shop"), "copy")
 	assert.Equal(t, head, reader.do(t, "copy", "rev-parse", "HEAD"))
 	assert.Less(t, memory(t, w.PID(), "VmHWM")-before, int64(64<<20), "nor is one that is fetched")
-}
-
-// TestTasksPushAtOnce: each task knows its own pushes, to one repository.
-func TestTasksPushAtOnce(t *testing.T) {
-	t.Parallel()
-	const tasks, pushes = 3, 3
-	w := serve(t, t.TempDir())
-	w.makeRepo(t, "shop")
-	var work sync.WaitGroup
-	for i := range tasks {
-		work.Go(func() {
-			task := w.makeTask(t, "")
-			g, head := w.begin(t, task), ""
-			for n := range pushes {
-				head = g.commit(t, fmt.Sprintf("file-%d-%d", i, n), []byte("x"))
-				g.do(t, "repo", "push", "-q", "origin", "HEAD")
-			}
-			v := w.task(t, task.ID)
-			assert.Equal(t, []any{head, pushes, true}, []any{v.Head, v.Pushes, v.Moved})
-		})
-	}
-	work.Wait()
-	for _, a := range evidenceOf[schemas.PushAudit](t, w, schemas.EvidencePush, "") {
-		assert.Equal(t, schemas.AuditOK, a.Result)
-	}
 }
