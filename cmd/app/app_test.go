@@ -28,6 +28,7 @@ import (
 	"weir/internal/config"
 	"weir/internal/ledger"
 	"weir/internal/weirtest/llm"
+	"weir/internal/weirtest/upstream"
 	"weir/processors/janitor"
 	"weir/schemas"
 )
@@ -198,12 +199,7 @@ func (a *App) asks(t *testing.T, want int, method, path, body string, header ...
 	return text, h
 }
 
-func okUpstream(t *testing.T) string {
-	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"ok":true}`) }))
-	t.Cleanup(s.Close)
-	return s.URL
-}
+func okUpstream(t *testing.T) string { t.Helper(); return upstream.New(t).URL() }
 
 // letter puts a dead letter on the log.
 func (a *App) letter(t *testing.T, tenant, id string) (sequence uint64) {
