@@ -1,7 +1,9 @@
 package ingress
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -165,4 +167,15 @@ func TestLocal(t *testing.T) {
 		want := map[bool]int{true: http.StatusNoContent, false: http.StatusForbidden}[tt.want]
 		require.Equal(t, want, w.Code, tt)
 	}
+}
+
+// TestEachPieceHasItsTime: a large body may take as long as it needs while it flows.
+func TestEachPieceHasItsTime(t *testing.T) {
+	t.Parallel()
+	times := 0
+	in := &arriving{from: bytes.NewReader(make([]byte, 3*spoolPiece+1)), limit: 4 * spoolPiece, more: func() { times++ }}
+	n, err := io.Copy(io.Discard, in)
+	require.NoError(t, err)
+	require.EqualValues(t, 3*spoolPiece+1, n)
+	require.Equal(t, 3, times)
 }

@@ -4,6 +4,7 @@ package integration_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/gitkit"
+	"weir/internal/weirtest/llm"
 	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
@@ -33,36 +35,13 @@ var agentCommands = []string{
 
 const agentDone = "The sum is right, its test passes, and the branch is pushed."
 
-// codexScript is a model that Codex works with. Codex sends the whole conversation each time.
-func codexScript(r providerRequest) providerAnswer {
-	done := 0
-	for _, item := range r.Body.Get("input").Array() {
-		if item.Get("type").Str == "function_call_output" {
-			done++
-		}
+// agentScript is a model that has an agent run the commands with its tool, one after the other.
+func agentScript(tool string, arguments func(command string) map[string]string) (script []llm.Act) {
+	for i, command := range agentCommands {
+		call, _ := json.Marshal(arguments(command)) //nolint:errchkjson // texts
+		script = append(script, llm.Act{Tools: []llm.Tool{{ID: fmt.Sprint("call_", i), Name: tool, Arguments: []string{string(call)}}}})
 	}
-	if done == len(agentCommands) {
-		return providerAnswer{Output: []map[string]any{say(agentDone)}}
-	}
-	id := fmt.Sprint("call_", done)
-	return providerAnswer{Output: []map[string]any{callFunction(id, "exec_command", map[string]any{"cmd": agentCommands[done]})}}
-}
-
-// claudeScript is a model that Claude Code works with, which sends the whole conversation too.
-func claudeScript(r providerRequest) providerAnswer {
-	done := 0
-	for _, message := range r.Body.Get("messages").Array() {
-		for _, block := range message.Get("content").Array() {
-			if block.Get("type").Str == "tool_result" {
-				done++
-			}
-		}
-	}
-	if done == len(agentCommands) {
-		return providerAnswer{Output: []map[string]any{sayBlock(agentDone)}}
-	}
-	id := fmt.Sprint("toolu_", done)
-	return providerAnswer{Output: []map[string]any{useTool(id, "Bash", map[string]any{"command": agentCommands[done], "description": "Work"})}}
+	return append(script, llm.Act{Texts: []string{agentDone}})
 }
 
 // TestCodingAgents has Codex and Claude Code finish a task in `weir runner`, by the recipes that are
@@ -71,15 +50,19 @@ func TestCodingAgents(t *testing.T) {
 	t.Parallel()
 	for name, agent := range map[string]struct {
 		recipe, model, path string
-		script              func(providerRequest) providerAnswer
+		script              []llm.Act
 	}{
-		"codex":       {"codex.sh", "gpt-5.5", "/v1/responses", codexScript},
-		"claude code": {"claude-code.sh", "claude-opus-5-5", "/v1/messages", claudeScript},
+		"codex": {"codex.sh", "gpt-5.5", "/v1/responses", agentScript("exec_command", func(command string) map[string]string {
+			return map[string]string{"cmd": command}
+		})},
+		"claude code": {"claude-code.sh", "claude-opus-5-5", "/v1/messages", agentScript("Bash", func(command string) map[string]string {
+			return map[string]string{"command": command, "description": "Work"}
+		})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := agentPrograms(t)
-			p := newProvider(t, agent.script)
+			p := llm.New(t, llm.Config{Key: providerKey, Script: agent.script})
 			admin, people := serveAgents(t, p)
 			status, text, _ := people.do(t, http.MethodPost, schemas.RouteTasks, fmt.Sprintf(
 				`{"repo":"shop","description":"The sum is wrong. Mend it until test.sh passes.","branch":"mended","model":%q,"budget":{"requests":50}}`, agent.model))
@@ -98,14 +81,14 @@ func TestCodingAgents(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "echo $(($1 + $2))\n", string(program))
 
-			sent := p.received("")
+			sent := p.Ledger()
 			require.Len(t, sent, len(agentCommands)+1, "no other request reaches the upstream")
 			for _, r := range sent {
 				require.Equal(t, agent.path, r.Path)
-				require.Equal(t, agent.model, r.Body.Get("model").Str)
+				require.Equal(t, agent.model, r.Asked.Model)
 				require.Equal(t, "Bearer "+providerKey, r.Header.Get("Authorization"))
 			}
-			assert.Contains(t, sent[1].Body.Raw, "sum.sh", "the upstream receives the output of the first command")
+			assert.Contains(t, string(sent[1].Body), "sum.sh", "the upstream receives the output of the first command")
 
 			t.Log("the command has the task's token and no other secret")
 			environ, err := os.ReadFile(findFile(t, dir, "environ"))
@@ -143,7 +126,7 @@ func agentPrograms(t *testing.T) string {
 }
 
 // serveAgents is a Weir with models, and with a repository of the tenant people whose test fails.
-func serveAgents(t *testing.T, p *provider) (admin, people caller) {
+func serveAgents(t *testing.T, p *llm.Server) (admin, people caller) {
 	t.Helper()
 	backend := gitkit.NewBackend(t)
 	source, _ := gitkit.NewRepo(t)
@@ -153,11 +136,11 @@ func serveAgents(t *testing.T, p *provider) (admin, people caller) {
 	dir := t.TempDir()
 	w := serveChat(t, dir, configFile(t, fmt.Sprintf(`auth: {mode: tokens}
 models:
-  "*": {url: "%s/v1", headers: {Authorization: "Bearer ${secret:PROVIDER}"}, price: {input: 1, output: 2}, max_output: 1000}
+  "*": {url: %q, headers: {Authorization: "Bearer ${secret:PROVIDER}"}, price: {input: 1, output: 2}, max_output: 1000}
 policy:
   allowlist:
     - {name: origin, url_prefix: "%s/", methods: [GET, POST], network: loopback}
-`, p.URL, backend.URL)), "--durability", "process")
+`, p.URL(), backend.URL)), "--durability", "process")
 	secret, err := os.ReadFile(filepath.Join(dir, "admin.token"))
 	require.NoError(t, err)
 	admin = caller{w, strings.TrimSpace(string(secret))}

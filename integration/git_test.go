@@ -3,15 +3,21 @@
 package integration_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
+	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/gitkit"
+	"weir/internal/weirtest/poll"
+	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
 
@@ -158,27 +164,108 @@ func TestGitLargePush(t *testing.T) {
 	assert.Less(t, memory(t, w.PID(), "VmHWM")-before, int64(64<<20), "nor is one that is fetched")
 }
 
-// TestTasksPushAtOnce: each task knows its own pushes, to one repository.
-func TestTasksPushAtOnce(t *testing.T) {
+// TestGitOnACluster: of three nodes one has the repositories. It executes every push that it accepts,
+// at once. If it is killed meanwhile, it ends the push when it is back.
+func TestGitOnACluster(t *testing.T) {
 	t.Parallel()
-	const tasks, pushes = 3, 3
-	w := serve(t, t.TempDir())
-	w.makeRepo(t, "shop")
-	var work sync.WaitGroup
-	for i := range tasks {
-		work.Go(func() {
-			task := w.makeTask(t, "")
-			g, head := w.begin(t, task), ""
-			for n := range pushes {
-				head = g.commit(t, fmt.Sprintf("file-%d-%d", i, n), []byte("x"))
-				g.do(t, "repo", "push", "-q", "origin", "HEAD")
-			}
-			v := w.task(t, task.ID)
-			assert.Equal(t, []any{head, pushes, true}, []any{v.Head, v.Pushes, v.Moved})
-		})
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir()})
+	require.NoError(t, err)
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	require.True(t, s.ReadyForConnections(10*time.Second))
+	log := fmt.Sprintf("log: {partitions: 1, replicas: 1, durability: process}\nnats: {url: %q}\n", s.ClientURL())
+	repos := t.TempDir()
+	own := configFile(t, log+fmt.Sprintf("git: {dir: %q}\n", repos))
+	w := serve(t, t.TempDir(), "--config", own)
+	for range 2 {
+		serve(t, t.TempDir(), "--config", configFile(t, log))
 	}
-	work.Wait()
+	w.makeRepo(t, "shop")
+	task := w.makeTask(t, "")
+	g := w.begin(t, task)
+	for i := range 5 {
+		head := g.commit(t, fmt.Sprint("file-", i), []byte("text\n"))
+		begun := time.Now()
+		g.do(t, "repo", "push", "-q", "origin", "HEAD")
+		t.Logf("pushed in %v", time.Since(begun))
+		assert.Equal(t, head, w.task(t, task.ID).Head)
+	}
+
+	old := g.do(t, "repo", "rev-parse", "HEAD")
+	head := g.commit(t, "noise", noise(41, 1<<20))
+	pack := gitkit.PackOf(t, filepath.Join(g.dir, "repo"), false, head, old)
+	half := w.pushHalf(t, "shop", task, gitkit.PushBody(gitkit.Update{Old: old, New: head, Ref: schemas.RefOf(task.Branch)}, pack))
+	poll.Until(t, func() bool {
+		_, text := w.request(t, http.MethodGet, "/v1/actions?kind=push", "")
+		return strings.Contains(text, `"status":"started"`)
+	}, "the push to have begun")
+	w.Kill()
+	half.leave()
+	w = serve(t, t.TempDir(), "--config", own)
+	poll.Until(t, func() bool {
+		return len(evidenceOf[schemas.PushAudit](t, w, schemas.EvidencePush, "")) == 6
+	}, "the push to end")
+	results := map[string]int{}
 	for _, a := range evidenceOf[schemas.PushAudit](t, w, schemas.EvidencePush, "") {
-		assert.Equal(t, schemas.AuditOK, a.Result)
+		results[a.Result]++
+	}
+	assert.Equal(t, map[string]int{schemas.AuditOK: 5, string(schemas.GitIncomplete): 1}, results)
+	assert.Empty(t, quarantined(t, filepath.Join(repos, "repos")), "nothing of it is left")
+	assert.Equal(t, old, w.task(t, task.ID).Head)
+	g.do(t, "repo", "push", "-q", w.gitURL("shop"), "HEAD:"+task.Branch)
+	assert.Equal(t, head, w.task(t, task.ID).Head)
+}
+
+// TestGitUpstream: a repository that stays where it is, on a server that wants a password. The
+// agent never sees its server or its password, and its pushes go to one branch there.
+func TestGitUpstream(t *testing.T) {
+	t.Parallel()
+	const password = "AGWCANARY-forge-password"
+	forge := gitkit.NewBackend(t)
+	from, first := gitkit.NewRepo(t)
+	url, dir := forge.Add(t, "shop.git", from)
+	forge.Require(password)
+	config := configFile(t, fmt.Sprintf(`policy:
+  allowed_hosts: []
+  allowlist:
+    - {name: forge, url_prefix: "%s/shop.git/", methods: [GET, POST], network: loopback, headers: {Authorization: "Basic ${secret:FORGE}"}}
+`, forge.URL))
+	secret := base64.StdEncoding.EncodeToString([]byte("weir:" + password))
+	w, err := tryServe(program.How{Environ: []string{"WEIR_SECRET_FORGE=" + secret}}, t.TempDir(), "--config", config)
+	require.NoError(t, err)
+	endWith(t, w)
+	resp, text := w.request(t, http.MethodPost, schemas.RouteRepos, fmt.Sprintf(`{"name":"shop","upstream_url":%q,"allowlist_key":"forge"}`, url))
+	require.Equal(t, http.StatusCreated, resp.StatusCode, text)
+	assert.Contains(t, text, `"mode":"proxy"`)
+	task := w.makeTask(t, `,"branch":"paint"`)
+	g := w.begin(t, task)
+	require.Equal(t, first, g.do(t, "repo", "rev-parse", "HEAD"), "it begins at the upstream's branch")
+	require.NotContains(t, g.do(t, "repo", "remote", "-v"), forge.URL)
+
+	head := g.commit(t, "shed", []byte("red\n"))
+	g.do(t, "repo", "push", "-q", "origin", "HEAD")
+	assert.Equal(t, head, gitkit.Git(t, dir, "rev-parse", "refs/heads/paint"))
+	assert.Equal(t, head, w.task(t, task.ID).Head)
+
+	before := len(forge.Requests())
+	out, err := g.run(t.Context(), "repo", "push", "origin", "HEAD:refs/heads/sneaky")
+	require.Error(t, err)
+	assert.Contains(t, out, "error: ")
+	for _, r := range forge.Requests()[before:] {
+		assert.NotContains(t, r, "POST", "the upstream has not seen a byte of a push that is refused")
+	}
+
+	g.do(t, ".", "clone", "-q", "--depth", "1", "-b", "paint", w.gitURL("shop"), "again")
+	assert.Equal(t, head, g.do(t, "again", "rev-parse", "HEAD"))
+	assert.NotContains(t, g.do(t, "again", "ls-remote"), "refs/heads/sneaky")
+
+	audits := evidenceOf[schemas.PushAudit](t, w, schemas.EvidencePush, "")
+	require.Len(t, audits, 2)
+	resp, calls := w.request(t, http.MethodGet, "/v1/evidence?kind="+schemas.EvidenceAttempt, "", "Accept", "application/json")
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	assert.Contains(t, calls, `"entry":"forge"`, "every call to the upstream leaves evidence")
+	assert.NotContains(t, calls, "AGWCANARY")
+	for _, hidden := range []string{secret, password} {
+		assert.NotContains(t, w.Said(), hidden)
 	}
 }

@@ -3,10 +3,8 @@
 package integration_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -15,66 +13,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"github.com/tmaxmax/go-sse"
 
-	"weir/internal/weirtest/agent"
 	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/upstream"
 	"weir/schemas"
 )
-
-// TestKilledInARun kills the program in the middle of an agent's stream: the run is not given to
-// the agent again, keeps its progress, and ends once, with an outcome that is not known.
-func TestKilledInARun(t *testing.T) {
-	t.Parallel()
-	hold := make(chan struct{})
-	double := agent.New(t, agent.Config{Script: []agent.Act{{Steps: 4, Hold: hold}}})
-	dir, config := t.TempDir(), configFile(t, agentYAML(double))
-	w := serve(t, dir, "--config", config)
-	order := runBody("orphan", agent.TaskType, `{}`)
-	resp, err := post(t.Context(), http.DefaultClient, w.URL+schemas.RouteRunStream, order)
-	require.NoError(t, err)
-	seen := readProgress(t, resp.Body, 4)
-	w.Kill()
-	require.NoError(t, resp.Body.Close())
-	<-double.WaitRun(1).Closed()
-	close(hold)
-
-	w = serve(t, dir, "--config", config)
-	count := map[schemas.EventType]int{}
-	events := allEvents(t, w, "orphan")
-	for _, e := range events {
-		count[e.Type]++
-	}
-	require.Equal(t, []int{1, seen}, []int{count[schemas.EventSettled], count[schemas.EventProgress]})
-	require.Equal(t, schemas.OutcomeUnknown, events[len(events)-1].Settled.Outcome)
-
-	resp, text := w.request(t, http.MethodPost, schemas.RouteRunSync, order)
-	require.Equal(t, http.StatusOK, resp.StatusCode)
-	answer := decode[schemas.RunResponse](t, text)
-	require.NotNil(t, answer.Error)
-	require.Equal(t, string(schemas.TaskFailed), answer.Error.Code)
-	require.Contains(t, string(answer.Error.Details), string(schemas.OutcomeUnknownCode))
-	_, text = w.request(t, http.MethodPost, schemas.RouteRunStream, order)
-	require.Equal(t, 1, strings.Count(text, "event: complete\n"))
-	require.Equal(t, 1, double.Hits(), "a run is not given to an agent twice")
-}
-
-// readProgress reads a stream until so many progress events have come.
-func readProgress(tb testing.TB, body io.Reader, n int) int {
-	tb.Helper()
-	seen := 0
-	for e, err := range sse.Read(bufio.NewReader(body), nil) {
-		require.NoError(tb, err)
-		if e.Type == schemas.RunEventProgress {
-			seen++
-		}
-		if seen == n {
-			break
-		}
-	}
-	return seen
-}
 
 // TestDrain asks the program to end during a call that must not be repeated, and in the middle of
 // a plan. Both calls are finished, the waiting client gets its answer, no other call begins, and

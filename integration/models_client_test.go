@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
+	"weir/internal/weirtest/llm"
 	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
@@ -31,16 +32,18 @@ const (
 
 const providerText = "Hello, world. It is said in pieces."
 
+var providerTexts = []string{"Hello, ", "world. ", "It is said ", "in pieces."}
+
 // providerConfig is a configuration whose models are all the provider's, with budgets that show
 // how often each dialect is charged.
-func providerConfig(t *testing.T, p *provider, more string) string {
+func providerConfig(t *testing.T, p *llm.Server, more string) string {
 	t.Helper()
 	return configFile(t, fmt.Sprintf(`models:
-  "sim/*": {url: "%s/v1", headers: {Authorization: "Bearer ${secret:PROVIDER}"}, price: {input: 1, output: 2}, max_output: 1000}
+  "sim/*": {url: %q, headers: {Authorization: "Bearer ${secret:PROVIDER}"}, price: {input: 1, output: 2}, max_output: 1000}
 budgets:
   each: {per: [model], models: ["sim/*"], requests: 1000}
   poor: {per: [model], models: [sim/poor], usd: 0.000001}
-%s`, p.URL, more))
+%s`, p.URL(), more))
 }
 
 // providerKey is the credential of the providers here: nobody else may ever see it.
@@ -57,12 +60,15 @@ func serveChat(tb testing.TB, dir, config string, args ...string) *weir {
 	return w
 }
 
-// sayHello answers every request with a text.
-func sayHello(r providerRequest) providerAnswer {
-	if r.Path == "/v1/messages" {
-		return providerAnswer{Output: []map[string]any{sayBlock(providerText)}}
-	}
-	return providerAnswer{Output: []map[string]any{say(providerText)}}
+// newProvider is a provider that says providerText, but for the models with acts of their own.
+func newProvider(t *testing.T, own map[string]llm.Act) *llm.Server {
+	t.Helper()
+	return llm.New(t, llm.Config{Key: providerKey, Models: own, Listed: []string{"sim/one"}, Default: llm.Act{Texts: providerTexts}})
+}
+
+// askedOf are the requests that a provider has received at a path; "" are all.
+func askedOf(p *llm.Server, path string) []*llm.Request {
+	return slices.DeleteFunc(p.Ledger(), func(r *llm.Request) bool { return path != "" && r.Path != path })
 }
 
 // modelOrder is what clients/models.mjs does.
@@ -74,7 +80,6 @@ type modelOrder struct {
 	Body    map[string]any    `json:"body,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
 	Cut     bool              `json:"cut,omitempty"`
-	Stop    int               `json:"stop,omitempty"`
 	ID      string            `json:"id,omitempty"`
 	After   int               `json:"after"`
 }
@@ -115,11 +120,6 @@ type modelFailure struct {
 	Type      string `json:"type"`
 	Message   string `json:"message"`
 	RequestID string `json:"requestID"`
-	Body      struct {
-		Metadata struct {
-			Code schemas.Code `json:"code"`
-		} `json:"metadata"`
-	} `json:"body"` // of a chat
 }
 
 func (l *modelLines) read(t *testing.T, line string) {
@@ -185,7 +185,7 @@ func charged(t *testing.T, w *weir, model string) float64 {
 // and responses in the background.
 func TestModelClients(t *testing.T) {
 	t.Parallel()
-	p := newProvider(t, sayHello)
+	p := newProvider(t, nil)
 	w := serveChat(t, t.TempDir(), providerConfig(t, p, "  # no more\n"))
 	for _, client := range openAIClients {
 		t.Run(client, func(t *testing.T) {
@@ -197,15 +197,14 @@ func TestModelClients(t *testing.T) {
 			require.Equal(t, "completed", got.final.Get("status").Str)
 			id := got.final.Get("id").Str
 			require.Regexp(t, "^resp_", id)
-			require.NotEqual(t, "resp_of_the_provider", id)
+			require.NotEqual(t, "resp_theirs", id)
 			require.NotEmpty(t, got.requestID)
 
 			got = callModel(t, modelOrder{Client: client, Op: "create"}.asking(w, model, map[string]any{"previous_response_id": id}))
 			require.Nil(t, got.failure)
 			require.Equal(t, id, got.final.Get("previous_response_id").Str)
-			sent := p.received("/v1/responses")
-			require.True(t, slices.ContainsFunc(sent, func(r providerRequest) bool {
-				return r.Body.Get("previous_response_id").Str == "resp_of_the_provider"
+			require.True(t, slices.ContainsFunc(askedOf(p, "/v1/responses"), func(r *llm.Request) bool {
+				return gjson.GetBytes(r.Body, "previous_response_id").Str == "resp_theirs"
 			}), "the upstream receives its own id")
 
 			got = callModel(t, modelOrder{Client: client, Op: "create"}.asking(w, model, map[string]any{"background": true}))
@@ -225,7 +224,7 @@ func TestModelClients(t *testing.T) {
 				}
 				got = callModel(t, modelOrder{Client: client, Op: "embeddings"}.asking(w, "sim/embed", body))
 				require.Nil(t, got.failure)
-				require.JSONEq(t, `[0.5,-1]`, got.final.Get("data.0.embedding").Raw, "%s", got.final)
+				require.JSONEq(t, `[0.5]`, got.final.Get("data.0.embedding").Raw, "%s", got.final)
 			}
 			got = callModel(t, modelOrder{Client: client, Op: "models", Base: w.URL + "/v1"})
 			require.Nil(t, got.failure)
@@ -240,12 +239,12 @@ func TestModelClients(t *testing.T) {
 		require.NotEmpty(t, got.requestID)
 		got = callModel(t, modelOrder{Client: anthropicClient, Op: "count"}.asking(w, "sim/claude", nil))
 		require.Nil(t, got.failure)
-		require.Equal(t, int64(42), got.final.Get("input_tokens").Int())
+		require.Equal(t, int64(9), got.final.Get("input_tokens").Int())
 		require.InEpsilon(t, 1, charged(t, w, "sim/claude"), 1e-9, "a count costs nothing")
 		got = callModel(t, modelOrder{Client: anthropicClient, Op: "models", Base: w.URL})
 		require.Nil(t, got.failure)
 		require.JSONEq(t, `["sim/one"]`, got.final.Raw)
-		for _, r := range p.received("/v1/messages") {
+		for _, r := range askedOf(p, "/v1/messages") {
 			require.Equal(t, "2026-10-21", r.Header.Get("Anthropic-Version"), "the version is the package's")
 		}
 	})
@@ -254,12 +253,7 @@ func TestModelClients(t *testing.T) {
 // TestModelClientErrors compares the errors of Weir with the classes that the packages have for them.
 func TestModelClientErrors(t *testing.T) {
 	t.Parallel()
-	p := newProvider(t, func(r providerRequest) providerAnswer {
-		if r.Body.Get("model").Str == "sim/down" {
-			return providerAnswer{Status: http.StatusInternalServerError, Error: `{"error":{"message":"down"}}`}
-		}
-		return sayHello(r)
-	})
+	p := newProvider(t, map[string]llm.Act{"sim/down": {Fault: llm.Status(http.StatusInternalServerError)}})
 	w := serveChat(t, t.TempDir(), providerConfig(t, p, "  busy: {per: [model], models: [sim/busy], window: 8760h, requests: 1}\n"))
 	_, text := w.request(t, http.MethodPost, "/v1/responses", `{"model":"sim/busy","input":"Say it."}`)
 	require.Contains(t, text, `"completed"`, "the first one has room")
@@ -276,7 +270,7 @@ func TestModelClientErrors(t *testing.T) {
 		{"full", "sim/busy", nil, "RateLimitError", http.StatusTooManyRequests, "rate_limit_exceeded", "rate_limit_error"},
 		{"provider", "sim/down", nil, "InternalServerError", http.StatusBadGateway, "model_failed", "api_error"},
 	}
-	for _, client := range append(slices.Clone(openAIClients), anthropicClient) {
+	for _, client := range append(slices.Clone(openAIClients), chatClient, anthropicClient) {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
 			var orders []modelOrder
@@ -309,7 +303,7 @@ func TestModelClientErrors(t *testing.T) {
 // frames of an uncut stream, byte for byte, and the budget is charged once.
 func TestModelStreamsCut(t *testing.T) {
 	t.Parallel()
-	p := newProvider(t, sayHello)
+	p := newProvider(t, nil)
 	w := serveChat(t, t.TempDir(), providerConfig(t, p, ""))
 	for _, client := range append(slices.Clone(openAIClients), anthropicClient) {
 		t.Run(client, func(t *testing.T) {
@@ -325,7 +319,7 @@ func TestModelStreamsCut(t *testing.T) {
 			require.Equal(t, whole.events, cut.events)
 			require.JSONEq(t, whole.final.Raw, cut.final.Raw)
 			require.InEpsilon(t, 1, charged(t, w, model), 1e-9)
-			requireProviders(t, p, model, whole.frames)
+			requireProviders(t, client, whole.frames)
 			if client == anthropicClient {
 				require.Equal(t, providerText, whole.final.Get("content.0.text").Str)
 				return
@@ -348,27 +342,17 @@ func TestModelStreamsCut(t *testing.T) {
 
 // requireProviders compares the frames of a stream with the events of the provider: they are the same
 // but for the id of a response, and pings.
-func requireProviders(t *testing.T, p *provider, model string, frames []string) {
+func requireProviders(t *testing.T, client string, frames []string) {
 	t.Helper()
-	i := slices.IndexFunc(p.received(""), func(r providerRequest) bool { return r.Body.Get("model").Str == model })
-	require.GreaterOrEqual(t, i, 0)
-	r := p.received("")[i]
-	answer := sayHello(r)
-	var events []map[string]any
-	if r.Path == "/v1/messages" {
-		events, _ = messageEvents(r.Body, answer.Output)
-	} else {
-		events = responseEvents(r.Body, answer.Output)
+	d := schemas.DialectResponses
+	if client == anthropicClient {
+		d = schemas.DialectMessages
 	}
-	var want []string
-	for _, e := range events {
-		if e["type"] != "ping" {
-			data, err := json.Marshal(e)
-			require.NoError(t, err)
-			want = append(want, fmt.Sprintf("event: %s\ndata: %s", e["type"], data))
-		}
+	said := llm.Say(d, providerTexts...)
+	var want, got []string
+	for _, e := range slices.Concat(said.Begin, said.Pieces, said.End) {
+		want = append(want, fmt.Sprintf("event: %s\ndata: %s", gjson.Get(e, "type").Str, e))
 	}
-	var got []string
 	for _, f := range frames {
 		var lines []string
 		for line := range strings.SplitSeq(strings.TrimSpace(f), "\n") {
@@ -379,7 +363,7 @@ func requireProviders(t *testing.T, p *provider, model string, frames []string) 
 		text := strings.Join(lines, "\n")
 		_, data, _ := strings.Cut(text, "\ndata: ")
 		if id := gjson.Get(data, "response.id").Str; id != "" {
-			text = strings.ReplaceAll(text, id, "resp_of_the_provider")
+			text = strings.ReplaceAll(text, id, "resp_theirs")
 		}
 		got = append(got, text)
 	}

@@ -27,6 +27,8 @@ import (
 	"weir/internal/broker/embedded"
 	"weir/internal/config"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/llm"
+	"weir/internal/weirtest/upstream"
 	"weir/processors/janitor"
 	"weir/schemas"
 )
@@ -65,7 +67,7 @@ func newApp(t *testing.T, extra string) *App {
 }
 
 // shared is a node that many tests use. Each keeps to tenants, ids and targets of its own. TARGET in its
-// configuration is the switchboard.
+// configuration is the switchboard, and PROVIDER that of models.
 type shared struct {
 	extra string
 	once  sync.Once
@@ -80,14 +82,13 @@ var openNode, tokenNode = &shared{}, &shared{extra: withTokens + `policy:
     - {name: orders, url_prefix: "https://orders.example/"}
     - {name: stock, url_prefix: "https://stock.example/"}
     - {name: stock, url_prefix: "https://stock.example/", methods: [DELETE], mode: shadow}
-    - {name: via, url_prefix: "TARGET/tokens/", network: loopback}
     - {name: t, url_prefix: "TARGET/t/", network: loopback}
     - {name: other, url_prefix: "TARGET/other/", network: loopback}
     - {name: third, url_prefix: "TARGET/third/", network: loopback}
 agents: {T: {url: "http://127.0.0.1:1"}}
 models:
-  m/*: {url: "TARGET/provider/v1", model: "*"}
-  sim/*: {url: "TARGET/provider/v1", price: {input: 1, output: 1}}
+  m/*: {url: "PROVIDER", model: "*"}
+  sim/*: {url: "PROVIDER", price: {input: 1, output: 1}}
 `}
 
 // natsNode is an open node that NATS clients of this machine reach, with a proxy. All that can be granted is.
@@ -100,7 +101,7 @@ func (s *shared) node(t *testing.T) *App {
 	t.Helper()
 	s.once.Do(func() {
 		if s.dir, s.err = os.MkdirTemp("", "weir-app"); s.err == nil { //nolint:usetesting // it outlives the test
-			s.app, s.err = begin(context.Background(), s.dir, strings.ReplaceAll(s.extra, "TARGET", switchboard().URL))
+			s.app, s.err = begin(context.Background(), s.dir, strings.NewReplacer("TARGET", switchboard().URL, "PROVIDER", provider().URL()).Replace(s.extra))
 		}
 	})
 	require.NoError(t, s.err)
@@ -114,8 +115,16 @@ func (s *shared) stop() error {
 	return errors.Join(s.app.Stop(context.Background()), os.RemoveAll(s.dir))
 }
 
-// board is a target on which each test has a path of its own. Below /provider/ it is one of models, and elsewhere it
-// shows the headers that it receives.
+// provider answers for the models of shared nodes, until the end of the program.
+var provider = sync.OnceValue(func() *llm.Server {
+	s, err := llm.Start(llm.Config{})
+	if err != nil {
+		panic(err)
+	}
+	return s
+})
+
+// board is a target on which each test has a path of its own. Elsewhere it shows the headers that it receives.
 type board struct {
 	*http.ServeMux
 	URL, host string
@@ -123,7 +132,6 @@ type board struct {
 
 var switchboard = sync.OnceValue(func() *board {
 	b := &board{ServeMux: http.NewServeMux()}
-	b.Handle("/provider/", http.StripPrefix("/provider", http.HandlerFunc(provide)))
 	b.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%q", fmt.Sprint(r.Header)) })
 	b.URL = httptest.NewServer(b).URL // until the end of the program
 	b.host = strings.TrimPrefix(b.URL, "http://")
@@ -191,12 +199,7 @@ func (a *App) asks(t *testing.T, want int, method, path, body string, header ...
 	return text, h
 }
 
-func okUpstream(t *testing.T) string {
-	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"ok":true}`) }))
-	t.Cleanup(s.Close)
-	return s.URL
-}
+func okUpstream(t *testing.T) string { t.Helper(); return upstream.New(t).URL() }
 
 // letter puts a dead letter on the log.
 func (a *App) letter(t *testing.T, tenant, id string) (sequence uint64) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,56 +24,10 @@ import (
 	"weir/internal/git"
 	"weir/internal/gitwire"
 	"weir/internal/weirtest/gitkit"
-	"weir/internal/weirtest/poll"
+	"weir/internal/weirtest/upstream"
 	processorsgit "weir/processors/git"
 	"weir/schemas"
 )
-
-// slowTarget counts the calls of each path, and holds those of /slow/ until it is released.
-type slowTarget struct {
-	*httptest.Server
-
-	mu      sync.Mutex
-	calls   map[string]int
-	release chan struct{}
-}
-
-func newSlowTarget(t *testing.T) *slowTarget {
-	t.Helper()
-	s := &slowTarget{calls: map[string]int{}, release: make(chan struct{})}
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.mu.Lock()
-		s.calls[r.URL.Path]++
-		s.mu.Unlock()
-		if strings.HasPrefix(r.URL.Path, "/slow/") {
-			<-s.release
-		}
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"path":%q}`, r.URL.Path)
-	}))
-	t.Cleanup(s.Close)
-	return s
-}
-
-func (s *slowTarget) count(path string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.calls[path]
-}
-
-func (s *slowTarget) total() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.calls {
-		n += c
-	}
-	return n
-}
-
-// call is a request that is not safe to repeat.
-func (s *slowTarget) call(id, path string) string {
-	return fmt.Sprintf(`{"request_id":%q,"method":"POST","url":%q,"body":%q}`, id, s.URL+path, strings.Repeat("x", 2000))
-}
 
 // packedRepo makes a bare repository with a packed branch, a loose one and an unfinished pack.
 func packedRepo(t *testing.T, dir string) (head string) {
@@ -118,19 +71,23 @@ func TestARepositoryWithPackedRefsAlone(t *testing.T) {
 // was, the open action ends as unknown, and no call is made again.
 func TestBackupUnderLoad(t *testing.T) {
 	t.Parallel()
-	target := newSlowTarget(t)
+	target, release := upstream.New(t), make(chan struct{})
+	target.Handle("/open", upstream.Hold(release, upstream.OK()))
+	call := func(id string) string { // it is not safe to repeat
+		return fmt.Sprintf(`{"request_id":%[1]q,"method":"POST","url":"%[2]s/%[1]s","body":%[3]q}`, id, target.URL(), strings.Repeat("x", 2000))
+	}
 	a := newApp(t, "")
 	before := map[string]string{}
 	for i := range 8 {
 		id := fmt.Sprint("done-", i)
-		a.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", target.call(id, "/"+id))
+		a.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", call(id))
 		before[id], _ = a.asks(t, http.StatusOK, http.MethodGet, "/v1/actions/"+id+"/events", "")
 	}
-	large := fmt.Sprintf(`{"request_id":"large","method":"POST","url":%q,"body":%q}`, target.URL+"/large", strings.Repeat("y", 400<<10))
+	large := fmt.Sprintf(`{"request_id":"large","method":"POST","url":%q,"body":%q}`, target.URL()+"/large", strings.Repeat("y", 400<<10))
 	a.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", large)
 	before["large"], _ = a.asks(t, http.StatusOK, http.MethodGet, "/v1/actions/large/events", "")
-	a.asks(t, http.StatusAccepted, http.MethodPost, "/v1/execute", target.call("open", "/slow/open"), "Prefer", "respond-async")
-	poll.Until(t, func() bool { return target.count("/slow/open") == 1 })
+	a.asks(t, http.StatusAccepted, http.MethodPost, "/v1/execute", call("open"), "Prefer", "respond-async")
+	target.WaitHits(10)
 	head := packedRepo(t, filepath.Join(a.cfg.GitDir(), "repos", "tmp_r.git"))
 
 	// Load goes on while the backup is made.
@@ -142,7 +99,7 @@ func TestBackupUnderLoad(t *testing.T) {
 				case <-stop:
 					return
 				default:
-					a.ask(t, http.MethodPost, "/v1/execute", target.call(fmt.Sprint("load-", w, "-", i), fmt.Sprint("/load/", w, "/", i)))
+					a.ask(t, http.MethodPost, "/v1/execute", call(fmt.Sprint("load-", w, "-", i)))
 				}
 			}
 		})
@@ -157,9 +114,9 @@ func TestBackupUnderLoad(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(out), &m))
 	require.Equal(t, "streams/WEIR_LOG_0", m.Parts[0].Name)
 	require.Equal(t, "git", m.Parts[len(m.Parts)-1].Name)
-	close(target.release)
-	a.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", target.call("open", "/slow/open"))
-	made := target.total()
+	close(release)
+	a.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", call("open"))
+	made := target.Hits()
 
 	dir := filepath.Join(t.TempDir(), "restored")
 	code, out, errs = command(t, "restore", file, "--data", dir)
@@ -172,7 +129,7 @@ func TestBackupUnderLoad(t *testing.T) {
 		restored, _ := b.asks(t, http.StatusOK, http.MethodGet, "/v1/actions/"+id+"/events", "")
 		require.Equal(t, events, restored, id)
 	}
-	b.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", target.call("done-1", "/done-1")) // answered from the log
+	b.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", call("done-1")) // answered from the log
 	status, _ := b.asks(t, http.StatusOK, http.MethodGet, "/v1/actions/open", "")
 	require.Contains(t, status, `"outcome_unknown"`)
 	repo := filepath.Join(dir, "git", "repos", "tmp_r.git")
@@ -182,10 +139,10 @@ func TestBackupUnderLoad(t *testing.T) {
 	gitkit.Git(t, repo, "fsck", "--strict")
 	require.DirExists(t, filepath.Join(repo, "weir"))
 	require.NoFileExists(t, filepath.Join(repo, "objects", "pack", "tmp_pack"))
-	b.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", target.call("new", "/new"))
+	b.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", call("new"))
 	page, _ := b.asks(t, http.StatusOK, http.MethodGet, "/v1/actions?status=open", "")
 	require.Contains(t, page, `"items":[]`)
-	require.Equal(t, made+1, target.total(), "a call was made again")
+	require.Equal(t, made+1, target.Hits(), "a call was made again")
 }
 
 // TestRestoreRefuses what it cannot restore, says what to do, and changes nothing.

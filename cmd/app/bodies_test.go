@@ -307,33 +307,6 @@ func TestPassthroughLeaves(t *testing.T) {
 	}
 }
 
-// TestPassthroughTokens: the token is read where a client has its key, bounds the entries, and goes to no target.
-func TestPassthroughTokens(t *testing.T) {
-	t.Parallel()
-	seen := make(chan http.Header, 1)
-	switchboard().HandleFunc("/tokens/", func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header })
-	a := tokenNode.node(t)
-	who, _ := a.admin(t).grant(t, `{"name":"sdk","scopes":["actions:write"],"entries":["via"]}`)
-	for _, headers := range [][]string{{"Authorization", "token " + who.token}, {"X-Api-Key", who.token, "Authorization", "Bearer theirs"}} {
-		a.asks(t, http.StatusOK, http.MethodGet, "/via/via/tokens/x", "", headers...)
-		got := <-seen
-		require.NotContains(t, fmt.Sprint(got), who.token)
-		require.Equal(t, []any{[]string(nil), len(headers) > 2}, []any{got["X-Api-Key"], got.Get("Authorization") == "Bearer theirs"})
-	}
-	for _, tt := range []struct {
-		entry, key string
-		status     int
-		says       string
-	}{
-		{"via", "", 401, "UNAUTHORIZED"}, {"via", "weir1_wrong", 401, "UNAUTHORIZED"}, {"orders", who.token, 404, "use via, or send"}, {"none", who.token, 404, "use via, or send"},
-	} {
-		body, h := a.asks(t, tt.status, http.MethodGet, "/via/"+tt.entry+"/tokens/x", "", "X-Api-Key", tt.key)
-		require.Contains(t, body, tt.says)
-		require.NotContains(t, body, "orders")
-		require.NotEmpty(t, h.Get(schemas.HeaderRefused))
-	}
-}
-
 // TestPassthroughSchema: an answer is judged by the response schema of its entry as a whole,
 // before any of it is stored or shown.
 func TestPassthroughSchema(t *testing.T) {

@@ -130,7 +130,7 @@ func TestPolicyOfAToken(t *testing.T) {
 		entries int
 		hosts   []string
 	}{
-		"":                      {10, []string{"localhost", "127.0.0.1"}}, // and those of an agent and models
+		"":                      {9, []string{"localhost", "127.0.0.1"}}, // and those of an agent and models
 		`,"entries":["orders"]`: {1, []string{}},
 		`,"entries":["stock"]`:  {2, []string{}},
 		`,"entries":["no"]`:     {0, []string{}},

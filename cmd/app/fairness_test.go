@@ -24,40 +24,9 @@ import (
 	"weir/internal/config"
 	"weir/internal/weirtest/capture"
 	"weir/internal/weirtest/poll"
+	"weir/internal/weirtest/upstream"
 	"weir/schemas"
 )
-
-// tally is an upstream that holds its calls until its gate is open, and keeps their order.
-type tally struct {
-	url  string
-	gate chan struct{}
-	mu   sync.Mutex
-	hits []string
-}
-
-func newTally(t *testing.T) *tally {
-	t.Helper()
-	u := &tally{gate: make(chan struct{})}
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		u.mu.Lock()
-		u.hits = append(u.hits, r.URL.Path)
-		u.mu.Unlock()
-		select {
-		case <-u.gate:
-		case <-r.Context().Done():
-		}
-		_, _ = io.WriteString(w, `{}`)
-	}))
-	t.Cleanup(s.Close)
-	u.url = s.URL
-	return u
-}
-
-func (u *tally) order() []string {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return slices.Clone(u.hits)
-}
 
 // metric is the value of one series.
 func (c caller) metric(t *testing.T, series string) string {
@@ -77,17 +46,24 @@ func (c caller) metric(t *testing.T, series string) string {
 func TestOneTenantDoesNotHoldUpAnother(t *testing.T) {
 	t.Parallel()
 	const many = 40
-	u := newTally(t)
+	gate := make(chan struct{})
+	u := upstream.New(t, upstream.Hold(gate, upstream.OK()))
+	order := func() (paths []string) {
+		for _, r := range u.Ledger() {
+			paths = append(paths, r.Target)
+		}
+		return paths
+	}
 	a := newApp(t, withTokens+"policy: {timeout: 300s, allowed_hosts: [127.0.0.1]}\ndeadline: {http: 1h}\nworkers: {slots: 4}\n"+ // however long the queue takes to fill
 		fmt.Sprintf("limits: {queued_per_tenant: %d, queued: %d}\n", many, many+30))
-	open := sync.OnceFunc(func() { close(u.gate) })
+	open := sync.OnceFunc(func() { close(gate) })
 	t.Cleanup(open) // before the node is stopped
 	admin := a.admin(t)
 	heavy, _ := admin.grant(t, `{"name":"heavy","tenant":"heavy","scopes":["actions:write","actions:read"],"rate":"10000/s"}`)
 	other, _ := admin.grant(t, `{"name":"other","tenant":"other","scopes":["actions:write"]}`)
 	accepted := []string{}
 	queue := func(who caller, id string) (int, string, http.Header) {
-		body := fmt.Sprintf(`{"request_id":%q,"type":"Http","args":{"method":"GET","url":%q}}`, id, u.url+"/"+id)
+		body := fmt.Sprintf(`{"request_id":%q,"type":"Http","args":{"method":"GET","url":%q}}`, id, u.URL()+"/"+id)
 		status, text, h := who.do(t, http.MethodPost, "/v1/execute", body, "Prefer", "respond-async")
 		if status == http.StatusAccepted && !strings.Contains(text, `"duplicate":true`) {
 			accepted = append(accepted, "/"+id)
@@ -130,17 +106,17 @@ func TestOneTenantDoesNotHoldUpAnother(t *testing.T) {
 			return status == http.StatusAccepted
 		})
 	}
-	poll.Until(t, func() bool { return slices.Contains(u.order(), "/other0") }, "all of the heavy one's hang")
-	require.LessOrEqual(t, len(u.order()), 4)
+	poll.Until(t, func() bool { return slices.Contains(order(), "/other0") }, "all of the heavy one's hang")
+	require.LessOrEqual(t, u.Hits(), 4)
 	fill(other, "more", 1, http.StatusServiceUnavailable, `"QUEUE_FULL"`)
 
 	open()
-	poll.Until(t, func() bool { return len(u.order()) >= len(accepted) })
+	poll.Until(t, func() bool { return u.Hits() >= len(accepted) })
 	place := map[string]int{}
-	for i, path := range u.order() {
+	for i, path := range order() {
 		place[path] = i
 	}
-	require.Len(t, u.order(), len(accepted), "each is called once")
+	require.Len(t, order(), len(accepted), "each is called once")
 	for _, path := range accepted {
 		require.Contains(t, place, path)
 	}

@@ -100,6 +100,13 @@ func (w *world) crash() {
 			contains(w.t, w.owner.get("/v1/actions/"+id), string(code), "an action that was under way")
 		}
 	}
+	runs := 0
+	for _, r := range w.agent.Ledger() {
+		if r.Run.RequestID == once[1] {
+			runs++
+		}
+	}
+	assert.Equal(w.t, 1, runs, "a run is not given to its agent twice")
 }
 
 // ended proves that actions ended with every outcome, and with the codes that have a code path

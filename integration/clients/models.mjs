@@ -6,8 +6,7 @@
 //
 // {done} ends the lines of each order. client is openai (6), openai7, anthropic, or chat for the
 // completions of openai. headers are sent along. cut: the connection breaks after each event of a
-// stream, and the next one resumes with Idempotency-Key and Last-Event-ID. stop ends a stream after
-// so many events, and leaves.
+// stream, and the next one resumes with Idempotency-Key and Last-Event-ID.
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
 import OpenAI7 from "openai7";
@@ -68,14 +67,7 @@ async function run(order) {
 
   /** Prints the events of a stream, and what the package made of it. */
   const follow = async (stream, final) => {
-    let n = 0;
-    for await (const event of stream) {
-      print({ event });
-      if (++n === order.stop) {
-        stream.controller.abort();
-        return;
-      }
-    }
+    for await (const event of stream) print({ event });
     print({ final: await final?.() ?? null });
   };
 
@@ -120,7 +112,6 @@ async function run(order) {
   const chat = {
     create: async () => print({ final: await client.chat.completions.create(order.body, options) }),
     async stream() {
-      if (order.stop) return follow(await client.chat.completions.create({ ...order.body, stream: true }, options));
       const stream = client.chat.completions.stream(order.body, options);
       return follow(stream, () => stream.finalChatCompletion());
     },

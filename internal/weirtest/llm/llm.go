@@ -1,5 +1,5 @@
 // Package llm is a double of a model's provider that speaks the chat completions
-// protocol: correctly, or with one fault. It is an ordinary HTTP server and keeps a
+// protocol and the other dialects: correctly, or with one fault. It is an ordinary HTTP server and keeps a
 // ledger of what it was asked.
 //
 // By default it is correct: POST /v1/chat/completions answers any model with a few
@@ -19,7 +19,7 @@
 //	<-r.Closed()                                               // over, for whatever reason
 //	r.Cut()                                                    // whether the caller left before the end
 //
-// The other dialects are served only for the models whose Act has an Answer.
+// Of the faults, the other dialects have those that come before the status.
 //
 // An Act waits at its channels, so that a test waits on signals alone; Act.Answer
 // writes whatever a test wants to the wire. Faults lists every fault.
