@@ -66,10 +66,8 @@ type Config struct {
 	// Grace is how long an action may go on after its deadline. Default 15 s: it ends within a
 	// minute of its deadline, even if the holder dies.
 	Grace time.Duration
-	// Again is when an action is nudged once more that has not ended since. Default 5 min.
-	Again time.Duration
-	// Most is how many actions of a partition are kept in mind that have not ended. What
-	// there is beyond is found again by walking anew. Default 1,024.
+	// Most is how many actions of a partition are stored with its position that have not ended.
+	// Default 1,024.
 	Most    int
 	Metrics Metrics
 	Log     *slog.Logger // default: none
@@ -77,8 +75,8 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.Every, c.Idle = cmp.Or(c.Every, 5*time.Second), cmp.Or(c.Idle, 5*time.Second)
-	c.Grace, c.Again = cmp.Or(c.Grace, 15*time.Second), cmp.Or(c.Again, 5*time.Minute)
-	c.Most, c.Log = cmp.Or(c.Most, 1024), cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	c.Grace, c.Most = cmp.Or(c.Grace, 15*time.Second), cmp.Or(c.Most, 1024)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c
 }
 

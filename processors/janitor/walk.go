@@ -20,6 +20,8 @@ const (
 	every       = ">"
 	pageRecords = 1024
 	pageSize    = 1 << 20
+	// again is when workers are notified once more of an action that has not ended since.
+	again = 5 * time.Minute
 	// leisure: after each page the scan rests this many times its duration, so that it uses at most
 	// a tenth of a processor for each partition.
 	leisure = 9
@@ -41,9 +43,6 @@ func (p *partition) round(ctx context.Context) error {
 	}
 	if err := p.age(ctx); err != nil {
 		return err
-	}
-	if a := p.Anew; a != nil && !now.Before(a.Due) {
-		p.Seq, p.Anew, p.dirty = a.Seq-1, nil, true
 	}
 	for more := true; more; {
 		err := p.paced(ctx, func() (err error) {
@@ -118,8 +117,7 @@ func (p *partition) page(ctx context.Context) (more bool, err error) {
 			return false, nil
 		}
 		ref, section, err := schemas.ParseSubject(rec.Subject)
-		// A walk that is made anew meets those it has in mind.
-		if err == nil && section == schemas.SectionAccepted && !ended[ref] && !p.known(rec.Seq) {
+		if err == nil && section == schemas.SectionAccepted && !ended[ref] {
 			if err := p.look(ctx, rec); err != nil {
 				return false, err
 			}
@@ -151,7 +149,7 @@ func (p *partition) look(ctx context.Context, rec schemas.Record) error {
 		p.keep(o)
 		return nil
 	}
-	o.Due = now.Add(p.cfg.Again)
+	o.Due = now.Add(again)
 	notify, requeue := p.notifier.Notify, newest.Seq == rec.Seq && now.Before(deadline(rec))
 	if requeue {
 		notify = p.notifier.Requeue
@@ -206,18 +204,6 @@ func (p *partition) newest(ctx context.Context, ref schemas.Ref) (newest schemas
 		return newest, true, nil
 	}
 	return newest, false, err
-}
-
-// known says that an action is kept in mind.
-func (p *partition) known(seq uint64) bool {
-	_, known := slices.BinarySearchFunc(p.Open, open{Seq: seq}, bySeq)
-	return known
-}
-
-func (p *partition) forget(o open) {
-	if at, known := slices.BinarySearchFunc(p.Open, o, bySeq); known {
-		p.Open, p.dirty = slices.Delete(p.Open, at, at+1), true
-	}
 }
 
 // deadline is an action's. That of one that cannot be read is long over: a worker that is
