@@ -35,9 +35,7 @@ type Config struct {
 	// Durability. After an error this is unknown.
 	Barrier    func(ctx context.Context) error
 	Durability schemas.Durability
-	// Deadlines are the longest times of actions of each kind, from acceptance to end. Defaults:
-	// http and passthrough 2 min, rule 30 s, task 8 h, push and chat 15 min, repo 30 min, any other
-	// kind 10 min.
+	// Deadlines are the longest times of actions of each kind, from acceptance to end; default 10 min.
 	Deadlines map[schemas.Kind]time.Duration
 	// Longest is the most time between the acceptance of an action that begins later and its
 	// deadline: the log must still hold its events then. Default 6 days.
@@ -60,26 +58,8 @@ func (c Config) withDefaults() Config {
 	if c.Barrier == nil {
 		c.Barrier = func(context.Context) error { return nil }
 	}
-	if c.Durability == "" {
-		c.Durability = schemas.DurabilityProcess
-	}
-	deadlines := map[schemas.Kind]time.Duration{
-		schemas.KindHTTP: 2 * time.Minute, schemas.KindRule: 30 * time.Second, schemas.KindTask: 8 * time.Hour,
-		schemas.KindPush: 15 * time.Minute, schemas.KindRepo: 30 * time.Minute, schemas.KindChat: 15 * time.Minute,
-		schemas.KindPassthrough: 2 * time.Minute,
-	}
-	for k, d := range c.Deadlines {
-		if d > 0 {
-			deadlines[k] = d
-		}
-	}
-	c.Deadlines = deadlines
-	if c.Longest <= 0 {
-		c.Longest = 6 * 24 * time.Hour
-	}
-	if c.StoreTimeout <= 0 {
-		c.StoreTimeout = 10 * time.Second
-	}
+	c.Durability = cmp.Or(c.Durability, schemas.DurabilityProcess)
+	c.Longest, c.StoreTimeout = cmp.Or(c.Longest, 6*24*time.Hour), cmp.Or(c.StoreTimeout, 10*time.Second)
 	if c.Caller == nil {
 		c.Caller = func(string) string { return "" }
 	}
@@ -304,12 +284,7 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 		}
 		r.Source = schemas.IDGenerated
 	}
-	if len(r.Entries) > 0 {
-		fingerprint = bounded(fingerprint, "", r.Entries)
-	}
-	if len(r.Models) > 0 {
-		fingerprint = bounded(fingerprint, "models", r.Models)
-	}
+	fingerprint = bounded(bounded(fingerprint, "", r.Entries), "models", r.Models)
 	if r.Task != "" {
 		fingerprint = bounded(fingerprint, "task", []string{r.Task})
 	}
@@ -339,6 +314,9 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 // bounded makes the limits of an action a part of its fingerprint: a token joins no action with
 // other limits.
 func bounded(fingerprint, by string, names []string) string {
+	if len(names) == 0 {
+		return fingerprint
+	}
 	h := sha256.New()
 	h.Write([]byte(fingerprint + by))
 	for _, e := range slices.Sorted(slices.Values(names)) {

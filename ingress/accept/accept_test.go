@@ -69,7 +69,7 @@ func setup(tb testing.TB) *world {
 	})
 	w.ledger = ledger.New(w.log, layout, w.clock)
 	w.Acceptor = accept.New(w.ledger, accept.Config{
-		Durability: schemas.DurabilityDisk, Now: w.clock, Caller: func(id string) string { return strings.ReplaceAll(id, "id of ", "") },
+		Durability: schemas.DurabilityDisk, Now: w.clock, Deadlines: map[schemas.Kind]time.Duration{schemas.KindHTTP: 2 * time.Minute}, Caller: func(id string) string { return strings.ReplaceAll(id, "id of ", "") },
 		Barrier: func(context.Context) error { w.set(func() { w.barriers++ }); return get(&w.barrier) },
 	})
 	return w

@@ -3,6 +3,7 @@ package accept
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -54,11 +55,9 @@ type Pressure struct {
 
 // gauge is one count.
 type gauge struct {
-	count, since uint64 // since: accepted here and not in count
-	at           time.Time
+	count, since uint64    // since: accepted here and not in count
 	known        time.Time // when it was counted last
-	asked        time.Time
-	busy         bool
+	next         time.Time // when it is counted again at the earliest
 }
 
 // NewPressure returns a Pressure over a queue.
@@ -101,7 +100,6 @@ func (p *Pressure) Refusal(tenant string, kind schemas.Kind) error {
 		g = &gauge{}
 		p.tenants[tenant] = g
 	}
-	g.asked = p.cfg.Now()
 	if n, known := p.count(g, func(ctx context.Context) (uint64, error) { return p.queue.WaitingOf(ctx, tenant) }); known && n >= most {
 		return refused(schemas.RateLimited, "too many actions of this tenant wait for a worker, nothing was stored; try again later")
 	}
@@ -144,10 +142,10 @@ func (p *Pressure) Took(tenant string) {
 func (p *Pressure) count(g *gauge, waiting func(context.Context) (uint64, error)) (n uint64, known bool) {
 	begun := p.cfg.Now()
 	n, known = g.count+g.since, begun.Sub(g.known) <= pressureUnknown
-	if g.busy || begun.Sub(g.at) < pressureAge {
+	if begun.Before(g.next) {
 		return n, known
 	}
-	g.busy = true
+	g.next = begun.Add(pressureKept) // when this count has ended
 	before := g.since
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), pressurePatience)
@@ -155,12 +153,11 @@ func (p *Pressure) count(g *gauge, waiting func(context.Context) (uint64, error)
 		n, err := waiting(ctx)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		g.busy = false
 		now := p.cfg.Now()
-		g.at = now
+		g.next = now.Add(pressureAge)
 		if err == nil {
 			// A count that took long is not made again at once.
-			g.at = begun.Add(min(max(now.Sub(begun), 0)*costly, costliest))
+			g.next = begun.Add(pressureAge + min(max(now.Sub(begun), 0)*costly, costliest))
 			g.count, g.since, g.known = n, g.since-before, now
 		}
 	}()
@@ -178,9 +175,6 @@ const (
 
 // tidy forgets the tenants that have sent nothing for long. The caller holds mu.
 func (p *Pressure) tidy() {
-	for tenant, g := range p.tenants {
-		if !g.busy && p.cfg.Now().Sub(g.asked) > pressureKept {
-			delete(p.tenants, tenant)
-		}
-	}
+	now := p.cfg.Now()
+	maps.DeleteFunc(p.tenants, func(_ string, g *gauge) bool { return now.Sub(g.next) > pressureKept })
 }

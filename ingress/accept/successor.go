@@ -3,6 +3,7 @@ package accept
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -77,17 +78,7 @@ func (a *Acceptor) unsent(ctx context.Context, st *ledger.State, before time.Tim
 
 // retryable reports whether another try may fare better than one that ended so.
 func retryable(s *schemas.Settled) bool {
-	switch s.Outcome {
-	case schemas.OutcomeExpired:
-		return s.Attempts == 0
-	case schemas.OutcomeFailed:
-		switch s.Code {
-		case schemas.AgentUnavailable, schemas.UpstreamDNS, schemas.UpstreamConnect, schemas.UpstreamTLS, schemas.RetriesExhausted:
-			return true
-		default:
-			return false
-		}
-	default:
-		return false
-	}
+	return s.Outcome == schemas.OutcomeExpired && s.Attempts == 0 || s.Outcome == schemas.OutcomeFailed && slices.Contains([]schemas.Code{
+		schemas.AgentUnavailable, schemas.UpstreamDNS, schemas.UpstreamConnect, schemas.UpstreamTLS, schemas.RetriesExhausted,
+	}, s.Code)
 }
