@@ -56,14 +56,11 @@ func (l Canceler) canceled(ctx context.Context, ref schemas.Ref) error {
 		if err == nil || ended(err) {
 			return nil
 		}
-		timer := time.NewTimer(pause)
 		select {
-		case <-timer.C:
+		case <-time.After(pause):
 		case <-l.Draining:
-			timer.Stop()
 			return err // the log may not come back, and the node waits for this
 		case <-ctx.Done():
-			timer.Stop()
 			return err
 		}
 	}

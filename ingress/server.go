@@ -79,21 +79,14 @@ func (c Config) withDefaults() Config {
 	if c.Expect == nil {
 		c.Expect = func(schemas.Ref) func() { return func() {} }
 	}
-	if c.MaxBody <= 0 {
-		c.MaxBody = 1 << 20
-	}
-	if c.BodyTimeout <= 0 {
-		c.BodyTimeout = bodyTimeout
-	}
+	c.MaxBody, c.BodyTimeout = cmp.Or(c.MaxBody, 1<<20), cmp.Or(c.BodyTimeout, bodyTimeout)
 	if c.Accept.Now == nil {
 		c.Accept.Now = time.Now
 	}
 	if c.Metrics == nil {
 		c.Metrics = noMetrics{}
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 

@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"maps"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -48,11 +49,7 @@ func (t *throttle) count(peer netip.Prefix) {
 	l := t.peers[peer]
 	if l == nil {
 		if len(t.peers) >= throttledPeers {
-			for p, l := range t.peers {
-				if l.TokensAt(now) >= wrongTokens {
-					delete(t.peers, p)
-				}
-			}
+			maps.DeleteFunc(t.peers, func(_ netip.Prefix, l *rate.Limiter) bool { return l.TokensAt(now) >= wrongTokens })
 		}
 		if len(t.peers) >= throttledPeers {
 			return
