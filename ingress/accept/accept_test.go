@@ -86,7 +86,7 @@ func (w *world) settle(tb testing.TB, id string) {
 
 func request(name accept.Name, payload string) accept.Request {
 	return accept.Request{
-		Name: name, Tenant: "t", Kind: schemas.KindHTTP, Class: schemas.ClassOnce, Payload: json.RawMessage(payload),
+		Name: name, Action: schemas.Action{Tenant: "t", Kind: schemas.KindHTTP, Class: schemas.ClassOnce, Payload: json.RawMessage(payload)},
 	}
 }
 
@@ -452,7 +452,8 @@ func TestWhatTellsNoRequestsApart(t *testing.T) {
 }
 
 func run(id string) accept.Request {
-	return accept.Request{Name: byID(id), Tenant: "t", Kind: schemas.KindRun, TaskType: "T", Payload: json.RawMessage(`{"task_type":"T"}`), Timeout: time.Minute}
+	action := schemas.Action{Tenant: "t", Kind: schemas.KindRun, TaskType: "T", Payload: json.RawMessage(`{"task_type":"T"}`)}
+	return accept.Request{Name: byID(id), Action: action, Timeout: time.Minute}
 }
 
 // away is how a run ends whose agent could not be asked.

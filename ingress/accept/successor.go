@@ -30,7 +30,7 @@ func (a *Acceptor) newest(ctx context.Context, r Request, st *ledger.State, arri
 				" times and was never sent; look why at "+newest.ID+", and use a new request_id")
 		}
 		next := r
-		next.ID, next.Supersedes = schemas.Successor(r.ID, n), newest.ID
+		next.Name.ID, next.Supersedes = schemas.Successor(r.Name.ID, n), newest.ID
 		action, err := a.action(next)
 		if err != nil {
 			return nil, false, "", err
