@@ -131,13 +131,10 @@ func (s *Server) authorize(c *gin.Context, route Route) error {
 	if route.Holders {
 		text, _ = githttp.BearerToken(c.Request.Header.Values("Authorization"), false)
 	}
-	var who Identity
-	var err error
-	if task.Is(text) {
-		who, err = s.Sender(c.Request, text)
-	} else {
-		who, err = s.cfg.Authenticate(c.Request)
+	if !task.Is(text) {
+		text = ""
 	}
+	who, err := s.Sender(c.Request, text)
 	if err != nil {
 		return err
 	}
