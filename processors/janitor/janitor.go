@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir/internal/fault"
+	"weir/internal/limits"
 	"weir/internal/telemetry"
 	"weir/schemas"
 )
@@ -27,13 +28,6 @@ type Log interface {
 	Newest(ctx context.Context, stream, filter string) (schemas.Record, error)
 	// Bounds returns the sequences of the oldest and the newest message of a stream.
 	Bounds(ctx context.Context, stream string) (first, last uint64, err error)
-}
-
-// Positions keeps how far each partition was looked through, and who does it.
-type Positions interface {
-	Get(ctx context.Context, key string) (schemas.Record, error)
-	// Put stores a value if the key's newest revision is last; else fault.ErrFenced.
-	Put(ctx context.Context, key string, value []byte, last uint64) (uint64, error)
 }
 
 // Notifier notifies workers of an action.
@@ -87,7 +81,7 @@ const takeover = 3
 // partition at a time, and if two do, an action is only notified twice.
 type Janitor struct {
 	log       Log
-	positions Positions
+	positions limits.Bucket
 	notifier  Notifier
 	cfg       Config
 
@@ -95,8 +89,9 @@ type Janitor struct {
 	work sync.WaitGroup
 }
 
-// New returns a Janitor that does nothing yet.
-func New(l Log, p Positions, n Notifier, cfg Config) *Janitor {
+// New returns a Janitor that does nothing yet. It stores in p how far each partition was looked through,
+// and who does it.
+func New(l Log, p limits.Bucket, n Notifier, cfg Config) *Janitor {
 	return &Janitor{log: l, positions: p, notifier: n, cfg: cfg.withDefaults(), end: func() {}}
 }
 
