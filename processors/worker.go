@@ -93,10 +93,9 @@ func (w *Worker) handle(m *message.Message) error {
 	rec, deliveries := w.cfg.Record(m)
 	ctx := m.Context() // ends with the drain's patience, not with its beginning
 	start := time.Now()
-	err := w.run(ctx, rec, deliveries, func() error { return w.pipeline.Handle(ctx, rec, deliveries <= 1) })
+	err := w.run(ctx, rec, deliveries, nil)
 	if errors.Is(err, errPanic) && deliveries >= poisonAfter {
-		why := &fault.Terminal{Code: schemas.Poison, Reason: "the worker panicked on it again and again"}
-		err = w.run(ctx, rec, deliveries, func() error { return w.pipeline.DeadLetter(ctx, rec, why) })
+		err = w.run(ctx, rec, deliveries, &fault.Terminal{Code: schemas.Poison, Reason: "the worker panicked on it again and again"})
 	}
 	ack, after := fault.Disposition(err)
 	if ack {
@@ -116,9 +115,9 @@ func (w *Worker) handle(m *message.Message) error {
 
 var errPanic = errors.New("the handler panicked")
 
-// run does a step of the work on a message. A panic in it becomes errPanic, and does not end the
-// process.
-func (w *Worker) run(ctx context.Context, rec schemas.Record, deliveries uint64, step func() error) (err error) {
+// run works on a message, or dead-letters it if poison is set. A panic becomes errPanic, and does not
+// end the process.
+func (w *Worker) run(ctx context.Context, rec schemas.Record, deliveries uint64, poison *fault.Terminal) (err error) {
 	defer func() {
 		if recover() != nil {
 			w.cfg.Log.LogAttrs(ctx, slog.LevelError, "handler_panicked", slog.Uint64("seq", rec.Seq), slog.Uint64("count", deliveries),
@@ -126,5 +125,8 @@ func (w *Worker) run(ctx context.Context, rec schemas.Record, deliveries uint64,
 			err = errPanic
 		}
 	}()
-	return step()
+	if poison != nil {
+		return w.pipeline.DeadLetter(ctx, rec, poison)
+	}
+	return w.pipeline.Handle(ctx, rec, deliveries <= 1)
 }
