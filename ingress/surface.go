@@ -168,7 +168,7 @@ func (m *middleware) tidy(c *gin.Context) bool {
 	return false
 }
 
-var slashes = regexp.MustCompile(`/+`) //nolint:gochecknoglobals // a constant
+var slashes = regexp.MustCompile(`/+`)
 
 // Reached reports whether a request reached a route of a surface.
 func Reached(c *gin.Context) bool { return marked(c).Name != "" }

@@ -22,7 +22,7 @@ type Preference struct {
 }
 
 // preference is an item of the header: a comma in quotes does not end it.
-var preference = regexp.MustCompile(`(?:"(?:\\.|[^"\\])*"?|[^",])+`) //nolint:gochecknoglobals // a constant
+var preference = regexp.MustCompile(`(?:"(?:\\.|[^"\\])*"?|[^",])+`)
 
 // Prefer reads the Prefer headers. Preferences that are unknown, malformed or
 // out of their range are ignored, as the RFC demands; of repeated ones the

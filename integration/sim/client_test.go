@@ -235,7 +235,7 @@ func (w *world) stranger(ctx context.Context, d *dice, a act) {
 	w.each(ctx, d, 100*time.Millisecond, 3*time.Second, func(n *node) bool {
 		other := a.request()
 		other.Payload = json.RawMessage(`{"method":"GET","url":"http://up.example/other"}`)
-		if _, err := w.log.Newest(context.Background(), w.stream(a), layout.AnyKind(a.tenant, other.ID)); err != nil {
+		if _, err := w.log.Newest(context.Background(), w.stream(a), layout.AnyKind(a.tenant, other.Name.ID)); err != nil {
 			return false // it is not in use yet
 		}
 		_, err := n.acceptor.Accept(ctx, other)
