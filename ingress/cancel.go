@@ -39,7 +39,7 @@ func (l Canceler) Left(c *gin.Context, s *Server, ref schemas.Ref) func() {
 	return func() {
 		l.Stop(ref)
 		if err := l.canceled(ctx, ref); err != nil {
-			s.Logger().LogAttrs(
+			s.cfg.Logger.LogAttrs(
 				ctx, slog.LevelWarn, "action_cancel_failed",
 				slog.String("action_id", ref.ID), slog.String("tenant", ref.Tenant), slog.String("code", string(problem.Of(err).Code)),
 			)

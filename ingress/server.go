@@ -106,9 +106,6 @@ func NewServer(l accept.Ledger, cfg Config) *Server {
 // Acceptor stores the actions.
 func (s *Server) Acceptor() *accept.Acceptor { return s.acceptor }
 
-// Logger logs failures that no client is left to receive.
-func (s *Server) Logger() *slog.Logger { return s.cfg.Logger }
-
 // Now is the server's clock.
 func (s *Server) Now() time.Time { return s.cfg.Accept.Now() }
 

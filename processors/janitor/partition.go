@@ -41,10 +41,6 @@ type partition struct {
 	revision uint64    // of the place that was seen last
 	since    time.Time // when it was first seen: of one's own, when it was saved
 	dirty    bool      // the place has changed since it was saved
-
-	length uint64    // the log's newest sequence
-	noted  time.Time // when that was
-	aged   uint64    // its former value: all records up to it are old enough
 }
 
 // hold makes the partition ours, or says fault.ErrFenced where it is another's.

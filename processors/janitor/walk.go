@@ -41,9 +41,6 @@ func (p *partition) round(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := p.age(ctx); err != nil {
-		return err
-	}
 	for more := true; more; {
 		err := p.paced(ctx, func() (err error) {
 			more, err = p.page(ctx)
@@ -54,22 +51,6 @@ func (p *partition) round(ctx context.Context) error {
 		}
 	}
 	return p.renew(ctx)
-}
-
-// age notes how long the log is now and then, and so how long it was a while ago.
-func (p *partition) age(ctx context.Context) error {
-	if !p.noted.IsZero() && time.Since(p.noted) < p.cfg.Idle {
-		return nil
-	}
-	_, last, err := p.log.Bounds(ctx, p.stream)
-	if err != nil {
-		return err
-	}
-	if !p.noted.IsZero() {
-		p.aged = p.length
-	}
-	p.length, p.noted = last, time.Now()
-	return nil
 }
 
 // paced does a piece of work, rests, and renews the hold.
@@ -98,8 +79,8 @@ func (p *partition) due(ctx context.Context, o open) error {
 }
 
 // page reads a page, and checks the actions that were accepted long enough ago and did not end soon
-// after. Age is measured by the log's clock, or by how long this process has seen the record.
-// Otherwise records of a server with a fast clock would block the check of all later ones.
+// after, by the log's clock. A record from the future is none to wait for: records of a server with a
+// fast clock would block the check of all later ones.
 func (p *partition) page(ctx context.Context) (more bool, err error) {
 	records, more, err := p.log.Page(ctx, p.stream, every, p.Seq+1, pageRecords, pageSize)
 	if err != nil {
@@ -111,9 +92,9 @@ func (p *partition) page(ctx context.Context) (more bool, err error) {
 			ended[ref] = true
 		}
 	}
-	young := time.Now().Add(-p.cfg.Idle)
+	now := time.Now()
 	for _, rec := range records {
-		if rec.Time.After(young) && rec.Seq > p.aged {
+		if age := now.Sub(rec.Time); age >= 0 && age < p.cfg.Idle {
 			return false, nil
 		}
 		ref, section, err := schemas.ParseSubject(rec.Subject)
