@@ -25,7 +25,6 @@ type PressureConfig struct {
 	Queued, QueuedPerTenant uint64
 	// Stored is a tenant's use of the log; nil: no bound.
 	Stored func(tenant string) limits.Quota
-	Now    func() time.Time // default time.Now
 }
 
 const (
@@ -62,9 +61,6 @@ type gauge struct {
 
 // NewPressure returns a Pressure over a queue.
 func NewPressure(q Queue, cfg PressureConfig) *Pressure {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
 	return &Pressure{queue: q, cfg: cfg, tenants: make(map[string]*gauge)}
 }
 
@@ -116,7 +112,7 @@ func (p *Pressure) exhausted(s limits.Quota) error {
 		Problem: schemas.Problem{Code: schemas.RateLimited, Detail: fmt.Sprintf(
 			"this tenant has %.1f MiB on the log and may have %.1f MiB, nothing was stored; requests and results are dropped after log.history, large "+
 				"bodies after twice that and evidence after 90 days, or an operator raises limits.tenant_share or log.max_bytes", mebi(s.Used), mebi(s.Limit))},
-		RetryAfter: max(s.Frees.Sub(p.cfg.Now()), pressureRetry),
+		RetryAfter: max(s.Frees.Sub(time.Now()), pressureRetry),
 	}
 }
 
@@ -140,7 +136,7 @@ func (p *Pressure) Took(tenant string) {
 // made for so long that the number says nothing: a log that does not answer refuses by itself. The
 // caller holds mu.
 func (p *Pressure) count(g *gauge, waiting func(context.Context) (uint64, error)) (n uint64, known bool) {
-	begun := p.cfg.Now()
+	begun := time.Now()
 	n, known = g.count+g.since, begun.Sub(g.known) <= pressureUnknown
 	if begun.Before(g.next) {
 		return n, known
@@ -153,11 +149,11 @@ func (p *Pressure) count(g *gauge, waiting func(context.Context) (uint64, error)
 		n, err := waiting(ctx)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		now := p.cfg.Now()
+		now := time.Now()
 		g.next = now.Add(pressureAge)
 		if err == nil {
 			// A count that took long is not made again at once.
-			g.next = begun.Add(pressureAge + min(max(now.Sub(begun), 0)*costly, costliest))
+			g.next = begun.Add(pressureAge + min(now.Sub(begun)*costly, costliest))
 			g.count, g.since, g.known = n, g.since-before, now
 		}
 	}()
@@ -175,6 +171,6 @@ const (
 
 // tidy forgets the tenants that have sent nothing for long. The caller holds mu.
 func (p *Pressure) tidy() {
-	now := p.cfg.Now()
+	now := time.Now()
 	maps.DeleteFunc(p.tenants, func(_ string, g *gauge) bool { return now.Sub(g.next) > pressureKept })
 }

@@ -30,7 +30,6 @@ type Recorder struct {
 	reader    Reader
 	metrics   EvidenceMetrics
 	seal      *Seal
-	now       func() time.Time
 }
 
 // EvidenceMetrics counts records.
@@ -44,7 +43,7 @@ type EvidenceMetrics interface {
 // NewRecorder returns a Recorder that publishes through p. It seals the evidence of sensitive actions
 // with s, so that its records can be compared with those of other nodes and of the time before.
 func NewRecorder(p message.Publisher, r Reader, m EvidenceMetrics, s *Seal) *Recorder {
-	return &Recorder{publisher: p, reader: r, metrics: m, seal: s, now: time.Now}
+	return &Recorder{publisher: p, reader: r, metrics: m, seal: s}
 }
 
 // Store stores records of an action, in order, and returns when all are stored. The log has the
@@ -157,7 +156,7 @@ type Sender interface {
 
 // send completes and sends one record.
 func (r *Recorder) send(ctx context.Context, a schemas.Action, e *schemas.Evidence) (wait func() error, err error) {
-	e.Time, e.Principal = r.now().UTC(), a.Principal
+	e.Time, e.Principal = time.Now().UTC(), a.Principal
 	if a.Sensitive {
 		if *e, err = r.seal.record(*e); err != nil {
 			return nil, err
