@@ -10,12 +10,9 @@ import (
 	"weir/internal/problem"
 )
 
-// Fail answers with an error in the form of the route's surface, for handlers that have to do
-// so before they return. Nothing may have been written before.
-func Fail(c *gin.Context, err error) { fail(c, err) }
-
-// fail is the only place of ingress where an error becomes a body.
-func fail(c *gin.Context, err error) {
+// Fail is the only place of ingress where an error becomes a body, in the form of the route's surface.
+// Handlers call it if they have to answer before they return. Nothing may have been written before.
+func Fail(c *gin.Context, err error) {
 	c.Abort()
 	p := problem.Of(err)
 	v, _ := c.Get(keyEngine)

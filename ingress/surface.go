@@ -97,7 +97,7 @@ func (s *Server) Mount(e *gin.Engine, surfaces []Surface) {
 					err = r.Handle(c)
 				}
 				if err != nil {
-					fail(c, err)
+					Fail(c, err)
 				}
 			})
 		}
@@ -138,7 +138,7 @@ func Misdirected(e *gin.Engine, s Surface, role string) {
 	for _, r := range s.Routes {
 		if !here[[2]string{r.Method, r.Path}] {
 			e.Handle(r.Method, r.Path, s.mark, func(c *gin.Context) {
-				fail(c, fault.New(schemas.Misdirected, "this node does not serve this: ask "+role))
+				Fail(c, fault.New(schemas.Misdirected, "this node does not serve this: ask "+role))
 			})
 		}
 	}
