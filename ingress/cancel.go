@@ -39,7 +39,7 @@ func (l Canceler) Left(c *gin.Context, s *Server, ref schemas.Ref) func() {
 	return func() {
 		l.Stop(ref)
 		if err := l.canceled(ctx, ref); err != nil {
-			s.Logger().LogAttrs(
+			s.cfg.Logger.LogAttrs(
 				ctx, slog.LevelWarn, "action_cancel_failed",
 				slog.String("action_id", ref.ID), slog.String("tenant", ref.Tenant), slog.String("code", string(problem.Of(err).Code)),
 			)
@@ -56,14 +56,11 @@ func (l Canceler) canceled(ctx context.Context, ref schemas.Ref) error {
 		if err == nil || ended(err) {
 			return nil
 		}
-		timer := time.NewTimer(pause)
 		select {
-		case <-timer.C:
+		case <-time.After(pause):
 		case <-l.Draining:
-			timer.Stop()
 			return err // the log may not come back, and the node waits for this
 		case <-ctx.Done():
-			timer.Stop()
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"cmp"
 	"log/slog"
 	"net/http"
 	"time"
@@ -41,9 +42,7 @@ type EngineConfig struct {
 // sent, without redirects to a cleaner one. The caller's address is the connection's, whatever a
 // header says. Unknown routes and methods get problems, and gin itself prints nothing.
 func NewEngine(cfg EngineConfig) *gin.Engine {
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Metrics == nil {
 		cfg.Metrics = noMetrics{}
 	}

@@ -397,8 +397,8 @@ func setup(tb testing.TB, change ...func(*config)) *world {
 	cfg := config{
 		Config: ingress.Config{
 			Accept: accept.Config{
-				Durability: schemas.DurabilityDisk,
-				Barrier:    func(context.Context) error { w.mu.Lock(); defer w.mu.Unlock(); return w.barrier },
+				Durability: schemas.DurabilityDisk, Deadlines: map[schemas.Kind]time.Duration{schemas.KindRule: 30 * time.Second, schemas.KindChat: 15 * time.Minute},
+				Barrier: func(context.Context) error { w.mu.Lock(); defer w.mu.Unlock(); return w.barrier },
 			},
 			Metrics: w.metrics,
 		},

@@ -75,7 +75,7 @@ func (m *middleware) serve(c *gin.Context) {
 	}
 	switch {
 	case err != nil:
-		fail(c, err)
+		Fail(c, err)
 	case m.Proxy != nil:
 		m.proxy(c)
 	default:
@@ -112,7 +112,7 @@ func (m *middleware) panicked(c *gin.Context, v any, id string) (cut bool) {
 		return true
 	}
 	c.Writer.Header().Set("Connection", "close")
-	fail(c, fault.New(schemas.Internal, "something went wrong on our side"))
+	Fail(c, fault.New(schemas.Internal, "something went wrong on our side"))
 	return false
 }
 
@@ -184,7 +184,7 @@ func (m *middleware) proxy(c *gin.Context) {
 	m.Proxy.mark(c)
 	c.Status(http.StatusOK) // the router has set the status for a path without a route
 	if err := m.Proxy.Routes[0].Handle(c); err != nil {
-		fail(c, err)
+		Fail(c, err)
 	}
 	c.Writer.WriteHeaderNow() // without it, the router writes a body of its own
 	c.Abort()
@@ -197,11 +197,11 @@ func (m *middleware) noRoute(c *gin.Context) {
 			s.mark(c)
 		}
 	}
-	fail(c, m.Otherwise)
+	Fail(c, m.Otherwise)
 }
 
 func (m *middleware) noMethod(c *gin.Context) {
-	fail(c, fault.New(schemas.MethodNotAllowed, "this path does not serve this method; Allow names those it does"))
+	Fail(c, fault.New(schemas.MethodNotAllowed, "this path does not serve this method; Allow names those it does"))
 }
 
 // foreign reports whether a request was made by a page of another machine.

@@ -1,30 +1,19 @@
 package ingress
 
 import (
-	"errors"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
-	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/problem"
-	"weir/schemas"
 )
 
-// inFlightRetry is when a repeat of an unsettled request is worth a try.
-const inFlightRetry = time.Second
-
-// Fail answers with an error in the form of the route's surface, for handlers that have to do
-// so before they return. Nothing may have been written before.
-func Fail(c *gin.Context, err error) { fail(c, err) }
-
-// fail is the only place of ingress where an error becomes a body.
-func fail(c *gin.Context, err error) {
+// Fail is the only place of ingress where an error becomes a body, in the form of the route's surface.
+// Handlers call it if they have to answer before they return. Nothing may have been written before.
+func Fail(c *gin.Context, err error) {
 	c.Abort()
-	err = delayed(err)
 	p := problem.Of(err)
 	v, _ := c.Get(keyEngine)
 	m, ok := v.(*middleware)
@@ -53,18 +42,6 @@ func (m *middleware) owner(r *http.Request) *Surface {
 		}
 	}
 	return &Surface{}
-}
-
-// delayed returns the Retry-After of refusals that pass by themselves.
-func delayed(err error) error {
-	var public *fault.Error
-	if !errors.As(err, &public) || public.Code != schemas.InFlight {
-		return err
-	}
-	return &problem.Error{
-		Problem:    schemas.Problem{Code: public.Code, Detail: public.Message},
-		RetryAfter: inFlightRetry, Cause: err,
-	}
 }
 
 // WriteJSON answers with a document of Weir's own.

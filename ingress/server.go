@@ -79,21 +79,14 @@ func (c Config) withDefaults() Config {
 	if c.Expect == nil {
 		c.Expect = func(schemas.Ref) func() { return func() {} }
 	}
-	if c.MaxBody <= 0 {
-		c.MaxBody = 1 << 20
-	}
-	if c.BodyTimeout <= 0 {
-		c.BodyTimeout = bodyTimeout
-	}
+	c.MaxBody, c.BodyTimeout = cmp.Or(c.MaxBody, 1<<20), cmp.Or(c.BodyTimeout, bodyTimeout)
 	if c.Accept.Now == nil {
 		c.Accept.Now = time.Now
 	}
 	if c.Metrics == nil {
 		c.Metrics = noMetrics{}
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 
@@ -112,9 +105,6 @@ func NewServer(l accept.Ledger, cfg Config) *Server {
 
 // Acceptor stores the actions.
 func (s *Server) Acceptor() *accept.Acceptor { return s.acceptor }
-
-// Logger logs failures that no client is left to receive.
-func (s *Server) Logger() *slog.Logger { return s.cfg.Logger }
 
 // Now is the server's clock.
 func (s *Server) Now() time.Time { return s.cfg.Accept.Now() }
@@ -138,13 +128,10 @@ func (s *Server) authorize(c *gin.Context, route Route) error {
 	if route.Holders {
 		text, _ = githttp.BearerToken(c.Request.Header.Values("Authorization"), false)
 	}
-	var who Identity
-	var err error
-	if task.Is(text) {
-		who, err = s.Sender(c.Request, text)
-	} else {
-		who, err = s.cfg.Authenticate(c.Request)
+	if !task.Is(text) {
+		text = ""
 	}
+	who, err := s.Sender(c.Request, text)
 	if err != nil {
 		return err
 	}

@@ -62,8 +62,10 @@ func (o Order) Request(who Identity, kind schemas.Kind, name accept.Name, terms 
 		}
 	}
 	return accept.Request{
-		Name: name, Tenant: who.Tenant, Kind: kind, Class: o.Class, Payload: kept, Whole: payload, Denied: o.Denied,
-		Principal: who.ID, Entries: who.Entries, Task: who.Task(), Until: who.Until(), Terms: terms,
+		Name: name, Whole: payload, Denied: o.Denied, Until: who.Until(), Action: schemas.Action{
+			Tenant: who.Tenant, Kind: kind, Class: o.Class, Payload: kept, Principal: who.ID, Entries: who.Entries, Task: who.Task(),
+			NotBefore: terms.NotBefore, Priority: terms.Priority,
+		},
 	}, nil
 }
 

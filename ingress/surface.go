@@ -3,6 +3,7 @@ package ingress
 import (
 	"encoding/json"
 	"net/http"
+	"regexp"
 	"slices"
 
 	"github.com/gin-gonic/gin"
@@ -96,7 +97,7 @@ func (s *Server) Mount(e *gin.Engine, surfaces []Surface) {
 					err = r.Handle(c)
 				}
 				if err != nil {
-					fail(c, err)
+					Fail(c, err)
 				}
 			})
 		}
@@ -137,7 +138,7 @@ func Misdirected(e *gin.Engine, s Surface, role string) {
 	for _, r := range s.Routes {
 		if !here[[2]string{r.Method, r.Path}] {
 			e.Handle(r.Method, r.Path, s.mark, func(c *gin.Context) {
-				fail(c, fault.New(schemas.Misdirected, "this node does not serve this: ask "+role))
+				Fail(c, fault.New(schemas.Misdirected, "this node does not serve this: ask "+role))
 			})
 		}
 	}
@@ -146,7 +147,7 @@ func Misdirected(e *gin.Engine, s Surface, role string) {
 // tidy serves a path with surplus slashes as the route that its surface means by it, if one does.
 func (m *middleware) tidy(c *gin.Context) bool {
 	path := c.Request.URL.Path
-	single := singleSlashes(path)
+	single := slashes.ReplaceAllLiteralString(path, "/")
 	for i := range m.Surfaces {
 		if m.Surfaces[i].Tidy == nil {
 			continue
@@ -167,15 +168,7 @@ func (m *middleware) tidy(c *gin.Context) bool {
 	return false
 }
 
-func singleSlashes(path string) string {
-	b := make([]byte, 0, len(path))
-	for i := range len(path) {
-		if path[i] != '/' || i == 0 || path[i-1] != '/' {
-			b = append(b, path[i])
-		}
-	}
-	return string(b)
-}
+var slashes = regexp.MustCompile(`/+`)
 
 // Reached reports whether a request reached a route of a surface.
 func Reached(c *gin.Context) bool { return marked(c).Name != "" }

@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"maps"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -27,32 +28,25 @@ const (
 // throttle counts the wrong tokens of each peer: an IPv4 address, or the /64 of an IPv6 one.
 // It is safe for concurrent use.
 type throttle struct {
-	known func(*http.Request) bool
-	now   func() time.Time
-	open  bool // the node is open
-	proxy bool // the token is in Proxy-Authorization
+	EngineConfig
 
 	mu    sync.Mutex
 	peers map[netip.Prefix]*rate.Limiter
 }
 
 func newThrottle(cfg EngineConfig) *throttle {
-	return &throttle{known: cfg.Known, now: cfg.Now, open: cfg.Local, proxy: cfg.Proxy != nil, peers: map[netip.Prefix]*rate.Limiter{}}
+	return &throttle{EngineConfig: cfg, peers: map[netip.Prefix]*rate.Limiter{}}
 }
 
 // count notes one wrong token of a peer.
 func (t *throttle) count(peer netip.Prefix) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := t.now()
+	now := t.Now()
 	l := t.peers[peer]
 	if l == nil {
 		if len(t.peers) >= throttledPeers {
-			for p, l := range t.peers {
-				if l.TokensAt(now) >= wrongTokens {
-					delete(t.peers, p)
-				}
-			}
+			maps.DeleteFunc(t.peers, func(_ netip.Prefix, l *rate.Limiter) bool { return l.TokensAt(now) >= wrongTokens })
 		}
 		if len(t.peers) >= throttledPeers {
 			return
@@ -76,10 +70,10 @@ func (t *throttle) admit(r *http.Request) (peer netip.Prefix, err error) {
 	var wait time.Duration
 	t.mu.Lock()
 	if l := t.peers[peer]; l != nil {
-		wait = time.Duration((1 - l.TokensAt(t.now())) / wrongPerSecond * float64(time.Second))
+		wait = time.Duration((1 - l.TokensAt(t.Now())) / wrongPerSecond * float64(time.Second))
 	}
 	t.mu.Unlock()
-	if wait <= 0 || t.known(r) {
+	if wait <= 0 || t.Known(r) {
 		return peer, nil
 	}
 	return netip.Prefix{}, &problem.Error{
@@ -94,11 +88,11 @@ func (t *throttle) admit(r *http.Request) (peer netip.Prefix, err error) {
 // showsToken reports whether a request has a token that counts, in its header or maybe in its body.
 // An open node requires only the tokens of tasks, agents and git; clients may send it any other.
 func (t *throttle) showsToken(r *http.Request) bool {
-	if t.proxy {
-		return !t.open && len(r.Header.Values("Proxy-Authorization")) > 0
+	if t.Proxy != nil {
+		return !t.Local && len(r.Header.Values("Proxy-Authorization")) > 0
 	}
 	fields, path := r.Header.Values("Authorization"), r.URL.Path
-	if t.open {
+	if t.Local {
 		text, _ := githttp.BearerToken(fields, true)
 		return task.Is(text) || len(fields) > 0 && (strings.HasPrefix(strings.TrimPrefix(path, schemas.RouteAPI), "/agent/") || strings.HasPrefix(path, schemas.RouteGit+"/"))
 	}

@@ -24,7 +24,7 @@ func guarded(now *time.Time) *gin.Engine {
 	e := NewEngine(EngineConfig{Known: good, Now: func() time.Time { return *now }})
 	e.GET("/x", func(c *gin.Context) {
 		if !good(c.Request) {
-			fail(c, fault.New(schemas.Unauthorized, "no"))
+			Fail(c, fault.New(schemas.Unauthorized, "no"))
 		}
 	})
 	return e

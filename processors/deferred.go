@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/internal/ledger"
+	"weir/internal/retry"
 	"weir/processors/call"
 	"weir/schemas"
 )
@@ -90,13 +91,8 @@ func (r *deferredActions) wake(until map[schemas.Ref]time.Time) {
 				}
 				delete(until, ref)
 			}
-			if len(until) == 0 {
+			if len(until) == 0 || !retry.Pause(r.life, pause) { // at the end of life, they wake when they are due
 				return
-			}
-			select {
-			case <-r.life.Done(): // they wake when they are due
-				return
-			case <-time.After(pause):
 			}
 		}
 	})

@@ -82,7 +82,6 @@ type Config struct {
 type Pipeline struct {
 	Config
 
-	settler  settle.Settler
 	running  *running
 	deferred *deferredActions
 }
@@ -96,8 +95,7 @@ func New(cfg Config) *Pipeline {
 		cfg.AckWait = 10 * time.Second
 	}
 	return &Pipeline{
-		Config: cfg, settler: settle.Settler{Ledger: cfg.Ledger, Barrier: cfg.Barrier, Metrics: cfg.Metrics},
-		running: newRunning(), deferred: newDeferredActions(cfg.Ledger.Notify),
+		Config: cfg, running: newRunning(), deferred: newDeferredActions(cfg.Ledger.Notify),
 	}
 }
 
@@ -112,10 +110,11 @@ func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) e
 		return p.deadLetter(ctx, rec, nil, &fault.Terminal{Code: schemas.Poison, Reason: "the subject does not belong to the log", Cause: err})
 	}
 	w, ok := p.running.begin(ref, rec.Seq)
-	if !ok {
-		if w.message != rec.Seq {
-			return &fault.RetryAfter{After: busyDelay}
-		}
+	switch {
+	case ok:
+	case w.message != rec.Seq:
+		return &fault.RetryAfter{After: busyDelay}
+	default:
 		// The running message itself: its heartbeats were late. It must not go to another node, which
 		// would consider this one dead. The delay replaces the wait for an acknowledgement, and the next
 		// heartbeat replaces the delay if it is long enough.
@@ -154,15 +153,16 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 	if until := st.Action.NotBefore; !st.Started && !st.CancelRequested && !stop.Requested() && p.Now().Before(until) {
 		return &call.Deferral{Until: until, Reason: schemas.WaitDelay}
 	}
-	if st.Inherited > 1 {
-		if err := p.recover(ctx, st, kind); err != nil {
+	if st.Inherited > 1 { // by a dead worker: its open attempt is closed, and the missing evidence stored
+		if err := p.Caller.Abandon(ctx, st); err != nil {
+			return err
+		}
+		if err := p.attest(ctx, st); err != nil {
 			return err
 		}
 	}
-	if !st.Started && st.Action.Supersedes != "" {
-		if err := p.link(ctx, st); err != nil {
-			return err
-		}
+	if err := p.link(ctx, st); err != nil {
+		return err
 	}
 	if !st.Started && kind.WritesStarted != nil && kind.WritesStarted(st) {
 		if err := p.Ledger.Append(ctx, st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: p.Worker}}); err != nil {
@@ -185,23 +185,11 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 // parting is the time limit for writing such a result when a worker returns an action.
 const parting = 5 * time.Second
 
-// recover takes over from a dead worker: it closes the open attempt, and stores the missing
-// evidence.
-func (p *Pipeline) recover(ctx context.Context, st *ledger.State, kind Kind) error {
-	if err := p.Caller.Abandon(ctx, st); err != nil {
-		return err
-	}
-	records, err := kind.Evidence(st)
-	if err != nil {
-		return err
-	}
-	return p.Evidence.Store(ctx, st, records...)
-}
-
 // settle ends an action and reports the end.
 func (p *Pipeline) settle(ctx context.Context, st *ledger.State, o settle.Outcome) error {
 	failpoint.At(failpoint.Settling, st.ID)
-	if err := p.settler.Settle(ctx, st, o); err != nil {
+	s := settle.Settler{Ledger: p.Ledger, Barrier: p.Barrier, Metrics: p.Metrics}
+	if err := s.Settle(ctx, st, o); err != nil {
 		return err
 	}
 	return p.ended(ctx, st)
@@ -210,7 +198,7 @@ func (p *Pipeline) settle(ctx context.Context, st *ledger.State, o settle.Outcom
 // conclude turns the error of the work into the message's disposition.
 func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.State, w *work, err error) error {
 	var deferral *call.Deferral
-	var terminal *fault.Terminal
+	terminal := &fault.Terminal{Code: schemas.Poison, Reason: "a record of it is larger than the log takes", Cause: err}
 	switch {
 	case errors.Is(err, errDone):
 		if st == nil || rec.Seq >= st.SettledSeq { // only a message before the end reports whether its worker died
@@ -219,16 +207,11 @@ func (p *Pipeline) conclude(ctx context.Context, rec schemas.Record, st *ledger.
 		if _, here := p.running.settled.LoadAndDelete(st.Ref); here {
 			return nil
 		}
-		if err := p.attest(ctx, st); err != nil {
-			return err
-		}
-		return p.ended(ctx, st) // its worker may have died before it reported the end
+		return p.endedBefore(ctx, st)
 	case errors.As(err, &deferral):
 		return p.deferAction(ctx, st, w, deferral)
-	case errors.As(err, &terminal):
+	case errors.As(err, &terminal), errors.Is(err, fault.ErrTooLarge):
 		return p.deadLetter(ctx, rec, st, terminal)
-	case errors.Is(err, fault.ErrTooLarge):
-		return p.deadLetter(ctx, rec, st, &fault.Terminal{Code: schemas.Poison, Reason: "a record of it is larger than the log takes", Cause: err})
 	default:
 		return err
 	}

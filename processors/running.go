@@ -8,6 +8,7 @@ import (
 
 	"weir/internal/failpoint"
 	"weir/internal/fault"
+	"weir/internal/retry"
 	"weir/processors/call"
 	"weir/schemas"
 )
@@ -126,12 +127,7 @@ func (p *Pipeline) Reserve(ref schemas.Ref) (execute func(context.Context), rele
 				time.AfterFunc(remember, func() { p.running.settled.Delete(ref) })
 				return
 			case errors.Is(err, fault.ErrFenced): // the event of another writer decides the next step
-			case errors.Is(err, fault.ErrUnavailable) && st == nil:
-				select {
-				case <-time.After(loadPause):
-				case <-ctx.Done():
-					return
-				}
+			case errors.Is(err, fault.ErrUnavailable) && st == nil && retry.Pause(ctx, loadPause):
 			default: // the handler of the next message continues
 				return
 			}

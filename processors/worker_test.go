@@ -44,15 +44,13 @@ func (i inbox) Subscribe(ctx context.Context, _ string) (<-chan *message.Message
 
 func (inbox) Close() error { return nil }
 
-// again gives every message for the one record, and tells when it is to come again.
+// again gives every message for the one record, which was delivered so often, and tells when it is to
+// come again.
 type again struct {
 	rec   schemas.Record
 	after chan time.Duration
+	times uint64
 }
-
-func (a again) Record(*message.Message) (schemas.Record, uint64) { return a.rec, 1 }
-func (a again) NakAfter(_ *message.Message, d time.Duration)     { a.after <- d }
-func (again) Topics(int) []string                                { return []string{"new"} }
 
 // gated performs once it is let, and then ends with an error.
 type gated struct {
@@ -68,12 +66,15 @@ func (g gated) Execute(context.Context, *ledger.State, call.Stop) (settle.Outcom
 func (gated) Evidence(*ledger.State) ([]schemas.Evidence, error) { return nil, nil }
 
 // employed is a worker of a pipeline whose actions an executor executes.
-func (h *env) employed(t *testing.T, e processors.Executor, mail inbox, d processors.Delivery, drain time.Duration, log io.Writer) (*processors.Worker, *processors.Pipeline) {
+func (h *env) employed(t *testing.T, e processors.Executor, mail inbox, d again, drain time.Duration, log io.Writer) (*processors.Worker, *processors.Pipeline) {
 	t.Helper()
 	pipeline := h.worker(t, "w")
 	pipeline.Kinds = map[schemas.Kind]processors.Kind{schemas.KindHTTP: {Executor: e}}
-	w, err := processors.NewWorker(pipeline, mail, d, processors.WorkerConfig{
-		Partitions: 1, DrainTimeout: drain, Log: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	w, err := processors.NewWorker(pipeline, mail, processors.WorkerConfig{
+		Partitions: 1, Topics: func(int) []string { return []string{"new"} },
+		Record:       func(*message.Message) (schemas.Record, uint64) { return d.rec, d.times },
+		NakAfter:     func(_ *message.Message, after time.Duration) { d.after <- after },
+		DrainTimeout: drain, Log: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	require.NoError(t, err)
 	require.NoError(t, w.Start(t.Context()))
@@ -87,7 +88,7 @@ func TestWhatComesAgainByPlanIsNoWarning(t *testing.T) {
 	h := newEnv()
 	rec := h.accept(t, schemas.HTTPCall{Method: "GET", URL: "http://up.example/x"})
 	executor := gated{begun: make(chan struct{}), end: make(chan error)}
-	mail, delivery := make(inbox), again{rec: rec, after: make(chan time.Duration, 1)}
+	mail, delivery := make(inbox), again{rec: rec, after: make(chan time.Duration, 1), times: 1}
 	log := &capture.Buffer{}
 	w, _ := h.employed(t, executor, mail, delivery, time.Minute, log)
 	first, second := message.NewMessage("1", nil), message.NewMessage("2", nil)
@@ -112,14 +113,6 @@ func TestWhatComesAgainByPlanIsNoWarning(t *testing.T) {
 	}
 }
 
-// delivered is again for a message that was delivered so often before.
-type delivered struct {
-	again
-	times uint64
-}
-
-func (d delivered) Record(*message.Message) (schemas.Record, uint64) { return d.rec, d.times }
-
 // panics panics with content of the call.
 type panics struct{ gated }
 
@@ -133,9 +126,15 @@ func TestAPanicIsLoggedWithoutItsValue(t *testing.T) {
 	t.Parallel()
 	h := newEnv()
 	rec := h.accept(t, schemas.HTTPCall{Method: "GET", URL: "http://up.example/x"})
-	mail, log := make(inbox), &capture.Buffer{}
-	w, _ := h.employed(t, panics{}, mail, delivered{again{rec: rec}, 100}, time.Minute, log)
+	mail, log, delivery := make(inbox), &capture.Buffer{}, again{rec: rec, after: make(chan time.Duration, 1), times: 100}
+	w, _ := h.employed(t, panics{}, mail, delivery, time.Minute, log)
+	h.refuse = func(schemas.Append) error { panic("AGWCANARY-PANIC") }
 	m := message.NewMessage("1", nil)
+	mail <- m
+	<-m.Nacked()
+	require.Equal(t, time.Second, <-delivery.after, "its dead letter panics too")
+	h.refuse = nil
+	m = message.NewMessage("1", nil)
 	mail <- m
 	<-m.Acked()
 	require.NoError(t, w.Stop())

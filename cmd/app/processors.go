@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/gin-gonic/gin"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 
@@ -104,8 +103,9 @@ func (a *App) openProcessors(context.Context) error {
 		Slots: a.cfg.Workers.Slots, SlotsOf: map[schemas.Kind]int{schemas.KindChat: a.cfg.Workers.Chats}, DrainTimeout: a.cfg.DrainTimeout(),
 		Alone: a.cfg.Embedded(), Shared: !a.open(), Unhandled: a.surfaces.absent(),
 	})
-	worker, err := processors.NewWorker(pipeline, subscriber, delivery{}, processors.WorkerConfig{
-		Partitions: a.cfg.Log.Partitions, DrainTimeout: a.cfg.DrainTimeout() + handBack, Log: a.log,
+	worker, err := processors.NewWorker(pipeline, subscriber, processors.WorkerConfig{
+		Partitions: a.cfg.Log.Partitions, Topics: broker.Topics, Record: broker.RecordOf, NakAfter: broker.NakAfter,
+		DrainTimeout: a.cfg.DrainTimeout() + handBack, Log: a.log,
 	})
 	if err != nil {
 		return err
@@ -197,15 +197,6 @@ func secretStore(c config.Config, environ []string) *secrets.Store {
 	}
 	return secrets.New(secrets.Config{Dir: c.Secrets.Dir, LookupEnv: lookup, AgeFile: c.Secrets.AgeFile, AgeIdentity: c.Secrets.AgeIdentity})
 }
-
-// delivery is the broker's knowledge of a message, for the worker.
-type delivery struct{}
-
-func (delivery) Record(m *message.Message) (schemas.Record, uint64) { return broker.RecordOf(m) }
-
-func (delivery) NakAfter(m *message.Message, d time.Duration) { broker.NakAfter(m, d) }
-
-func (delivery) Topics(partition int) []string { return broker.Topics(partition) }
 
 // openTracing opens the connection to a collector of spans, if the configuration names one. It
 // comes before anything that sends spans, so that it is the last to close.

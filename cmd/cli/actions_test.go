@@ -59,6 +59,7 @@ func TestActionsList(t *testing.T) {
 	for _, line := range []string{
 		"ls --limit 0", "ls --q x", "ls --method FETCH", "ls --limit -1", "ls x", "ls --follow --count", "ls --follow --kind run", "cancel", "show", "redrive",
 		"redrive a --all", "redrive a --code X", "redrive --all --rate fast", "redrive --all --kind tea", "redrive --host h", "redrive --all --host h", "redrive a --status failed",
+		"redrive --status lost", "redrive --status failed --method FETCH",
 	} {
 		_, said := run(ExitUsage, append([]string{"actions"}, strings.Fields(line)...)...)
 		require.NotEmpty(t, said)

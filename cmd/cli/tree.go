@@ -162,16 +162,18 @@ func choices() map[string][]string {
 	statuses := append(texts(schemas.Statuses()...), "open")
 	kinds := texts(schemas.Kinds()...)
 	return map[string][]string{
-		"actions ls --status":    statuses,
-		"actions ls --kind":      kinds,
-		"actions ls --method":    schemas.Methods(),
-		"actions redrive --kind": kinds,
-		"pause --kind":           kinds,
-		"resume --kind":          kinds,
-		"rules preview --kind":   kinds,
-		"rules record --kind":    kinds,
-		"tasks ls --status":      texts(schemas.TaskStatuses()...),
-		"tokens create --scope":  schemas.Scopes(),
+		"actions ls --status":      statuses,
+		"actions ls --kind":        kinds,
+		"actions ls --method":      schemas.Methods(),
+		"actions redrive --status": statuses,
+		"actions redrive --kind":   kinds,
+		"actions redrive --method": schemas.Methods(),
+		"pause --kind":             kinds,
+		"resume --kind":            kinds,
+		"rules preview --kind":     kinds,
+		"rules record --kind":      kinds,
+		"tasks ls --status":        texts(schemas.TaskStatuses()...),
+		"tokens create --scope":    schemas.Scopes(),
 	}
 }
 

@@ -35,9 +35,7 @@ type Config struct {
 	// Durability. After an error this is unknown.
 	Barrier    func(ctx context.Context) error
 	Durability schemas.Durability
-	// Deadlines are the longest times of actions of each kind, from acceptance to end. Defaults:
-	// http and passthrough 2 min, rule 30 s, task 8 h, push and chat 15 min, repo 30 min, any other
-	// kind 10 min.
+	// Deadlines are the longest times of actions of each kind, from acceptance to end; default 10 min.
 	Deadlines map[schemas.Kind]time.Duration
 	// Longest is the most time between the acceptance of an action that begins later and its
 	// deadline: the log must still hold its events then. Default 6 days.
@@ -60,26 +58,8 @@ func (c Config) withDefaults() Config {
 	if c.Barrier == nil {
 		c.Barrier = func(context.Context) error { return nil }
 	}
-	if c.Durability == "" {
-		c.Durability = schemas.DurabilityProcess
-	}
-	deadlines := map[schemas.Kind]time.Duration{
-		schemas.KindHTTP: 2 * time.Minute, schemas.KindRule: 30 * time.Second, schemas.KindTask: 8 * time.Hour,
-		schemas.KindPush: 15 * time.Minute, schemas.KindRepo: 30 * time.Minute, schemas.KindChat: 15 * time.Minute,
-		schemas.KindPassthrough: 2 * time.Minute,
-	}
-	for k, d := range c.Deadlines {
-		if d > 0 {
-			deadlines[k] = d
-		}
-	}
-	c.Deadlines = deadlines
-	if c.Longest <= 0 {
-		c.Longest = 6 * 24 * time.Hour
-	}
-	if c.StoreTimeout <= 0 {
-		c.StoreTimeout = 10 * time.Second
-	}
+	c.Durability = cmp.Or(c.Durability, schemas.DurabilityProcess)
+	c.Longest, c.StoreTimeout = cmp.Or(c.Longest, 6*24*time.Hour), cmp.Or(c.StoreTimeout, 10*time.Second)
 	if c.Caller == nil {
 		c.Caller = func(string) string { return "" }
 	}
@@ -109,49 +89,19 @@ func New(l Ledger, cfg Config) *Acceptor {
 // Request is one action that a surface has translated.
 type Request struct {
 	Name
-	Tenant string
-	Kind   schemas.Kind
-	Class  schemas.Class // kind http
-	// TaskType is that of kind run. Sensitive may be set for it, and is for kind chat. Sync is set
-	// for a run of the synchronous route; a request that joins a run gets the value that it was
-	// accepted with.
-	TaskType  string
-	Sensitive bool
-	Sync      bool
+	// Action is the action as it is stored. Accept sets its id, its fingerprint, its times and the
+	// name of its caller. Entries, Models and Task decide which actions the request may join; one that
+	// joins a run gets what that was accepted with. An invalid TraceParent is dropped, and a span in
+	// the request's context takes precedence. The action ends at the latest when its key expires:
+	// later, a call could have a second effect.
+	schemas.Action
 	// Timeout is how long this action may take from its beginning; zero: what its kind may.
 	Timeout time.Duration
 	// Until is when it ends at the latest, however long it may take; zero: no such bound.
 	Until time.Time
-	Terms
-	// Payload is the kind's document, as stored on the log.
-	Payload json.RawMessage
-	// Whole is the document before something was left out of Payload, by which a repeat is
-	// recognised; nil: Payload.
+	// Whole is the document before something was left out of the payload, by which a repeat is
+	// recognised; nil: the payload.
 	Whole json.RawMessage
-	// Principal is the id of the sender's token; empty in open mode.
-	Principal string
-	// Entries are the only entries of the policy that it may use; empty: all.
-	// Who joins an action that exists gets what that one was accepted with.
-	Entries []string
-	// Models are patterns of the only models that the action may use; empty: all. Like Entries,
-	// they decide which actions a request may join.
-	Models []string
-	// Task is the id of the task whose holder sends the request; empty: none. Only the holders of a
-	// task join its actions.
-	Task string
-	// Answers is set for kind chat, see schemas.Action.
-	Answers []string
-	// TokenHash is set for kind task, see schemas.Action.
-	TokenHash string
-	// TraceParent is the caller's span from its header; an invalid one is dropped. A span in the
-	// request's context takes precedence.
-	TraceParent string
-	// Supersedes names the action that this one is made from.
-	Supersedes string
-	// KeySeed and KeyExpiresAt are set with it, see schemas.Action. The action ends at the latest when
-	// the key expires: later, a call could have a second effect.
-	KeySeed      string
-	KeyExpiresAt time.Time
 	// Refusal, if set, is the error for a new name: the request joins an existing action, or
 	// nothing is stored.
 	Refusal error
@@ -287,8 +237,8 @@ func (s *Result) finish(barrier error) {
 
 // action fills in what the caller did not say.
 func (a *Acceptor) action(r Request) (schemas.Action, error) {
-	if r.ID != "" && r.reserved() {
-		return schemas.Action{}, fault.New(schemas.InvalidRequest, "at /request_id: ids that begin with "+r.ID[:4]+" are made by Weir alone; use another id")
+	if r.reserved() {
+		return schemas.Action{}, fault.New(schemas.InvalidRequest, "at /request_id: ids that begin with "+r.Name.ID[:4]+" are made by Weir alone; use another id")
 	}
 	whole := r.Whole
 	if whole == nil {
@@ -298,20 +248,15 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 	if err != nil {
 		return schemas.Action{}, err
 	}
-	if r.ID == "" {
-		if r.ID, err = a.cfg.NewID(); err != nil {
+	if r.Action.ID, r.IDSource = r.Name.ID, r.Source; r.Name.ID == "" {
+		if r.Action.ID, err = a.cfg.NewID(); err != nil {
 			return schemas.Action{}, err
 		}
-		r.Source = schemas.IDGenerated
+		r.IDSource = schemas.IDGenerated
 	}
-	if len(r.Entries) > 0 {
-		fingerprint = bounded(fingerprint, "", r.Entries)
-	}
-	if len(r.Models) > 0 {
-		fingerprint = bounded(fingerprint, "models", r.Models)
-	}
+	r.Fingerprint = bounded(bounded(fingerprint, "", r.Entries), "models", r.Models)
 	if r.Task != "" {
-		fingerprint = bounded(fingerprint, "task", []string{r.Task})
+		r.Fingerprint = bounded(r.Fingerprint, "task", []string{r.Task})
 	}
 	if r.Timeout <= 0 {
 		r.Timeout = cmp.Or(a.cfg.Deadlines[r.Kind], 10*time.Minute)
@@ -323,22 +268,17 @@ func (a *Acceptor) action(r Request) (schemas.Action, error) {
 	if key := r.KeyExpiresAt; now.Before(key) && (r.Until.IsZero() || key.Before(r.Until)) {
 		r.Until = key
 	}
-	notBefore, deadline, err := span(r.NotBefore, now, r.Until, r.Timeout, a.cfg.Longest)
-	if err != nil {
-		return schemas.Action{}, err
-	}
-	return schemas.Action{
-		ID: r.ID, Tenant: r.Tenant, Kind: r.Kind, Class: r.Class, IDSource: r.Source,
-		TaskType: r.TaskType, Sensitive: r.Sensitive, Sync: r.Sync,
-		Fingerprint: fingerprint, AcceptedAt: now, Deadline: deadline, NotBefore: notBefore, Priority: r.Priority,
-		Principal: r.Principal, Caller: a.cfg.Caller(r.Principal), Entries: r.Entries, Models: r.Models, Task: r.Task, Answers: r.Answers, TokenHash: r.TokenHash, TraceParent: r.TraceParent, Supersedes: r.Supersedes,
-		KeySeed: r.KeySeed, KeyExpiresAt: r.KeyExpiresAt, Payload: r.Payload,
-	}, nil
+	r.AcceptedAt, r.Caller = now, a.cfg.Caller(r.Principal)
+	r.NotBefore, r.Deadline, err = span(r.NotBefore, now, r.Until, r.Timeout, a.cfg.Longest)
+	return r.Action, err
 }
 
 // bounded makes the limits of an action a part of its fingerprint: a token joins no action with
 // other limits.
 func bounded(fingerprint, by string, names []string) string {
+	if len(names) == 0 {
+		return fingerprint
+	}
 	h := sha256.New()
 	h.Write([]byte(fingerprint + by))
 	for _, e := range slices.Sorted(slices.Values(names)) {

@@ -69,7 +69,7 @@ func setup(tb testing.TB) *world {
 	})
 	w.ledger = ledger.New(w.log, layout, w.clock)
 	w.Acceptor = accept.New(w.ledger, accept.Config{
-		Durability: schemas.DurabilityDisk, Now: w.clock, Caller: func(id string) string { return strings.ReplaceAll(id, "id of ", "") },
+		Durability: schemas.DurabilityDisk, Now: w.clock, Deadlines: map[schemas.Kind]time.Duration{schemas.KindHTTP: 2 * time.Minute}, Caller: func(id string) string { return strings.ReplaceAll(id, "id of ", "") },
 		Barrier: func(context.Context) error { w.set(func() { w.barriers++ }); return get(&w.barrier) },
 	})
 	return w
@@ -86,7 +86,7 @@ func (w *world) settle(tb testing.TB, id string) {
 
 func request(name accept.Name, payload string) accept.Request {
 	return accept.Request{
-		Name: name, Tenant: "t", Kind: schemas.KindHTTP, Class: schemas.ClassOnce, Payload: json.RawMessage(payload),
+		Name: name, Action: schemas.Action{Tenant: "t", Kind: schemas.KindHTTP, Class: schemas.ClassOnce, Payload: json.RawMessage(payload)},
 	}
 }
 
@@ -452,7 +452,8 @@ func TestWhatTellsNoRequestsApart(t *testing.T) {
 }
 
 func run(id string) accept.Request {
-	return accept.Request{Name: byID(id), Tenant: "t", Kind: schemas.KindRun, TaskType: "T", Payload: json.RawMessage(`{"task_type":"T"}`), Timeout: time.Minute}
+	action := schemas.Action{Tenant: "t", Kind: schemas.KindRun, TaskType: "T", Payload: json.RawMessage(`{"task_type":"T"}`)}
+	return accept.Request{Name: byID(id), Action: action, Timeout: time.Minute}
 }
 
 // away is how a run ends whose agent could not be asked.
@@ -710,7 +711,7 @@ func TestPressure(t *testing.T) {
 func TestStoredShare(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	p := accept.NewPressure(nil, accept.PressureConfig{Now: func() time.Time { return now }, Stored: func(tenant string) limits.Quota {
+	p := accept.NewPressure(nil, accept.PressureConfig{Stored: func(tenant string) limits.Quota {
 		return map[string]limits.Quota{
 			"over": {Used: 3 << 20, Limit: 3 << 20, Frees: now.Add(time.Hour)}, "below": {Used: 1, Limit: 2}, "free": {Used: 1 << 40},
 		}[tenant]
@@ -719,7 +720,7 @@ func TestStoredShare(t *testing.T) {
 		var refused *problem.Error
 		require.ErrorAs(t, p.Refusal("over", kind), &refused)
 		require.Equal(t, schemas.RateLimited, refused.Code)
-		require.Equal(t, time.Hour, refused.RetryAfter)
+		require.InDelta(t, time.Hour, refused.RetryAfter, float64(time.Minute))
 		require.Contains(t, refused.Detail, "has 3.0 MiB on the log and may have 3.0 MiB")
 		require.NoError(t, p.Refusal("below", kind))
 		require.NoError(t, p.Refusal("free", kind))

@@ -20,9 +20,9 @@ func (a *Acceptor) AcceptAll(ctx context.Context, requests []Request) []Result {
 	var claims errgroup.Group
 	claims.SetLimit(claimsAtOnce)
 	for i, r := range requests {
-		before, claimed := earlier[r.ID], make(chan struct{})
-		if r.ID != "" {
-			earlier[r.ID] = claimed
+		before, claimed := earlier[r.Name.ID], make(chan struct{})
+		if r.Name.ID != "" {
+			earlier[r.Name.ID] = claimed
 		}
 		claims.Go(func() error {
 			defer close(claimed)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dunglas/httpsfv"
+
 	"weir/internal/failpoint"
 	"weir/internal/fault"
 	"weir/internal/ledger"
@@ -77,43 +79,25 @@ func Key(fields []string) (string, error) {
 		return "", badKey("stands more than once; send it once")
 	}
 	s := strings.Trim(fields[0], " \t")
-	if strings.HasPrefix(s, `"`) {
-		var ok bool
-		if s, ok = unquote(s); !ok {
-			return "", badKey(`is not a string in quotes; only \" and \\ may be escaped, and nothing may follow`)
-		}
-	} else if strings.ContainsAny(s, " \t\",;\\") {
-		return "", badKey("must be one string in quotes, or one token without spaces, commas and semicolons")
-	}
-	if s == "" || len(s) > maxKey {
-		return "", badKey("must have 1 to 255 characters")
-	}
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
 			return "", badKey("may hold visible ASCII characters only")
 		}
 	}
-	return s, nil
-}
-
-// unquote reads a string of RFC 8941, section 3.3.3, and nothing after it.
-func unquote(s string) (string, bool) {
-	var b strings.Builder
-	for i := 1; i < len(s); i++ {
-		switch c := s[i]; c {
-		case '"':
-			return b.String(), i == len(s)-1
-		case '\\':
-			i++
-			if i == len(s) || (s[i] != '"' && s[i] != '\\') {
-				return "", false
-			}
-			b.WriteByte(s[i])
-		default:
-			b.WriteByte(c)
+	if strings.HasPrefix(s, `"`) {
+		item, err := httpsfv.UnmarshalItem([]string{s})
+		text, ok := item.Value.(string)
+		if err != nil || !ok || len(item.Params.Names()) > 0 {
+			return "", badKey(`is not a string in quotes; only \" and \\ may be escaped, and nothing may follow`)
 		}
+		s = text
+	} else if strings.ContainsAny(s, " \",;\\") {
+		return "", badKey("must be one string in quotes, or one token without spaces, commas and semicolons")
 	}
-	return "", false
+	if s == "" || len(s) > maxKey {
+		return "", badKey("must have 1 to 255 characters")
+	}
+	return s, nil
 }
 
 func badKey(what string) error {

@@ -1,6 +1,7 @@
 package accept
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,9 @@ type Preference struct {
 	Applied string
 }
 
+// preference is an item of the header: a comma in quotes does not end it.
+var preference = regexp.MustCompile(`(?:"(?:\\.|[^"\\])*"?|[^",])+`)
+
 // Prefer reads the Prefer headers. Preferences that are unknown, malformed or
 // out of their range are ignored, as the RFC demands; of repeated ones the
 // first counts. A wait over MaxWait is MaxWait.
@@ -30,9 +34,9 @@ func Prefer(fields []string) Preference {
 	}
 	async, seenWait := false, false
 	var wait time.Duration
-	for _, item := range split(strings.Join(fields, ","), ',') {
-		// The parameters of a preference have no meaning here.
-		name, value, _ := strings.Cut(split(item, ';')[0], "=")
+	for _, item := range preference.FindAllString(strings.Join(fields, ","), -1) {
+		item, _, _ = strings.Cut(item, ";") // the parameters of a preference have no meaning here
+		name, value, _ := strings.Cut(item, "=")
 		switch strings.ToLower(strings.TrimSpace(name)) {
 		case "respond-async":
 			async = true
@@ -67,22 +71,4 @@ func seconds(s string) (time.Duration, bool) {
 		return MaxWait, true
 	}
 	return time.Duration(n) * time.Second, true
-}
-
-// split cuts at sep outside of quotes.
-func split(s string, sep byte) []string {
-	var parts []string
-	start, quoted := 0, false
-	for i := 0; i < len(s); i++ {
-		switch {
-		case quoted && s[i] == '\\':
-			i++
-		case s[i] == '"':
-			quoted = !quoted
-		case s[i] == sep && !quoted:
-			parts = append(parts, s[start:i])
-			start = i + 1
-		}
-	}
-	return append(parts, s[start:])
 }

@@ -3,6 +3,7 @@ package accept
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -24,7 +25,6 @@ type PressureConfig struct {
 	Queued, QueuedPerTenant uint64
 	// Stored is a tenant's use of the log; nil: no bound.
 	Stored func(tenant string) limits.Quota
-	Now    func() time.Time // default time.Now
 }
 
 const (
@@ -54,18 +54,13 @@ type Pressure struct {
 
 // gauge is one count.
 type gauge struct {
-	count, since uint64 // since: accepted here and not in count
-	at           time.Time
+	count, since uint64    // since: accepted here and not in count
 	known        time.Time // when it was counted last
-	asked        time.Time
-	busy         bool
+	next         time.Time // when it is counted again at the earliest
 }
 
 // NewPressure returns a Pressure over a queue.
 func NewPressure(q Queue, cfg PressureConfig) *Pressure {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
 	return &Pressure{queue: q, cfg: cfg, tenants: make(map[string]*gauge)}
 }
 
@@ -101,7 +96,6 @@ func (p *Pressure) Refusal(tenant string, kind schemas.Kind) error {
 		g = &gauge{}
 		p.tenants[tenant] = g
 	}
-	g.asked = p.cfg.Now()
 	if n, known := p.count(g, func(ctx context.Context) (uint64, error) { return p.queue.WaitingOf(ctx, tenant) }); known && n >= most {
 		return refused(schemas.RateLimited, "too many actions of this tenant wait for a worker, nothing was stored; try again later")
 	}
@@ -118,7 +112,7 @@ func (p *Pressure) exhausted(s limits.Quota) error {
 		Problem: schemas.Problem{Code: schemas.RateLimited, Detail: fmt.Sprintf(
 			"this tenant has %.1f MiB on the log and may have %.1f MiB, nothing was stored; requests and results are dropped after log.history, large "+
 				"bodies after twice that and evidence after 90 days, or an operator raises limits.tenant_share or log.max_bytes", mebi(s.Used), mebi(s.Limit))},
-		RetryAfter: max(s.Frees.Sub(p.cfg.Now()), pressureRetry),
+		RetryAfter: max(s.Frees.Sub(time.Now()), pressureRetry),
 	}
 }
 
@@ -142,12 +136,12 @@ func (p *Pressure) Took(tenant string) {
 // made for so long that the number says nothing: a log that does not answer refuses by itself. The
 // caller holds mu.
 func (p *Pressure) count(g *gauge, waiting func(context.Context) (uint64, error)) (n uint64, known bool) {
-	begun := p.cfg.Now()
+	begun := time.Now()
 	n, known = g.count+g.since, begun.Sub(g.known) <= pressureUnknown
-	if g.busy || begun.Sub(g.at) < pressureAge {
+	if begun.Before(g.next) {
 		return n, known
 	}
-	g.busy = true
+	g.next = begun.Add(pressureKept) // when this count has ended
 	before := g.since
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), pressurePatience)
@@ -155,12 +149,11 @@ func (p *Pressure) count(g *gauge, waiting func(context.Context) (uint64, error)
 		n, err := waiting(ctx)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		g.busy = false
-		now := p.cfg.Now()
-		g.at = now
+		now := time.Now()
+		g.next = now.Add(pressureAge)
 		if err == nil {
 			// A count that took long is not made again at once.
-			g.at = begun.Add(min(max(now.Sub(begun), 0)*costly, costliest))
+			g.next = begun.Add(pressureAge + min(now.Sub(begun)*costly, costliest))
 			g.count, g.since, g.known = n, g.since-before, now
 		}
 	}()
@@ -178,9 +171,6 @@ const (
 
 // tidy forgets the tenants that have sent nothing for long. The caller holds mu.
 func (p *Pressure) tidy() {
-	for tenant, g := range p.tenants {
-		if !g.busy && p.cfg.Now().Sub(g.asked) > pressureKept {
-			delete(p.tenants, tenant)
-		}
-	}
+	now := time.Now()
+	maps.DeleteFunc(p.tenants, func(_ string, g *gauge) bool { return now.Sub(g.next) > pressureKept })
 }

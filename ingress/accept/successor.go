@@ -3,6 +3,7 @@ package accept
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -29,7 +30,7 @@ func (a *Acceptor) newest(ctx context.Context, r Request, st *ledger.State, arri
 				" times and was never sent; look why at "+newest.ID+", and use a new request_id")
 		}
 		next := r
-		next.ID, next.Supersedes = schemas.Successor(r.ID, n), newest.ID
+		next.Name.ID, next.Supersedes = schemas.Successor(r.Name.ID, n), newest.ID
 		action, err := a.action(next)
 		if err != nil {
 			return nil, false, "", err
@@ -77,17 +78,7 @@ func (a *Acceptor) unsent(ctx context.Context, st *ledger.State, before time.Tim
 
 // retryable reports whether another try may fare better than one that ended so.
 func retryable(s *schemas.Settled) bool {
-	switch s.Outcome {
-	case schemas.OutcomeExpired:
-		return s.Attempts == 0
-	case schemas.OutcomeFailed:
-		switch s.Code {
-		case schemas.AgentUnavailable, schemas.UpstreamDNS, schemas.UpstreamConnect, schemas.UpstreamTLS, schemas.RetriesExhausted:
-			return true
-		default:
-			return false
-		}
-	default:
-		return false
-	}
+	return s.Outcome == schemas.OutcomeExpired && s.Attempts == 0 || s.Outcome == schemas.OutcomeFailed && slices.Contains([]schemas.Code{
+		schemas.AgentUnavailable, schemas.UpstreamDNS, schemas.UpstreamConnect, schemas.UpstreamTLS, schemas.RetriesExhausted,
+	}, s.Code)
 }

@@ -29,13 +29,31 @@ func ReadHeaders(h http.Header, now time.Time) (key string, t Terms, err error) 
 	return key, t, err
 }
 
-// ReadTerms reads the headers that say when an action begins.
+// ReadTerms reads the headers that say when an action begins: Weir-Delay, a duration such as 30s, or
+// Weir-Not-Before, an instant of RFC 3339.
 func ReadTerms(h http.Header, now time.Time) (t Terms, err error) {
 	if len(h.Values(orderingKey)) > 0 { // who asks for an order must not take it for granted
 		return t, fault.New(schemas.InvalidRequest, "the header "+orderingKey+" is not supported; leave it out, and send an action once the one before has ended")
 	}
-	if t.NotBefore, err = begin(h, now); err != nil {
-		return t, err
+	delays, instants := h.Values(schemas.HeaderDelay), h.Values(schemas.HeaderNotBefore)
+	switch {
+	case len(delays)+len(instants) == 0:
+	case len(delays) > 0 && len(instants) > 0:
+		return t, fault.New(schemas.InvalidRequest, "send "+schemas.HeaderDelay+" or "+schemas.HeaderNotBefore+", not both")
+	case len(delays) == 1:
+		d, err := time.ParseDuration(delays[0])
+		if err != nil || d < 0 {
+			return t, fault.New(schemas.InvalidRequest, "the header "+schemas.HeaderDelay+" must be a duration such as 30s, 5m or 1h30m, once")
+		}
+		t.NotBefore = now.Add(d).UTC()
+	case len(instants) == 1:
+		at, err := time.Parse(time.RFC3339, instants[0])
+		if err != nil {
+			return t, fault.New(schemas.InvalidRequest, "the header "+schemas.HeaderNotBefore+" must be an instant such as 2026-01-31T09:00:00Z, once")
+		}
+		t.NotBefore = at.UTC()
+	default:
+		return t, fault.New(schemas.InvalidRequest, "the headers "+schemas.HeaderDelay+" and "+schemas.HeaderNotBefore+" may stand once")
 	}
 	switch values := h.Values(schemas.HeaderPriority); {
 	case len(values) == 0:
@@ -45,32 +63,6 @@ func ReadTerms(h http.Header, now time.Time) (t Terms, err error) {
 		t.Priority = schemas.PriorityHigh
 	}
 	return t, nil
-}
-
-// begin reads the earliest start of an action: Weir-Delay, a duration such as 30s, or
-// Weir-Not-Before, an instant of RFC 3339. Without either it is the zero time: at once.
-func begin(h http.Header, now time.Time) (time.Time, error) {
-	delays, instants := h.Values(schemas.HeaderDelay), h.Values(schemas.HeaderNotBefore)
-	switch {
-	case len(delays)+len(instants) == 0:
-		return time.Time{}, nil
-	case len(delays) > 0 && len(instants) > 0:
-		return time.Time{}, fault.New(schemas.InvalidRequest, "send "+schemas.HeaderDelay+" or "+schemas.HeaderNotBefore+", not both")
-	case len(delays) == 1:
-		d, err := time.ParseDuration(delays[0])
-		if err != nil || d < 0 {
-			return time.Time{}, fault.New(schemas.InvalidRequest, "the header "+schemas.HeaderDelay+" must be a duration such as 30s, 5m or 1h30m, once")
-		}
-		return now.Add(d).UTC(), nil
-	case len(instants) == 1:
-		at, err := time.Parse(time.RFC3339, instants[0])
-		if err != nil {
-			return time.Time{}, fault.New(schemas.InvalidRequest, "the header "+schemas.HeaderNotBefore+" must be an instant such as 2026-01-31T09:00:00Z, once")
-		}
-		return at.UTC(), nil
-	default:
-		return time.Time{}, fault.New(schemas.InvalidRequest, "the headers "+schemas.HeaderDelay+" and "+schemas.HeaderNotBefore+" may stand once")
-	}
 }
 
 // AtOnce refuses terms where there are none.

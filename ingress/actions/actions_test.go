@@ -119,7 +119,7 @@ func (w *world) put(t *testing.T, id string, kind schemas.Kind, events ...schema
 		payload = json.RawMessage(`{"operation":"global.off","request_id":"r","caller":"open","if_match":"e"}`)
 	}
 	out, err := w.accept.Accept(t.Context(), accept.Request{
-		Name: accept.Name{ID: id, Source: schemas.IDRequest}, Tenant: "t", Kind: kind, Payload: payload,
+		Name: accept.Name{ID: id, Source: schemas.IDRequest}, Action: schemas.Action{Tenant: "t", Kind: kind, Payload: payload},
 	})
 	require.NoError(t, err)
 	w.write(t, out.Ref, events...)
@@ -487,8 +487,10 @@ func TestRedriveOfACompletion(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	out, err := w.accept.Accept(t.Context(), accept.Request{
-		Name: accept.Name{ID: "x", Source: schemas.IDRequest}, Tenant: "t", Kind: schemas.KindChat, Sensitive: true,
-		Payload: json.RawMessage(`{"model":"m","body":{},"prompt":1,"choices":1}`), Models: []string{"a/*", "b"}, Entries: []string{"model:a"},
+		Name: accept.Name{ID: "x", Source: schemas.IDRequest}, Action: schemas.Action{
+			Tenant: "t", Kind: schemas.KindChat, Sensitive: true,
+			Payload: json.RawMessage(`{"model":"m","body":{},"prompt":1,"choices":1}`), Models: []string{"a/*", "b"}, Entries: []string{"model:a"},
+		},
 	})
 	require.NoError(t, err)
 	w.write(t, out.Ref, started(), settled(schemas.OutcomeFailed))
@@ -586,8 +588,8 @@ func TestRedriveWithinEntries(t *testing.T) {
 	} {
 		w := setup(t)
 		out, err := w.accept.Accept(t.Context(), accept.Request{
-			Name: accept.Name{ID: "x", Source: schemas.IDRequest}, Tenant: "t", Kind: tc.kind, Payload: json.RawMessage(tc.payload),
-			Entries: tc.old, Timeout: time.Minute,
+			Name:   accept.Name{ID: "x", Source: schemas.IDRequest},
+			Action: schemas.Action{Tenant: "t", Kind: tc.kind, Payload: json.RawMessage(tc.payload), Entries: tc.old}, Timeout: time.Minute,
 		})
 		require.NoError(t, err, i)
 		w.write(t, out.Ref, started(), settled(schemas.OutcomeFailed))

@@ -103,9 +103,10 @@ func (r *Redriver) redrive(ctx context.Context, by grant.Caller, st *ledger.Stat
 		return accept.Accepted{}, fault.New(schemas.Forbidden, "the token may use none of the models that the old action was limited to")
 	}
 	req := accept.Request{
-		Name: name, Tenant: st.Tenant, Kind: st.Kind, Class: st.Action.Class, Payload: payload, Supersedes: st.ID, Sync: st.Action.Sync,
-		Principal: by.Principal, Entries: entries, Models: models, Task: st.Action.Task, Answers: st.Action.Answers,
-		Terms: accept.Terms{Priority: st.Action.Priority},
+		Name: name, Action: schemas.Action{
+			Tenant: st.Tenant, Kind: st.Kind, Class: st.Action.Class, Payload: payload, Supersedes: st.ID, Sync: st.Action.Sync,
+			Principal: by.Principal, Entries: entries, Models: models, Task: st.Action.Task, Answers: st.Action.Answers, Priority: st.Action.Priority,
+		},
 	}
 	req.KeySeed, req.KeyExpiresAt = st.Keys()
 	if kind.Redrive == nil { // unknown kinds are refused

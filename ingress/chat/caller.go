@@ -82,7 +82,7 @@ func (p caller) narrow(set *models.Set, o *schemas.ChatOrder) error {
 // worst is what a completion may use at most, by all of those that may answer it.
 func (h handlers) worst(a *asked, found []models.Candidate) budget.Order {
 	b := budget.WorstCase(&a.order, found)
-	b.Tenant, b.Action, b.Token, b.Models, b.Until = a.Tenant, a.req.ID, a.Principal, a.req.Answers, h.server.Now().Add(lookAhead)
+	b.Tenant, b.Action, b.Token, b.Models, b.Until = a.Tenant, a.req.Name.ID, a.Principal, a.req.Answers, h.server.Now().Add(lookAhead)
 	return b
 }
 

@@ -60,8 +60,10 @@ func (h handlers) completion(c *gin.Context, d schemas.Dialect) (a asked, err er
 	names := append([]string{a.order.Model}, a.order.Models...)
 	found := models.Passing(models.Speaking(set.Candidates(names, a.May, a.Enters, ""), d), a.order.Further)
 	a.req = accept.Request{
-		Name: accept.NameOf(a.Tenant, a.who.Keys(d.Route()), "", key), Tenant: a.Tenant, Kind: schemas.KindChat, Sensitive: true, Until: a.who.Until(), Task: a.who.Task(),
-		Payload: payload, Principal: a.Principal, Entries: a.Entries, Models: a.Models, TraceParent: header.Get(schemas.HeaderTraceParent),
+		Name: accept.NameOf(a.Tenant, a.who.Keys(d.Route()), "", key), Until: a.who.Until(), Action: schemas.Action{
+			Tenant: a.Tenant, Kind: schemas.KindChat, Sensitive: true, Task: a.who.Task(), Payload: payload, Principal: a.Principal,
+			Entries: a.Entries, Models: a.Models, TraceParent: header.Get(schemas.HeaderTraceParent),
+		},
 	}
 	for _, f := range found {
 		if !slices.Contains(a.req.Answers, f.Name) {

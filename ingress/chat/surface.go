@@ -213,7 +213,7 @@ func (h handlers) answer(c *gin.Context, a *asked) error {
 // accepted stores a completion. A repeated request joins a running completion like an ended one,
 // and both get its answer.
 func (h handlers) accepted(c *gin.Context, req accept.Request) (accept.Accepted, error) {
-	if req.ID == "" && req.Refusal != nil { // a new name joins nothing
+	if req.Name.ID == "" && req.Refusal != nil { // a new name joins nothing
 		return accept.Accepted{}, req.Refusal
 	}
 	out, err := h.server.Acceptor().Accept(c.Request.Context(), req)

@@ -134,7 +134,7 @@ func (d handler) submit(c *gin.Context, who task.Grant, commands gitwire.Command
 	asked := githttp.Asked{Ref: order.Ref, Report: commands.Reports(), SideBand: commands.Has(gitwire.CapSideBand)}
 	answer, upload := githttp.NewAnswer(c.Writer, asked, body, d.MaxPack)
 	defer answer.Close()
-	req := accept.Request{Tenant: who.Tenant, Kind: schemas.KindPush, Payload: payload, Principal: who.Principal, Entries: who.Entries}
+	req := accept.Request{Action: schemas.Action{Tenant: who.Tenant, Kind: schemas.KindPush, Payload: payload, Principal: who.Principal, Entries: who.Entries}}
 	defer d.server.Expect(&req)()
 	expect := req.Before
 	var execute func(context.Context)

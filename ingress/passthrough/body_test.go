@@ -114,7 +114,7 @@ func TestRedriveOfALargeBody(t *testing.T) {
 		Policy: func(grant.Caller) executor.Policy { return allows(true) }, Bodies: kept,
 	})
 	for body, want := range map[string]error{name: nil, "gone": fault.New(schemas.StreamGone, "the body of the old action has been dropped; send a new request")} {
-		req := accept.Request{Tenant: "a", Kind: schemas.KindPassthrough, Payload: json.RawMessage(`{"method":"POST","url":"http://h.example/x","body_blob":"` + body + `"}`)}
+		req := accept.Request{Action: schemas.Action{Tenant: "a", Kind: schemas.KindPassthrough, Payload: json.RawMessage(`{"method":"POST","url":"http://h.example/x","body_blob":"` + body + `"}`)}}
 		require.NoError(t, handler.redrive(&req, grant.Caller{Tenant: "a"}))
 		require.Equal(t, want, req.Commit(t.Context()))
 	}

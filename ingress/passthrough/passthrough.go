@@ -130,7 +130,7 @@ func (d *Handler) Serve(c *gin.Context, who ingress.Identity, target, entry stri
 	if err != nil {
 		return err
 	}
-	alone := req.Class == schemas.ClassSafe && req.ID == "" // no other request can join it
+	alone := req.Class == schemas.ClassSafe && req.Name.ID == "" // no other request can join it
 	return d.server.Submit(c, req, func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt, wait time.Duration) {
 		body.discard(r.Context())
 		var left func()

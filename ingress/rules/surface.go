@@ -246,10 +246,7 @@ func (h handlers) write(c *gin.Context, who ingress.Identity, req schemas.AgentR
 		return err
 	}
 	name := accept.Derive(accept.PrefixRules, schemas.IDRequest, who.Tenant, schemas.RouteAgentAPI, req.RequestID, caller, fingerprint, h.PolicyVersion())
-	return h.server.Submit(c, accept.Request{
-		Name: name, Tenant: who.Tenant, Kind: schemas.KindRule,
-		Payload: payload, Principal: who.ID,
-	}, nil)
+	return h.submit(c, who, name, payload)
 }
 
 // reset stores the one write that needs no etag: it discards an unreadable rule set of the caller's
@@ -282,5 +279,11 @@ func (h handlers) reset(c *gin.Context) error {
 	if key != "" {
 		name = accept.Derive(accept.PrefixRules, schemas.IDRequest, who.Tenant, schemas.RouteRulesReset, key, who.Caller())
 	}
-	return h.server.Submit(c, accept.Request{Name: name, Tenant: who.Tenant, Kind: schemas.KindRule, Payload: payload, Principal: who.ID}, nil)
+	return h.submit(c, who, name, payload)
+}
+
+// submit stores a write of rules and answers.
+func (h handlers) submit(c *gin.Context, who ingress.Identity, name accept.Name, payload []byte) error {
+	action := schemas.Action{Tenant: who.Tenant, Kind: schemas.KindRule, Payload: payload, Principal: who.ID}
+	return h.server.Submit(c, accept.Request{Name: name, Action: action}, nil)
 }

@@ -128,9 +128,10 @@ func (h handlers) order(c *gin.Context) (req accept.Request, err error) {
 		return req, err
 	}
 	req = accept.Request{
-		Name: accept.Name{ID: id, Source: schemas.IDRequest}, Tenant: who.Tenant, Kind: schemas.KindRun,
-		TaskType: run.TaskType, Sensitive: run.Sensitive(), Timeout: run.Timeout(), Terms: terms, Payload: payload,
-		Principal: who.ID, Entries: who.Entries, Denied: run.Denied,
+		Name: accept.Name{ID: id, Source: schemas.IDRequest}, Timeout: run.Timeout(), Denied: run.Denied, Action: schemas.Action{
+			Tenant: who.Tenant, Kind: schemas.KindRun, TaskType: run.TaskType, Sensitive: run.Sensitive(), Payload: payload,
+			Principal: who.ID, Entries: who.Entries, NotBefore: terms.NotBefore, Priority: terms.Priority,
+		},
 	}
 	if run.Unserved {
 		req.Refusal = Unsupported()

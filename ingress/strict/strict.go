@@ -5,6 +5,9 @@ package strict
 
 import (
 	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"reflect"
@@ -32,16 +35,25 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	if l.Depth == 0 {
-		l.Depth = 64
+	return Limits{cmp.Or(l.Depth, 64), cmp.Or(l.Members, 9_999), cmp.Or(l.Name, 4096)}
+}
+
+// Fingerprint is the hex SHA-256 of a checked document in canonical form:
+// members in order of their names, strings without needless escapes, no white
+// space. Numbers keep their spelling, so that two that a float cannot tell
+// apart stay two; 1 and 1.0 are different documents.
+func Fingerprint(doc []byte) (string, error) {
+	canonical, err := jsontext.AppendFormat(nil, doc,
+		jsontext.ReorderRawObjects(true),
+		jsontext.CanonicalizeRawInts(false),
+		jsontext.CanonicalizeRawFloats(false),
+		jsontext.PreserveRawStrings(false),
+	)
+	if err != nil {
+		return "", err
 	}
-	if l.Members == 0 {
-		l.Members = 9_999
-	}
-	if l.Name == 0 {
-		l.Name = 4096
-	}
-	return l
+	sum := sha256.Sum256(canonical)
+	return hex.EncodeToString(sum[:]), nil
 }
 
 // Check reports whether data is one JSON document within the limits. Its

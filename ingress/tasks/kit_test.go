@@ -124,8 +124,9 @@ func (w *world) queue(tb testing.TB, id string, change ...func(*schemas.TaskOrde
 	require.NoError(tb, err)
 	secret := w.Secret()
 	out, err := w.accept.Accept(context.Background(), accept.Request{
-		Name: accept.Name{ID: id, Source: schemas.IDRequest}, Tenant: "t", Kind: schemas.KindTask,
-		Timeout: time.Hour, Payload: payload, Principal: "me", Entries: w.entries, Models: w.models, TokenHash: secret.Hash(),
+		Name: accept.Name{ID: id, Source: schemas.IDRequest}, Timeout: time.Hour, Action: schemas.Action{
+			Tenant: "t", Kind: schemas.KindTask, Payload: payload, Principal: "me", Entries: w.entries, Models: w.models, TokenHash: secret.Hash(),
+		},
 	})
 	require.NoError(tb, err)
 	w.board.know(out.Ref)

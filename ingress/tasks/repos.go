@@ -57,9 +57,9 @@ func (h handlers) newRepo(c *gin.Context) (req accept.Request, err error) {
 		refusal = h.Hosts()
 	}
 	return accept.Request{
-		Name: accept.NameOf(who.Tenant, schemas.RouteRepos, id, key), Tenant: who.Tenant, Kind: schemas.KindRepo,
-		Payload: payload, Principal: who.ID, Entries: who.Entries, Refusal: refusal,
-		Denied: h.repoDenied(who, order),
+		Name:    accept.NameOf(who.Tenant, schemas.RouteRepos, id, key),
+		Action:  schemas.Action{Tenant: who.Tenant, Kind: schemas.KindRepo, Payload: payload, Principal: who.ID, Entries: who.Entries},
+		Refusal: refusal, Denied: h.repoDenied(who, order),
 	}, nil
 }
 

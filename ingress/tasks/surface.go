@@ -156,8 +156,11 @@ func (h handlers) newTask(c *gin.Context) (accept.Request, error) {
 		refusal = h.feasible(c.Request.Context(), who, t.Order)
 	}
 	return accept.Request{
-		Name: accept.NameOf(who.Tenant, schemas.RouteTasks, t.ID, key), Tenant: who.Tenant, Kind: schemas.KindTask,
-		Timeout: timeout, Until: until, Terms: terms, Payload: payload, Principal: who.ID, Entries: who.Entries, Models: who.Models, Refusal: refusal,
+		Name: accept.NameOf(who.Tenant, schemas.RouteTasks, t.ID, key), Timeout: timeout, Until: until, Refusal: refusal,
+		Action: schemas.Action{
+			Tenant: who.Tenant, Kind: schemas.KindTask, Payload: payload, Principal: who.ID, Entries: who.Entries, Models: who.Models,
+			NotBefore: terms.NotBefore, Priority: terms.Priority,
+		},
 	}, nil
 }
 

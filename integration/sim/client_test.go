@@ -65,14 +65,15 @@ func (a act) request() accept.Request {
 		id, key = "", a.name
 	}
 	return accept.Request{
-		Name: accept.NameOf(a.tenant, "/v1/execute", id, key), Tenant: a.tenant, Kind: kind, Class: a.class(), Payload: payload, Timeout: a.limit,
+		Name: accept.NameOf(a.tenant, "/v1/execute", id, key), Timeout: a.limit,
+		Action: schemas.Action{Tenant: a.tenant, Kind: kind, Class: a.class(), Payload: payload},
 	}
 }
 
 // ref is the name of the action on the log.
 func (a act) ref() schemas.Ref {
 	r := a.request()
-	return schemas.Ref{Tenant: r.Tenant, Kind: r.Kind, ID: r.ID}
+	return schemas.Ref{Tenant: r.Tenant, Kind: r.Kind, ID: r.Name.ID}
 }
 
 func (a act) class() schemas.Class {
@@ -234,7 +235,7 @@ func (w *world) stranger(ctx context.Context, d *dice, a act) {
 	w.each(ctx, d, 100*time.Millisecond, 3*time.Second, func(n *node) bool {
 		other := a.request()
 		other.Payload = json.RawMessage(`{"method":"GET","url":"http://up.example/other"}`)
-		if _, err := w.log.Newest(context.Background(), w.stream(a), layout.AnyKind(a.tenant, other.ID)); err != nil {
+		if _, err := w.log.Newest(context.Background(), w.stream(a), layout.AnyKind(a.tenant, other.Name.ID)); err != nil {
 			return false // it is not in use yet
 		}
 		_, err := n.acceptor.Accept(ctx, other)

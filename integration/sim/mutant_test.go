@@ -132,7 +132,7 @@ func (m mutant) lies() bool { return m == liesNotSent }
 // request is what an acceptor makes of what it is asked.
 func (m mutant) request(r accept.Request, d *dice) accept.Request {
 	if m == otherNames {
-		r.ID = fmt.Sprintf("%s-%d", r.ID, d.below(1_000_000))
+		r.Name.ID = fmt.Sprintf("%s-%d", r.Name.ID, d.below(1_000_000))
 	}
 	return r
 }

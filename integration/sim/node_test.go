@@ -91,7 +91,7 @@ func (n *node) build() {
 		DeadLetters: processors.DeadLetters{Publisher: publisher, Metrics: deaf{}, Log: slog.New(slog.DiscardHandler)},
 	})
 	n.acceptor = accept.New(w.mutant.claims(l), accept.Config{
-		Barrier: n.port.Barrier, Now: n.now, NewID: func() (string, error) { return fmt.Sprintf("made-%d", time.Now().UnixNano()), nil },
+		Barrier: n.port.Barrier, Now: n.now, Deadlines: map[schemas.Kind]time.Duration{schemas.KindHTTP: 2 * time.Minute}, NewID: func() (string, error) { return fmt.Sprintf("made-%d", time.Now().UnixNano()), nil },
 	})
 	n.control = actions.New(l, actions.Config{Barrier: n.port.Barrier, Stop: w.tell})
 	feed, err := stream.Open(n.port, n.port, stream.Config{Layout: layout, Barrier: w.mutant.barrier(n.port.Barrier)})

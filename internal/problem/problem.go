@@ -20,7 +20,7 @@ import (
 // MediaType is the content type of every body written here.
 const MediaType = "application/problem+json"
 
-// defaultRetryAfter is named on 429 and 503 when the error names no delay.
+// defaultRetryAfter is named on 429, 503 and IN_FLIGHT when the error names no delay.
 const defaultRetryAfter = time.Second
 
 // fullRetryAfter is for a log that is full: it takes a person, or time.
@@ -86,7 +86,11 @@ func read(err error) Error {
 		return *own
 	}
 	if public, ok := errors.AsType[*fault.Error](err); ok {
-		return Error{Problem: schemas.Problem{Code: public.Code, Detail: public.Message}, Cause: err}
+		e := Error{Problem: schemas.Problem{Code: public.Code, Detail: public.Message}, Cause: err}
+		if public.Code == schemas.InFlight { // it passes by itself
+			e.RetryAfter = defaultRetryAfter
+		}
+		return e
 	}
 	code, detail := sentinel(err)
 	return Error{Problem: schemas.Problem{Code: code, Detail: detail}, Cause: err}

@@ -57,7 +57,7 @@ func TestWrite(t *testing.T) {
 		"poison":        {&fault.Terminal{Code: schemas.Poison, Reason: "x", Cause: secret}, 500, schemas.Internal, false, ""},
 		"rate":          {&problem.Error{Problem: schemas.Problem{Code: schemas.RateLimited}, RetryAfter: 1500 * time.Millisecond}, 429, schemas.RateLimited, true, "2"},
 		"key conflict":  {fault.New(schemas.IdempotencyMismatch, "other payload"), 422, schemas.IdempotencyMismatch, false, ""},
-		"in flight":     {fault.New(schemas.InFlight, "wait"), 409, schemas.InFlight, true, ""},
+		"in flight":     {fault.New(schemas.InFlight, "wait"), 409, schemas.InFlight, true, "1"},
 		"unauthorized":  {fault.New(schemas.Unauthorized, "no token"), 401, schemas.Unauthorized, false, ""},
 		"upstream":      {fault.New(schemas.UpstreamTLS, "x"), 502, schemas.UpstreamTLS, false, ""},
 		"upstream time": {fault.New(schemas.UpstreamTimeout, "x"), 504, schemas.UpstreamTimeout, false, ""},

@@ -18,13 +18,13 @@ import (
 // Executor performs kind http. It is safe for concurrent use.
 type Executor struct {
 	caller   *call.Caller
-	recorder settle.Storer
+	recorder *settle.Recorder
 	answers  call.Answers
 	schemas  *jsonschema.Cache
 }
 
 // New returns an Executor with a cache of compiled response schemas of its own.
-func New(c *call.Caller, r settle.Storer, a call.Answers) *Executor {
+func New(c *call.Caller, r *settle.Recorder, a call.Answers) *Executor {
 	return &Executor{caller: c, recorder: r, answers: a, schemas: new(jsonschema.Cache)}
 }
 

@@ -70,7 +70,8 @@ func denied(c schemas.HTTPCall, r call.Result, d schemas.Decision) settle.Outcom
 // one variant for all of it.
 func refusal(c schemas.HTTPCall, d schemas.Decision) string {
 	if d.Code == schemas.DenyHost || d.Code == schemas.DenyAddress {
-		return "disallowed host '" + host(c) + "'"
+		u, _ := policy.Read(c.URL, true)
+		return "disallowed host '" + u.Host + "'"
 	}
 	what := map[schemas.Code]string{
 		schemas.DenyKeyUnknown: "allowlist key", schemas.DenyURLInvalid: "url", schemas.DenyScheme: "scheme", schemas.DenyUserinfo: "user in the url",
@@ -195,20 +196,4 @@ func history(tries []ledger.Attempt) []schemas.RetryRecord {
 		h = append(h, rec)
 	}
 	return h
-}
-
-// host is the host that a call names, as far as its URL tells, in lower case and
-// without port or user information: for the words of a refusal.
-func host(c schemas.HTTPCall) string {
-	_, rest, _ := strings.Cut(c.URL, "://")
-	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
-		rest = rest[:end]
-	}
-	rest = rest[strings.LastIndexByte(rest, '@')+1:]
-	if inner, ok := strings.CutPrefix(rest, "["); ok {
-		rest, _, _ = strings.Cut(inner, "]")
-	} else {
-		rest, _, _ = strings.Cut(rest, ":")
-	}
-	return strings.ToLower(rest)
 }

@@ -50,7 +50,7 @@ type Hosted interface {
 // Config is what Pushes, Branches and Repos need. A field without a default says so.
 type Config struct {
 	Ledger   Ledger
-	Recorder settle.Storer
+	Recorder *settle.Recorder
 	Repos    Catalog
 	Hosted   Hosted
 	Upstream Upstream

@@ -80,13 +80,13 @@ type ForwardConfig struct {
 type Forward struct {
 	reads    *call.Caller // on no log
 	client   *outbound.Client
-	recorder settle.Storer
+	recorder *settle.Recorder
 	cfg      ForwardConfig
 }
 
 // NewForward returns a Forward. The client's own limits on the time of headers and bodies
 // do not hold.
-func NewForward(g *guard.Guard, c *outbound.Client, r settle.Storer, cfg ForwardConfig) *Forward {
+func NewForward(g *guard.Guard, c *outbound.Client, r *settle.Recorder, cfg ForwardConfig) *Forward {
 	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Minute)
 	cfg.Answer = cmp.Or(cfg.Answer, 10<<30)
 	if cfg.Now == nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir/internal/fault"
+	"weir/internal/limits"
 	"weir/internal/telemetry"
 	"weir/schemas"
 )
@@ -27,13 +28,6 @@ type Log interface {
 	Newest(ctx context.Context, stream, filter string) (schemas.Record, error)
 	// Bounds returns the sequences of the oldest and the newest message of a stream.
 	Bounds(ctx context.Context, stream string) (first, last uint64, err error)
-}
-
-// Positions keeps how far each partition was looked through, and who does it.
-type Positions interface {
-	Get(ctx context.Context, key string) (schemas.Record, error)
-	// Put stores a value if the key's newest revision is last; else fault.ErrFenced.
-	Put(ctx context.Context, key string, value []byte, last uint64) (uint64, error)
 }
 
 // Notifier notifies workers of an action.
@@ -66,10 +60,8 @@ type Config struct {
 	// Grace is how long an action may go on after its deadline. Default 15 s: it ends within a
 	// minute of its deadline, even if the holder dies.
 	Grace time.Duration
-	// Again is when an action is nudged once more that has not ended since. Default 5 min.
-	Again time.Duration
-	// Most is how many actions of a partition are kept in mind that have not ended. What
-	// there is beyond is found again by walking anew. Default 1,024.
+	// Most is how many actions of a partition are stored with its position that have not ended.
+	// Default 1,024.
 	Most    int
 	Metrics Metrics
 	Log     *slog.Logger // default: none
@@ -77,8 +69,8 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.Every, c.Idle = cmp.Or(c.Every, 5*time.Second), cmp.Or(c.Idle, 5*time.Second)
-	c.Grace, c.Again = cmp.Or(c.Grace, 15*time.Second), cmp.Or(c.Again, 5*time.Minute)
-	c.Most, c.Log = cmp.Or(c.Most, 1024), cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	c.Grace, c.Most = cmp.Or(c.Grace, 15*time.Second), cmp.Or(c.Most, 1024)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c
 }
 
@@ -89,7 +81,7 @@ const takeover = 3
 // partition at a time, and if two do, an action is only notified twice.
 type Janitor struct {
 	log       Log
-	positions Positions
+	positions limits.Bucket
 	notifier  Notifier
 	cfg       Config
 
@@ -97,8 +89,9 @@ type Janitor struct {
 	work sync.WaitGroup
 }
 
-// New returns a Janitor that does nothing yet.
-func New(l Log, p Positions, n Notifier, cfg Config) *Janitor {
+// New returns a Janitor that does nothing yet. It stores in p how far each partition was looked through,
+// and who does it.
+func New(l Log, p limits.Bucket, n Notifier, cfg Config) *Janitor {
 	return &Janitor{log: l, positions: p, notifier: n, cfg: cfg.withDefaults(), end: func() {}}
 }
 

@@ -19,7 +19,7 @@ type position struct {
 	Seq uint64 `json:"seq"`
 	// Open are those of them that had not ended, by their sequence.
 	Open []open `json:"open,omitempty"`
-	// Anew is where to walk from once more, and when: there were more than Open holds.
+	// Anew is of an earlier version: Open lacks actions from there on.
 	Anew *open `json:"anew,omitempty"`
 }
 
@@ -41,10 +41,6 @@ type partition struct {
 	revision uint64    // of the place that was seen last
 	since    time.Time // when it was first seen: of one's own, when it was saved
 	dirty    bool      // the place has changed since it was saved
-
-	length uint64    // the log's newest sequence
-	noted  time.Time // when that was
-	aged   uint64    // its former value: all records up to it are old enough
 }
 
 // hold makes the partition ours, or says fault.ErrFenced where it is another's.
@@ -64,6 +60,9 @@ func (p *partition) hold(ctx context.Context) error {
 	if json.Unmarshal(rec.Data, &p.position) != nil {
 		p.position = position{} // nothing that can be read: from the beginning
 	}
+	if a := p.Anew; a != nil {
+		p.Seq, p.Anew = min(p.Seq, a.Seq-1), nil
+	}
 	fresh := time.Since(p.since) < takeover*p.cfg.Every
 	if rec.Seq > 0 && fresh && !p.cfg.Alone && p.Worker != "" && p.Worker != p.cfg.Worker {
 		return fault.ErrFenced
@@ -79,10 +78,15 @@ func (p *partition) hold(ctx context.Context) error {
 	return p.save(ctx)
 }
 
-// save stores the place, and renews the hold by that.
+// save stores the place, and renews the hold by that. Of many open actions it stores the first: the
+// next holder walks from the others once more.
 func (p *partition) save(ctx context.Context) error {
 	p.Worker = p.cfg.Worker
-	value, err := json.Marshal(p.position)
+	place := p.position
+	if most := p.cfg.Most; len(p.Open) > most {
+		place.Seq, place.Open = p.Open[most].Seq-1, p.Open[:most]
+	}
+	value, err := json.Marshal(place)
 	if err != nil {
 		return err
 	}
@@ -103,37 +107,18 @@ func (p *partition) renew(ctx context.Context) error {
 	return nil
 }
 
-// keep schedules an action for a check when it is due. It keeps those due soonest; the scan starts
-// again at the first one that found no space.
+// keep schedules an action for a check when it is due.
 func (p *partition) keep(o open) {
-	p.dirty = true
 	at, known := slices.BinarySearchFunc(p.Open, o, bySeq)
-	switch {
-	case known:
-		p.Open[at] = o
-	case len(p.Open) < p.cfg.Most:
+	if !known {
 		p.Open = slices.Insert(p.Open, at, o)
-	default:
-		last := slices.MaxFunc(p.Open, func(a, b open) int { return a.Due.Compare(b.Due) })
-		if !o.Due.Before(last.Due) {
-			p.again(o)
-			return
-		}
-		p.forget(last)
-		p.again(last)
-		p.keep(o)
 	}
+	p.Open[at], p.dirty = o, true
 }
 
-// again has the walk begin once more at an action for which there is no room.
-func (p *partition) again(o open) {
-	if p.Anew == nil {
-		p.Anew = &o
-		return
-	}
-	p.Anew.Seq = min(p.Anew.Seq, o.Seq)
-	if o.Due.Before(p.Anew.Due) {
-		p.Anew.Due = o.Due
+func (p *partition) forget(o open) {
+	if at, known := slices.BinarySearchFunc(p.Open, o, bySeq); known {
+		p.Open, p.dirty = slices.Delete(p.Open, at, at+1), true
 	}
 }
 

@@ -20,6 +20,8 @@ const (
 	every       = ">"
 	pageRecords = 1024
 	pageSize    = 1 << 20
+	// again is when workers are notified once more of an action that has not ended since.
+	again = 5 * time.Minute
 	// leisure: after each page the scan rests this many times its duration, so that it uses at most
 	// a tenth of a processor for each partition.
 	leisure = 9
@@ -39,12 +41,6 @@ func (p *partition) round(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := p.age(ctx); err != nil {
-		return err
-	}
-	if a := p.Anew; a != nil && !now.Before(a.Due) {
-		p.Seq, p.Anew, p.dirty = a.Seq-1, nil, true
-	}
 	for more := true; more; {
 		err := p.paced(ctx, func() (err error) {
 			more, err = p.page(ctx)
@@ -55,22 +51,6 @@ func (p *partition) round(ctx context.Context) error {
 		}
 	}
 	return p.renew(ctx)
-}
-
-// age notes how long the log is now and then, and so how long it was a while ago.
-func (p *partition) age(ctx context.Context) error {
-	if !p.noted.IsZero() && time.Since(p.noted) < p.cfg.Idle {
-		return nil
-	}
-	_, last, err := p.log.Bounds(ctx, p.stream)
-	if err != nil {
-		return err
-	}
-	if !p.noted.IsZero() {
-		p.aged = p.length
-	}
-	p.length, p.noted = last, time.Now()
-	return nil
 }
 
 // paced does a piece of work, rests, and renews the hold.
@@ -99,8 +79,8 @@ func (p *partition) due(ctx context.Context, o open) error {
 }
 
 // page reads a page, and checks the actions that were accepted long enough ago and did not end soon
-// after. Age is measured by the log's clock, or by how long this process has seen the record.
-// Otherwise records of a server with a fast clock would block the check of all later ones.
+// after, by the log's clock. A record from the future is none to wait for: records of a server with a
+// fast clock would block the check of all later ones.
 func (p *partition) page(ctx context.Context) (more bool, err error) {
 	records, more, err := p.log.Page(ctx, p.stream, every, p.Seq+1, pageRecords, pageSize)
 	if err != nil {
@@ -112,14 +92,13 @@ func (p *partition) page(ctx context.Context) (more bool, err error) {
 			ended[ref] = true
 		}
 	}
-	young := time.Now().Add(-p.cfg.Idle)
+	now := time.Now()
 	for _, rec := range records {
-		if rec.Time.After(young) && rec.Seq > p.aged {
+		if age := now.Sub(rec.Time); age >= 0 && age < p.cfg.Idle {
 			return false, nil
 		}
 		ref, section, err := schemas.ParseSubject(rec.Subject)
-		// A walk that is made anew meets those it has in mind.
-		if err == nil && section == schemas.SectionAccepted && !ended[ref] && !p.known(rec.Seq) {
+		if err == nil && section == schemas.SectionAccepted && !ended[ref] {
 			if err := p.look(ctx, rec); err != nil {
 				return false, err
 			}
@@ -151,7 +130,7 @@ func (p *partition) look(ctx context.Context, rec schemas.Record) error {
 		p.keep(o)
 		return nil
 	}
-	o.Due = now.Add(p.cfg.Again)
+	o.Due = now.Add(again)
 	notify, requeue := p.notifier.Notify, newest.Seq == rec.Seq && now.Before(deadline(rec))
 	if requeue {
 		notify = p.notifier.Requeue
@@ -206,18 +185,6 @@ func (p *partition) newest(ctx context.Context, ref schemas.Ref) (newest schemas
 		return newest, true, nil
 	}
 	return newest, false, err
-}
-
-// known says that an action is kept in mind.
-func (p *partition) known(seq uint64) bool {
-	_, known := slices.BinarySearchFunc(p.Open, open{Seq: seq}, bySeq)
-	return known
-}
-
-func (p *partition) forget(o open) {
-	if at, known := slices.BinarySearchFunc(p.Open, o, bySeq); known {
-		p.Open, p.dirty = slices.Delete(p.Open, at, at+1), true
-	}
 }
 
 // deadline is an action's. That of one that cannot be read is long over: a worker that is

@@ -15,11 +15,11 @@ import (
 // Plans performs kind plan. It is safe for concurrent use.
 type Plans struct {
 	caller   *call.Caller
-	recorder settle.Storer
+	recorder *settle.Recorder
 }
 
 // New returns an executor of plans.
-func New(c *call.Caller, r settle.Storer) *Plans {
+func New(c *call.Caller, r *settle.Recorder) *Plans {
 	return &Plans{caller: c, recorder: r}
 }
 

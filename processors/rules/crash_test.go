@@ -16,6 +16,7 @@ import (
 	"weir/internal/policy"
 	"weir/internal/rules"
 	"weir/internal/weirtest/harness"
+	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/table"
 	writes "weir/processors/rules"
 	"weir/schemas"
@@ -330,18 +331,12 @@ func TestEvidenceFirst(t *testing.T) {
 	t.Parallel()
 	r := newEnv(t)
 	st := r.begun(on(schemas.OpGlobalOff, ""))
-	v, err := writes.New(r.keeper, r.policy.InForce, deaf{}, r.cfg).Execute(t.Context(), st, harness.NoStop())
+	deaf := harness.Recorder(memlog.New(harness.Layout(), time.Now, memlog.Hooks{Before: func(schemas.Append) error { return fault.ErrUnavailable }}))
+	v, err := writes.New(r.keeper, r.policy.InForce, deaf, r.cfg).Execute(t.Context(), st, harness.NoStop())
 	require.ErrorIs(t, err, fault.ErrUnavailable)
 	require.Empty(t, v)
 	require.Equal(t, schemas.OutcomeSucceeded, r.perform(r.again(st)).Outcome)
 	require.Len(t, r.evidence(st.ID), 1)
-}
-
-// deaf takes no records.
-type deaf struct{}
-
-func (deaf) Store(context.Context, *ledger.State, ...schemas.Evidence) error {
-	return fault.ErrUnavailable
 }
 
 // reset is the order that has no etag.

@@ -39,14 +39,14 @@ type Config struct {
 type Rules struct {
 	sets     Sets
 	policy   func() *policy.Policy
-	recorder settle.Storer
+	recorder *settle.Recorder
 	cfg      Config
 	locks    sync.Map // by tenant, channels that hold one element while a write is made
 }
 
 // New returns an executor of writes. Current gives the policy in force, which a
 // redirect is held against.
-func New(s Sets, current func() *policy.Policy, r settle.Storer, cfg Config) *Rules {
+func New(s Sets, current func() *policy.Policy, r *settle.Recorder, cfg Config) *Rules {
 	cfg.Limit = cmp.Or(cfg.Limit, schemas.MaxRules)
 	if cfg.Now == nil {
 		cfg.Now = time.Now

@@ -53,14 +53,14 @@ type RemoteConfig struct {
 type Remote struct {
 	ledger   call.Events
 	caller   Caller
-	recorder settle.Storer
+	recorder *settle.Recorder
 	answers  Answers
 	cfg      RemoteConfig
 	agents   agents
 }
 
 // NewRemote returns an executor of remote runs.
-func NewRemote(l call.Events, c Caller, r settle.Storer, a Answers, cfg RemoteConfig) *Remote {
+func NewRemote(l call.Events, c Caller, r *settle.Recorder, a Answers, cfg RemoteConfig) *Remote {
 	cfg.TenantShare = cmp.Or(cfg.TenantShare, 100)
 	return &Remote{
 		ledger: l, caller: c, recorder: r, answers: a, cfg: cfg,

@@ -30,7 +30,6 @@ type Recorder struct {
 	reader    Reader
 	metrics   EvidenceMetrics
 	seal      *Seal
-	now       func() time.Time
 }
 
 // EvidenceMetrics counts records.
@@ -44,7 +43,7 @@ type EvidenceMetrics interface {
 // NewRecorder returns a Recorder that publishes through p. It seals the evidence of sensitive actions
 // with s, so that its records can be compared with those of other nodes and of the time before.
 func NewRecorder(p message.Publisher, r Reader, m EvidenceMetrics, s *Seal) *Recorder {
-	return &Recorder{publisher: p, reader: r, metrics: m, seal: s, now: time.Now}
+	return &Recorder{publisher: p, reader: r, metrics: m, seal: s}
 }
 
 // Store stores records of an action, in order, and returns when all are stored. The log has the
@@ -126,23 +125,7 @@ func (r *Recorder) Recall(ctx context.Context, st *ledger.State) error {
 // until they are stored. There is no other way to the stream, so that none of a sensitive
 // action gets there unsealed.
 func (r *Recorder) put(ctx context.Context, a schemas.Action, records ...schemas.Evidence) (wait func() error, err error) {
-	all := make([]*message.Message, len(records))
-	for i := range records {
-		e := &records[i]
-		e.Time, e.Principal = r.now().UTC(), a.Principal
-		if a.Sensitive {
-			if *e, err = r.seal.record(*e); err != nil {
-				return nil, err
-			}
-		}
-		data, err := ledger.Encode(e)
-		if err != nil {
-			return nil, err
-		}
-		all[i] = message.NewMessage(e.Tenant+"/"+e.ID, data)
-		all[i].SetContext(ctx)
-	}
-	var waits []func() error
+	waits := make([]func() error, 0, len(records))
 	wait = func() (first error) {
 		for i, wait := range waits {
 			switch err := wait(); {
@@ -154,8 +137,8 @@ func (r *Recorder) put(ctx context.Context, a schemas.Action, records ...schemas
 		}
 		return first
 	}
-	for i, m := range all {
-		w, err := r.send(schemas.EvidenceSubject(records[i]), m)
+	for i := range records {
+		w, err := r.send(ctx, a, &records[i])
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("evidence: %w", err), wait())
 		}
@@ -171,11 +154,24 @@ type Sender interface {
 	Send(topic string, m *message.Message) (wait func() error, err error)
 }
 
-func (r *Recorder) send(subject string, m *message.Message) (wait func() error, err error) {
-	if s, ok := r.publisher.(Sender); ok {
-		return s.Send(subject, m)
+// send completes and sends one record.
+func (r *Recorder) send(ctx context.Context, a schemas.Action, e *schemas.Evidence) (wait func() error, err error) {
+	e.Time, e.Principal = time.Now().UTC(), a.Principal
+	if a.Sensitive {
+		if *e, err = r.seal.record(*e); err != nil {
+			return nil, err
+		}
 	}
-	return func() error { return nil }, r.publisher.Publish(subject, m)
+	data, err := ledger.Encode(e)
+	if err != nil {
+		return nil, err
+	}
+	m := message.NewMessage(e.Tenant+"/"+e.ID, data)
+	m.SetContext(ctx)
+	if s, ok := r.publisher.(Sender); ok {
+		return s.Send(schemas.EvidenceSubject(*e), m)
+	}
+	return func() error { return nil }, r.publisher.Publish(schemas.EvidenceSubject(*e), m)
 }
 
 func (r *Recorder) count(e schemas.Evidence) {
@@ -248,17 +244,12 @@ func Refusal(st *ledger.State, t ledger.Attempt, method, target, reason string) 
 }
 
 // Deny leaves the record of the call of a step that policy refused.
-func Deny(ctx context.Context, to Storer, st *ledger.State, step int, method, target string, d schemas.Decision) error {
+func Deny(ctx context.Context, to *Recorder, st *ledger.State, step int, method, target string, d schemas.Decision) error {
 	denial, err := Denial(st, step, method, target, d, len(st.AttemptsOf(step)))
 	if err != nil {
 		return err
 	}
 	return to.Store(ctx, st, denial)
-}
-
-// Storer stores records.
-type Storer interface {
-	Store(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error
 }
 
 // Evidence is what one finished attempt leaves.
@@ -277,7 +268,7 @@ func Records(st *ledger.State, of Evidence) (all []schemas.Evidence, err error) 
 }
 
 // Record returns what leaves the evidence of an attempt: a call.Task's Record.
-func Record(to Storer, st *ledger.State, of Evidence) func(ctx context.Context, t ledger.Attempt) error {
+func Record(to *Recorder, st *ledger.State, of Evidence) func(ctx context.Context, t ledger.Attempt) error {
 	return func(ctx context.Context, t ledger.Attempt) error {
 		records, err := of(t)
 		if err != nil {

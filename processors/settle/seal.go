@@ -118,29 +118,17 @@ func (w *sealing) object(raw json.RawMessage, each func(name string, v json.RawM
 
 // member seals a payload's member.
 func (w *sealing) member(name string, v json.RawMessage) (string, json.RawMessage, error) {
-	var err error
-	switch m := w.members[name]; {
-	case m.rule == leaveOut:
-		return name, nil, nil
-	case empty(v), m.rule == keep && m.isOwn(v, w.entry):
-	case m.rule == effects && !w.brief:
-		v, err = w.effects(v)
-	case m.rule == nested:
-		v, err = w.value(v)
-	case m.rule == words:
-		v, err = w.words(m, v)
-	case m.rule == unknown:
-		name = w.hash(name) // it may be content itself
-		fallthrough
-	default:
-		v, err = w.mac(v)
+	treat, known := w.members[name]
+	if !known {
+		name, treat = w.hash(name), (*sealing).mac // the name may be content itself
 	}
+	v, err := treat(w, v)
 	return name, v, err
 }
 
 // effects are objects under names that the caller gave.
 func (w *sealing) effects(v json.RawMessage) (json.RawMessage, error) {
-	if v[0] != '{' {
+	if w.brief || v[0] != '{' {
 		return w.mac(v)
 	}
 	return w.object(v, func(name string, v json.RawMessage) (string, json.RawMessage, error) {
@@ -149,44 +137,18 @@ func (w *sealing) effects(v json.RawMessage) (json.RawMessage, error) {
 	})
 }
 
-// words are a list whose words stay as far as they are of Weir's own making.
-func (w *sealing) words(m member, v json.RawMessage) (json.RawMessage, error) {
-	var list []json.RawMessage
-	if json.Unmarshal(v, &list) != nil {
-		return w.mac(v)
-	}
-	for i, word := range list {
-		if m.isOwn(word, w.entry) {
-			continue
-		}
-		var err error
-		if list[i], err = w.mac(word); err != nil {
-			return nil, err
-		}
-	}
-	return ledger.Encode(list)
-}
-
-// mac is the hash of a value: of a string its content, of anything else its JSON.
+// mac is the hash of a value: of a string its content, of anything else its JSON. An empty value has
+// no content and stays.
 func (w *sealing) mac(v json.RawMessage) (json.RawMessage, error) {
-	var text string
-	if json.Unmarshal(v, &text) != nil {
-		if !json.Valid(v) {
-			return nil, fmt.Errorf("a value of %d bytes is not JSON", len(v))
-		}
-		text = string(v)
+	text := string(v)
+	switch text {
+	case "null", `""`, "{}", "[]":
+		return v, nil
+	}
+	if json.Unmarshal(v, &text) != nil && !json.Valid(v) {
+		return nil, fmt.Errorf("a value of %d bytes is not JSON", len(v))
 	}
 	return ledger.Encode(w.hash(text))
 }
 
 func (w *sealing) hash(content string) string { return w.seal.Mac(w.tenant, content) }
-
-// empty values have no content.
-func empty(v json.RawMessage) bool {
-	switch string(v) {
-	case "null", `""`, "{}", "[]":
-		return true
-	default:
-		return false
-	}
-}

@@ -42,13 +42,6 @@ type Leases interface {
 	Get(ctx context.Context, key string) (schemas.Record, error)
 }
 
-// Recorder leaves evidence.
-type Recorder interface {
-	// Recall has a state know what an earlier worker has left.
-	Recall(ctx context.Context, st *ledger.State) error
-	Store(ctx context.Context, st *ledger.State, records ...schemas.Evidence) error
-}
-
 // Config is what Tasks needs besides its collaborators. All have defaults.
 type Config struct {
 	// Leases; nil: a holder is heard of once, when it takes the task.
@@ -67,13 +60,13 @@ type Config struct {
 type Tasks struct {
 	ledger   Ledger
 	branches Brancher
-	recorder Recorder
+	recorder *settle.Recorder
 	cfg      Config
 	holders  *holders
 }
 
 // New returns an executor of tasks.
-func New(l Ledger, b Brancher, r Recorder, cfg Config) *Tasks {
+func New(l Ledger, b Brancher, r *settle.Recorder, cfg Config) *Tasks {
 	cfg.Lease = cmp.Or(cfg.Lease, 2*time.Minute)
 	if cfg.Announce == nil {
 		cfg.Announce = func(string, []byte) error { return nil }
