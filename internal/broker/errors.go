@@ -17,41 +17,36 @@ import (
 	"weir/internal/fault"
 )
 
-// The error codes of the JetStream API that mean something to a writer and have no name in
-// package jetstream.
-const (
-	codeAccountLimit = 10002
-	codeServerLimit  = 10023
-	codeMemoryLimit  = 10028
-	codeStorageLimit = 10047
-	codeStoreFailed  = 10077 // a stream's own limit, told apart by its text
-	codeHeaderTooBig = 10097
-	codeNoPeers      = 10005 // fewer servers with free space than the stream has replicas
-	codeNoCluster    = 10074 // copies are asked of a server that is alone
-)
-
 // errAlone: replicas were requested from a server outside a cluster. Waiting does not help: a
 // cluster member reports that from its start.
 var errAlone = errors.New("this NATS server is alone and cannot keep copies: name a cluster of three in nats.url (`weir nats init` writes one), or, to try things out, set log.replicas to 1")
 
+// codes is what the error codes of the JetStream API mean to a writer. Those in numbers have no name
+// in package jetstream.
+var codes = map[jetstream.ErrorCode]error{ //nolint:gochecknoglobals // a table
+	jetstream.JSErrCodeStreamWrongLastSequence:         fault.ErrFenced,
+	jetstream.JSErrCodeStreamWrongLastSequenceConstant: fault.ErrFenced, // of a cluster
+	10002: fault.ErrFull, // the account's limit
+	10023: fault.ErrFull, // the server's
+	10028: fault.ErrFull, // of memory
+	10047: fault.ErrFull, // of storage
+	jetstream.JSErrCodeStreamMessageExceedsMaximum: fault.ErrTooLarge,
+	10097: fault.ErrTooLarge, // the headers
+	10005: fmt.Errorf("%w: the cluster has fewer servers with free space than the stream has replicas; check that all servers are up and connected to each other", fault.ErrUnavailable),
+	10074: errAlone,
+}
+
+// codeStoreFailed may be a stream's own limit, told apart by its text.
+const codeStoreFailed = 10077
+
 // refused translates an error answer of the API. Any other answer is fault.ErrUnavailable: the
 // server did not store the message, but a caller that reads the log back does no harm.
 func refused(code jetstream.ErrorCode, text string) error {
-	switch code { //nolint:exhaustive // the others report that nothing was stored
-	case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant: // the latter of a cluster
-		return fault.ErrFenced
-	case codeAccountLimit, codeServerLimit, codeMemoryLimit, codeStorageLimit:
+	switch err := codes[code]; {
+	case err != nil:
+		return err
+	case code == codeStoreFailed && strings.HasPrefix(text, "maximum "):
 		return fault.ErrFull
-	case jetstream.JSErrCodeStreamMessageExceedsMaximum, codeHeaderTooBig:
-		return fault.ErrTooLarge
-	case codeNoPeers:
-		return fmt.Errorf("%w: the cluster has fewer servers with free space than the stream has replicas; check that all servers are up and connected to each other", fault.ErrUnavailable)
-	case codeNoCluster:
-		return errAlone
-	case codeStoreFailed:
-		if strings.HasPrefix(text, "maximum ") {
-			return fault.ErrFull
-		}
 	}
 	return fmt.Errorf("%w: error code %d", fault.ErrUnavailable, code)
 }

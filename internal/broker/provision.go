@@ -69,7 +69,7 @@ func (b *Broker) provision(ctx context.Context, tenants ...string) (all []Resour
 	for _, r := range b.resources(tenants) {
 		did, err := b.ensure(ctx, r)
 		if err != nil {
-			return all, err
+			return all, fmt.Errorf("%s: %w", r.name, err)
 		}
 		all = append(all, did)
 	}
@@ -78,13 +78,8 @@ func (b *Broker) provision(ctx context.Context, tenants ...string) (all []Resour
 
 func (b *Broker) ensure(ctx context.Context, r resource) (did Resource, err error) {
 	did = Resource{Name: r.name, Did: ResourceMade}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("%s: %w", r.name, err)
-		}
-	}()
 	if b.cfg.Server == nil {
-		err := b.made(ctx, func(ctx context.Context) (err error) {
+		err = b.made(ctx, func(ctx context.Context) (err error) {
 			did.Was, err = r.check(ctx)
 			return err
 		})
