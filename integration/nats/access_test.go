@@ -135,8 +135,8 @@ func (s *site) rolesWork(t *testing.T) {
 	last := must(egress.Newest(ctx, schemas.LogStream(layout.Partition("acme", "a")), layout.Subject(ref("a"), schemas.SectionEvent)))(t)
 	require.Equal(t, seq, last.Seq)
 	poll.Until(t, func() bool { // the copy that is read may be behind
-		records := must(egress.Range(ctx, schemas.EvidenceStream, "weir.evidence.acme.>", 0, 10))(t)
-		return len(records) > 0
+		records, _, err := egress.Page(ctx, schemas.EvidenceStream, "weir.evidence.acme.>", 0, 10, 1<<20)
+		return err == nil && len(records) > 0
 	})
 	_, _, err = egress.Bounds(ctx, schemas.DeadStream)
 	require.NoError(t, err)

@@ -107,7 +107,7 @@ func (b *Broker) describe(ctx context.Context, tenant string, s schemas.Spooled)
 		return err
 	}
 	if _, err = b.store(ctx, rollup(blobSubject(s.Name), doc)); err == nil {
-		b.usage.add(tenant, int64(s.Size), ageBlob)
+		b.usage.add(tenant, int64(s.Size), 0, ageBlob)
 	}
 	return err
 }

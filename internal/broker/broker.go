@@ -1,6 +1,6 @@
 // Package broker is Weir's log, evidence and queues on NATS JetStream: guarded appends, reads by
 // subject, bodies by hash, delayed wake-ups, a live feed of newly stored messages, and Watermill's
-// publisher and subscriber. No other package of Weir uses NATS.
+// subscriber. No other package of Weir uses NATS.
 package broker
 
 import (
@@ -135,8 +135,8 @@ func (noMetrics) Redelivered(schemas.Kind) {}
 func (noMetrics) Barrier(time.Duration)    {}
 func (noMetrics) Overflowed(schemas.Kind)  {}
 
-// Broker is an open log. It is safe for concurrent use and owns its connections; publishers and
-// subscribers made from it borrow them.
+// Broker is an open log. It is safe for concurrent use and owns its connections; subscribers
+// made from it borrow them.
 type Broker struct {
 	cfg     Config
 	nc      *nats.Conn // for all but appends

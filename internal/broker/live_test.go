@@ -39,7 +39,7 @@ func TestLiveFollowsTheLog(t *testing.T) {
 		})
 	}
 	all.Wait()
-	stored := must(n.Range(t.Context(), schemas.LogStream(0), "weir.log.>", 0, 2*writers*each))(t)
+	stored := n.records(t, schemas.LogStream(0), "weir.log.>", 0, 2*writers*each)
 	require.Len(t, stored, writers*each)
 	for _, want := range stored {
 		seen := <-got
@@ -182,8 +182,7 @@ func TestARestartKeeps(t *testing.T) {
 	require.ErrorIs(t, err, fault.ErrFenced)
 	after := must(n.SealKey(t.Context()))(t)
 	require.Equal(t, key, after)
-	all := must(n.Bucket(schemas.TokenBucket).Read(t.Context(), 0, 10))(t)
-	require.Len(t, all, 1)
+	require.Len(t, contents(t, n.Bucket(schemas.TokenBucket), 0), 1)
 	out := n.wakes(t)
 	woken(t, out, "missed")
 	woken(t, out, "due")
