@@ -50,8 +50,6 @@ type Config struct {
 	Layout schemas.Layout
 	// History is how long records of the log are stored; default 7 days.
 	History time.Duration
-	// EvidenceHistory is the same for evidence and dead letters; default 90 days.
-	EvidenceHistory time.Duration
 	// MaxBytes is the size at which new actions are refused; events of accepted actions are still
 	// stored. It counts everything stored, and by polling, so it is exact to about a second.
 	// Default: 15/16 of the embedded server's wall; on a cluster 15/16 of the account's limit, and
@@ -84,8 +82,9 @@ const (
 )
 
 const (
-	defaultHistory         = 7 * 24 * time.Hour
-	defaultEvidenceHistory = 90 * 24 * time.Hour
+	defaultHistory = 7 * 24 * time.Hour
+	// evidenceHistory is how long evidence and dead letters are stored.
+	evidenceHistory        = 90 * 24 * time.Hour
 	defaultAttemptTimeout  = 400 * time.Millisecond
 	embeddedAttemptTimeout = 5 * time.Second
 	clusterReplicas        = 3
@@ -104,7 +103,6 @@ func (c Config) withDefaults() Config {
 	c.Replicas = cmp.Or(c.Replicas, clusterReplicas)
 	c.Durability = cmp.Or(c.Durability, own)
 	c.History = cmp.Or(c.History, defaultHistory)
-	c.EvidenceHistory = cmp.Or(c.EvidenceHistory, defaultEvidenceHistory)
 	c.AckWait = cmp.Or(c.AckWait, ack)
 	c.AttemptTimeout = cmp.Or(c.AttemptTimeout, attempt)
 	c.TenantShare = cmp.Or(c.TenantShare, 100)
@@ -122,8 +120,6 @@ func (c Config) validate() error {
 		return fmt.Errorf("broker: %d partitions: there must be at least 1", c.Layout.Partitions)
 	case c.Server != nil && c.Server.Layout() != c.Layout:
 		return errors.New("broker: the layout differs from that of the data directory")
-	case c.History < 0 || c.EvidenceHistory < 0 || c.AckWait < 0 || c.AttemptTimeout < 0 || c.MaxBytes < 0 || c.Replicas < 0:
-		return errors.New("broker: a limit is negative")
 	}
 	return nil
 }
@@ -143,7 +139,7 @@ type Broker struct {
 	writes  *nats.Conn // for appends
 	js      jetstream.JetStream
 	asking  atomic.Pointer[context.CancelCauseFunc] // see asked
-	granted granted                                 // on a cluster that says so
+	granted *granted                                // nil: everything, or the servers do not say
 	acks    *exchange                               // acknowledgements of publishes
 	reads   *exchange                               // stored messages, apart so that they hold no acknowledgement up
 	usage   usage
@@ -168,29 +164,23 @@ type Broker struct {
 // the rest if the user may; otherwise the error names `weir nats provision`. If the user lacks a
 // permission that the role needs, the error is a *DeniedError with the first one.
 func Open(ctx context.Context, cfg Config) (*Broker, error) {
-	b, err := start(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	_, err = b.provision(ctx)
-	if err == nil && b.cfg.Server != nil {
-		err = b.cfg.Server.Opened()
-	}
-	if err == nil {
-		err = b.boundUsage(ctx)
-	}
-	if err != nil {
-		b.Close(ctx)
-		return nil, err
-	}
-	if b.cfg.Replicas == 1 && b.cfg.Server == nil {
-		b.cfg.Logger.WarnContext(ctx, "log_unreplicated", "component", "broker")
-	}
-	return b, nil
+	return start(ctx, cfg, func(b *Broker) error {
+		if _, err := b.provision(ctx); err != nil {
+			return err
+		}
+		if b.cfg.Server != nil {
+			if err := b.cfg.Server.Opened(); err != nil {
+				return err
+			}
+		} else if b.cfg.Replicas == 1 {
+			b.cfg.Logger.WarnContext(ctx, "log_unreplicated", "component", "broker")
+		}
+		return b.boundUsage(ctx)
+	})
 }
 
-// start connects and checks this user's permissions.
-func start(ctx context.Context, cfg Config) (*Broker, error) {
+// start connects, checks this user's permissions, and goes on with then.
+func start(ctx context.Context, cfg Config, then func(*Broker) error) (*Broker, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -201,6 +191,9 @@ func start(ctx context.Context, cfg Config) (*Broker, error) {
 	err := b.connect()
 	if err == nil {
 		err = b.checkAccess(ctx)
+	}
+	if err == nil {
+		err = then(b)
 	}
 	if err != nil {
 		b.Close(ctx)

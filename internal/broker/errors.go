@@ -146,6 +146,11 @@ func (b *Broker) checkAccess(ctx context.Context) error {
 	if b.cfg.Server != nil {
 		return nil
 	}
+	var info struct {
+		Data struct {
+			Permissions *granted `json:"permissions"`
+		} `json:"data"`
+	}
 	err := b.asked(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, accessTimeout)
 		defer cancel()
@@ -153,7 +158,7 @@ func (b *Broker) checkAccess(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return json.Unmarshal(m.Data, &b.granted)
+		return json.Unmarshal(m.Data, &info)
 	})
 	if e, ok := errors.AsType[*DeniedError](err); ok && e.Listen {
 		e.Why = "receive the answers to its own requests; are these the credentials of another role?"
@@ -162,6 +167,7 @@ func (b *Broker) checkAccess(ctx context.Context) error {
 	if err != nil {
 		return nil //nolint:nilerr // the servers do not list permissions; a denied operation is reported when it is tried
 	}
+	b.granted = info.Data.Permissions
 	need := access.Of(b.cfg.Role, b.cfg.Layout.Partitions)
 	if e := b.granted.lacks(need); e != nil {
 		e.Role = b.cfg.Role
@@ -170,15 +176,11 @@ func (b *Broker) checkAccess(ctx context.Context) error {
 	return nil
 }
 
-// granted is the server's list of what a user may do.
+// granted is the server's list of what a user may do. Nil grants everything.
 type granted struct {
-	Data struct {
-		Permissions *struct {
-			Publish   *side     `json:"publish"`
-			Subscribe *side     `json:"subscribe"`
-			Responses *struct{} `json:"responses"`
-		} `json:"permissions"`
-	} `json:"data"`
+	Publish   *side     `json:"publish"`
+	Subscribe *side     `json:"subscribe"`
+	Responses *struct{} `json:"responses"`
 }
 
 // side holds the permissions to publish or to subscribe. Nil grants everything.
@@ -192,13 +194,12 @@ func (s *side) has(subject string) bool {
 }
 
 // lacks is the first needed permission that is not granted, or nil.
-func (g granted) lacks(need access.Permissions) *DeniedError {
-	p := g.Data.Permissions
-	if p == nil {
+func (g *granted) lacks(need access.Permissions) *DeniedError {
+	if g == nil {
 		return nil
 	}
 	for i, rules := range [][]access.Rule{need.Publish, need.Subscribe} {
-		has := []*side{p.Publish, p.Subscribe}[i]
+		has := []*side{g.Publish, g.Subscribe}[i]
 		for _, r := range rules {
 			for _, s := range r.Subjects {
 				if !has.has(s) {
@@ -207,7 +208,7 @@ func (g granted) lacks(need access.Permissions) *DeniedError {
 			}
 		}
 	}
-	if need.Replies && p.Responses == nil && p.Publish != nil && !access.CoveredBy("_R_.>", p.Publish.Allow) {
+	if need.Replies && g.Responses == nil && g.Publish != nil && !access.CoveredBy("_R_.>", g.Publish.Allow) {
 		return &DeniedError{Subject: "the subjects that requests name for their answers", Why: "answer requests; allow_responses grants it"}
 	}
 	return nil

@@ -200,21 +200,16 @@ func TestBucketsOfAFullLog(t *testing.T) {
 func TestLacks(t *testing.T) {
 	t.Parallel()
 	need := access.Of(access.Ingress, 1)
-	grant := func(publish, subscribe *side, replies bool) granted {
-		var g granted
-		g.Data.Permissions = &struct {
-			Publish   *side     `json:"publish"`
-			Subscribe *side     `json:"subscribe"`
-			Responses *struct{} `json:"responses"`
-		}{Publish: publish, Subscribe: subscribe}
+	grant := func(publish, subscribe *side, replies bool) *granted {
+		g := &granted{Publish: publish, Subscribe: subscribe}
 		if replies {
-			g.Data.Permissions.Responses = &struct{}{}
+			g.Responses = &struct{}{}
 		}
 		return g
 	}
 	all := &side{Allow: access.Subjects(need.Publish)}
 	hear := &side{Allow: access.Subjects(need.Subscribe)}
-	require.Nil(t, granted{}.lacks(need), "no permissions are all permissions")
+	require.Nil(t, (*granted)(nil).lacks(need), "no permissions are all permissions")
 	require.Nil(t, grant(all, hear, true).lacks(need))
 	require.Nil(t, grant(&side{Allow: []string{">"}}, &side{}, false).lacks(need))
 	require.Equal(t, "weir.cancel.>", grant(&side{Allow: []string{">"}, Deny: []string{"weir.cancel.>"}}, hear, true).lacks(need).Subject)

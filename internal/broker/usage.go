@@ -151,7 +151,7 @@ func (b *Broker) boundUsage(ctx context.Context) error {
 	}
 	u := &b.usage
 	u.limit, u.instance = limit, uuid.NewString()
-	u.kept = [ages]time.Duration{b.cfg.History, blobAge(b.cfg.History), b.cfg.EvidenceHistory}
+	u.kept = [ages]time.Duration{b.cfg.History, blobAge(b.cfg.History), evidenceHistory}
 	u.division, u.copies = limits.Percent(limit, b.cfg.TenantShare), int64(b.cfg.Replicas)
 	u.tenants = make(map[string]*tenantBytes)
 	if err := b.shareUsage(ctx); err != nil {
