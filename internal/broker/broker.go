@@ -46,7 +46,7 @@ type Config struct {
 	TLS TLS
 	// Role is this process's role on a cluster; see package access. Default: access.Serve.
 	Role access.Role
-	// Layout must be the one that the log was created with; required.
+	// Layout must be the one that a cluster's log was created with. An embedded server has its own.
 	Layout schemas.Layout
 	// History is how long records of the log are stored; default 7 days.
 	History time.Duration
@@ -95,7 +95,7 @@ func (c Config) withDefaults() Config {
 	switch {
 	case c.Server != nil:
 		own, attempt, ack = c.Server.Durability(), embeddedAttemptTimeout, DefaultAckWait
-		c.Replicas = 1
+		c.Replicas, c.Layout = 1, c.Server.Layout()
 		c.MaxBytes = cmp.Or(c.MaxBytes, c.Server.MaxBytes()-c.Server.MaxBytes()/16)
 	case c.Replicas == 1:
 		own = schemas.DurabilityProcess
@@ -110,18 +110,6 @@ func (c Config) withDefaults() Config {
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	c.Metrics = cmp.Or(c.Metrics, Metrics(noMetrics{}))
 	return c
-}
-
-func (c Config) validate() error {
-	switch {
-	case (c.Server == nil) == (c.URL == ""):
-		return errors.New("broker: configure the embedded server or the url of a cluster, not both")
-	case c.Layout.Partitions < 1:
-		return fmt.Errorf("broker: %d partitions: there must be at least 1", c.Layout.Partitions)
-	case c.Server != nil && c.Server.Layout() != c.Layout:
-		return errors.New("broker: the layout differs from that of the data directory")
-	}
-	return nil
 }
 
 type noMetrics struct{}
@@ -181,10 +169,10 @@ func Open(ctx context.Context, cfg Config) (*Broker, error) {
 
 // start connects, checks this user's permissions, and goes on with then.
 func start(ctx context.Context, cfg Config, then func(*Broker) error) (*Broker, error) {
-	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
-		return nil, err
+	if (cfg.Server == nil) == (cfg.URL == "") {
+		return nil, errors.New("broker: configure the embedded server or the url of a cluster, not both")
 	}
+	cfg = cfg.withDefaults()
 	b := &Broker{cfg: cfg, lives: make(map[*live]struct{}), fed: make(map[*live]struct{}), acks: newExchange(), reads: newExchange()}
 	b.acks.acked = b.acked
 	b.life, b.end = context.WithCancel(context.WithoutCancel(ctx))

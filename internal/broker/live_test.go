@@ -138,8 +138,6 @@ func TestOpenRefusals(t *testing.T) {
 	for says, cfg := range map[string]Config{
 		"not both":                       {Layout: layout},
 		"the url of a cluster, not both": {Layout: layout, Server: n.server, URL: "nats://127.0.0.1:1"},
-		"at least 1":                     {Server: n.server},
-		"differs from that of the data":  {Server: n.server, Layout: schemas.Layout{Partitions: 2}},
 		"the broker cannot be reached":   {URL: "nats://127.0.0.1:1", Layout: layout},
 	} {
 		_, err := Open(t.Context(), cfg)
