@@ -297,35 +297,22 @@ func (u *usage) expire(now time.Time) {
 	}
 }
 
-// wrote counts the bytes that were stored under a subject.
+// wrote counts the bytes that were stored under a subject: an action's or a record's of evidence is
+// its tenant's, any other is no tenant's.
 func (b *Broker) wrote(subject string, data []byte) {
-	tenant, a := tenantOf(subject)
-	pending := int64(0)
-	switch _, _, section := schemas.Split(subject); {
+	_, owner, section := schemas.Split(subject)
+	a, pending := ageLog, int64(0)
+	switch {
 	case section == schemas.SectionAccepted:
 		pending = Pending
 	case (schemas.Append{Subject: subject, Data: data}).Ends():
 		pending = -Pending
-	}
-	b.usage.add(tenant, int64(len(subject)+len(data)), pending, a)
-}
-
-// tenantOf is whose a message of the log or a record of evidence is, and how long it is kept;
-// empty: it is no tenant's.
-func tenantOf(subject string) (tenant string, a age) {
-	switch {
-	case strings.HasPrefix(subject, schemas.LogRoot+"."):
-		_, action, _ := schemas.Split(subject)
-		tenant, _, _ = strings.Cut(action, ".")
 	case strings.HasPrefix(subject, schemas.EvidenceRoot+"."):
-		tenant, _, _ = strings.Cut(subject[len(schemas.EvidenceRoot)+1:], ".")
-		a = ageEvidence
+		owner, a = subject[len(schemas.EvidenceRoot)+1:], ageEvidence
 	}
-	name, err := schemas.UnescapeToken(tenant)
-	if err != nil {
-		return "", a
-	}
-	return name, a
+	owner, _, _ = strings.Cut(owner, ".")
+	tenant, _ := schemas.UnescapeToken(owner) // what cannot be read is no tenant's
+	b.usage.add(tenant, int64(len(subject)+len(data)), pending, a)
 }
 
 // shareUsage stores what this process has counted since it last did, and reads what others have.
