@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
-
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/processors/settle"
@@ -17,9 +15,9 @@ import (
 
 // DeadLetters stores messages that no retry can help, with the reason. It is safe for concurrent use.
 type DeadLetters struct {
-	Publisher message.Publisher
-	Metrics   interface{ DeadLettered(code schemas.Code) }
-	Log       *slog.Logger
+	Sender  settle.Sender
+	Metrics interface{ DeadLettered(code schemas.Code) }
+	Log     *slog.Logger
 }
 
 // maxLetter is how many bytes of a message its dead letter holds: in base64 that is below 1 MiB, the
@@ -49,9 +47,11 @@ func (d DeadLetters) Store(ctx context.Context, rec schemas.Record, st *ledger.S
 	if err != nil {
 		return err
 	}
-	m := message.NewMessage(rec.Subject, data)
-	m.SetContext(ctx)
-	if err := d.Publisher.Publish(schemas.DeadSubject(letter), m); err != nil {
+	wait, err := d.Sender.Send(ctx, schemas.DeadSubject(letter), rec.Subject, data)
+	if err == nil {
+		err = wait()
+	}
+	if err != nil {
 		return err
 	}
 	d.Metrics.DeadLettered(why.Code)

@@ -72,7 +72,7 @@ func (a *App) openEvidence(ctx context.Context) error {
 		return err
 	}
 	a.secrets, a.seal = a.secretStore(), settle.NewSeal(key)
-	a.recorder = settle.NewRecorder(broker.NewPublisher(a.broker), a.broker, a.metrics, a.seal)
+	a.recorder = settle.NewRecorder(a.broker, a.metrics, a.seal)
 	return nil
 }
 
@@ -96,7 +96,7 @@ func (a *App) openProcessors(context.Context) error {
 	pipeline := processors.New(processors.Config{
 		Ledger: a.ledger, Waker: a.broker, Worker: a.worker, Alone: a.cfg.Embedded(), AckWait: a.broker.AckWait(),
 		Kinds: a.surfaces.kinds(a.newWorkshop(client, adapter, caller)), Caller: caller, Evidence: a.recorder,
-		DeadLetters: processors.DeadLetters{Publisher: broker.NewPublisher(a.broker), Metrics: a.metrics, Log: a.log},
+		DeadLetters: processors.DeadLetters{Sender: a.broker, Metrics: a.metrics, Log: a.log},
 		Barrier:     a.broker.Barrier, Metrics: a.metrics, Ended: a.traceEnd,
 	})
 	subscriber := broker.NewSubscriber(a.broker, broker.SubscriberConfig{

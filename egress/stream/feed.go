@@ -36,9 +36,8 @@ type Log interface {
 	// Last may be late: not have seen yet what others know to be stored. Newest is not.
 	Last(ctx context.Context, stream, filter string) (schemas.Record, error)
 	Newest(ctx context.Context, stream, filter string) (schemas.Record, error)
-	Range(ctx context.Context, stream, filter string, from uint64, limit int) ([]schemas.Record, error)
-	// Page is Range with a size limit: it ends with the record that reaches size; more reports that
-	// others follow.
+	// Page returns up to limit records from a sequence on, and none after the one that reaches size;
+	// more reports that others follow.
 	Page(ctx context.Context, stream, filter string, from uint64, limit, size int) (records []schemas.Record, more bool, err error)
 	Bounds(ctx context.Context, stream string) (first, last uint64, err error)
 }

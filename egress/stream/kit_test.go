@@ -157,7 +157,7 @@ func (a *action) seqs() []uint64 {
 }
 
 func seqsOf(ctx context.Context, log stream.Log, r schemas.Ref) ([]uint64, error) {
-	records, err := log.Range(ctx, schemas.LogStream(layout.Partition(r.Tenant, r.ID)), layout.All(r), 1, 1<<20)
+	records, _, err := log.Page(ctx, schemas.LogStream(layout.Partition(r.Tenant, r.ID)), layout.All(r), 1, 1<<20, 1<<30)
 	var out []uint64
 	for _, rec := range records {
 		if !rec.Notifies() {

@@ -16,7 +16,8 @@ import (
 
 // Dead reads the stream of parked messages.
 type Dead interface {
-	Range(ctx context.Context, stream, filter string, from uint64, limit int) ([]schemas.Record, error)
+	// Next returns the first message under filter from a sequence on, or fault.ErrNotFound.
+	Next(ctx context.Context, stream, filter string, from uint64) (schemas.Record, error)
 }
 
 // Redriver makes new actions of those that have ended without success. It is safe for concurrent use.
@@ -129,14 +130,14 @@ func (r *Redriver) redrive(ctx context.Context, by grant.Caller, st *ledger.Stat
 func (r *Redriver) deadLetter(ctx context.Context, tenant string, sequence uint64) (schemas.DeadLetter, error) {
 	var d schemas.DeadLetter
 	filter := schemas.DeadRoot + "." + schemas.EscapeToken(tenant) + ".>"
-	records, err := r.dead.Range(ctx, schemas.DeadStream, filter, sequence, 1)
-	if err != nil {
+	rec, err := r.dead.Next(ctx, schemas.DeadStream, filter, sequence)
+	switch {
+	case errors.Is(err, fault.ErrNotFound), err == nil && rec.Seq != sequence:
+		return d, fault.New(schemas.NotFound, "there is no dead letter with this sequence")
+	case err != nil:
 		return d, lookUp(err)
 	}
-	if len(records) == 0 || records[0].Seq != sequence {
-		return d, fault.New(schemas.NotFound, "there is no dead letter with this sequence")
-	}
-	if err := json.Unmarshal(records[0].Data, &d); err != nil {
+	if err := json.Unmarshal(rec.Data, &d); err != nil {
 		return d, unreadable(&fault.Terminal{Code: schemas.Poison, Reason: "the record is not a dead letter", Cause: err})
 	}
 	return d, nil

@@ -22,7 +22,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"pgregory.net/rapid"
@@ -258,8 +257,8 @@ func newEncoders(t *testing.T) *encoders {
 		Exporter: exporter, Idle: collector.CloseClientConnections, Logger: e.loggers[0],
 	})
 	require.NoError(t, err)
-	e.recorder = settle.NewRecorder(publisher{e.out["evidence"]}, nil, e.metrics, settle.NewSeal([]byte("0123456789abcdef")))
-	e.letters = processors.DeadLetters{Publisher: publisher{e.out["dead letters"]}, Metrics: e.metrics, Log: e.loggers[0]}
+	e.recorder = settle.NewRecorder(publisher{to: e.out["evidence"]}, e.metrics, settle.NewSeal([]byte("0123456789abcdef")))
+	e.letters = processors.DeadLetters{Sender: publisher{to: e.out["dead letters"]}, Metrics: e.metrics, Log: e.loggers[0]}
 	return e
 }
 
@@ -276,21 +275,18 @@ func (e *encoders) sinks(t *testing.T) []output {
 }
 
 // publisher keeps subjects and documents; of a dead letter without the message itself.
-type publisher struct{ to io.Writer }
-
-func (p publisher) Publish(subject string, messages ...*message.Message) error {
-	for _, m := range messages {
-		var doc map[string]json.RawMessage
-		if err := json.Unmarshal(m.Payload, &doc); err != nil {
-			return err
-		}
-		delete(doc, "data")
-		fmt.Fprintf(p.to, "%s %v %s\n", subject, m.Metadata, doc)
-	}
-	return nil
+type publisher struct {
+	settle.Log
+	to io.Writer
 }
 
-func (publisher) Close() error { return nil }
+func (p publisher) Send(_ context.Context, subject, _ string, data []byte) (func() error, error) {
+	var doc map[string]json.RawMessage
+	err := json.Unmarshal(data, &doc)
+	delete(doc, "data")
+	fmt.Fprintf(p.to, "%s %s\n", subject, doc)
+	return func() error { return nil }, err
+}
 
 // log logs an error and a canary under every key that the log has, and under others.
 func (e *encoders) log(rt *rapid.T, p *planter) {

@@ -63,7 +63,7 @@ func (s *site) provisionedAgain(t *testing.T) {
 		require.Equal(t, broker.ResourceKept, r.Did, "%s: %s", r.Name, r.Was)
 	}
 	cfg := s.config(access.Provisioner)
-	cfg.EvidenceHistory = 48 * time.Hour
+	cfg.History = 48 * time.Hour
 	changed := map[string]string{}
 	did := must(broker.Provision(t.Context(), cfg, nil))(t)
 	for _, r := range did {
@@ -71,11 +71,14 @@ func (s *site) provisionedAgain(t *testing.T) {
 			changed[r.Name] = r.Did + ": " + r.Was
 		}
 	}
-	require.Equal(t, map[string]string{
-		"stream WEIR_EVIDENCE": "changed: keeps records for 2160h0m0s and not for 48h0m0s",
-		"stream WEIR_DEAD":     "changed: keeps records for 2160h0m0s and not for 48h0m0s",
-		"bucket WEIR_USAGE":    "changed: keeps records for 2160h0m0s and not for 336h0m0s",
-	}, changed)
+	want := map[string]string{
+		"bucket WEIR_BLOBS":  "changed: keeps records for 336h0m0s and not for 96h0m0s",
+		"bucket WEIR_LEASES": "changed: keeps records for 168h0m0s and not for 48h0m0s",
+	}
+	for p := range layout.Partitions {
+		want["stream "+schemas.LogStream(p)] = "changed: keeps records for 168h0m0s and not for 48h0m0s"
+	}
+	require.Equal(t, want, changed)
 	s.provision(t) // as it was
 }
 
@@ -135,8 +138,8 @@ func (s *site) rolesWork(t *testing.T) {
 	last := must(egress.Newest(ctx, schemas.LogStream(layout.Partition("acme", "a")), layout.Subject(ref("a"), schemas.SectionEvent)))(t)
 	require.Equal(t, seq, last.Seq)
 	poll.Until(t, func() bool { // the copy that is read may be behind
-		records := must(egress.Range(ctx, schemas.EvidenceStream, "weir.evidence.acme.>", 0, 10))(t)
-		return len(records) > 0
+		records, _, err := egress.Page(ctx, schemas.EvidenceStream, "weir.evidence.acme.>", 0, 10, 1<<20)
+		return err == nil && len(records) > 0
 	})
 	_, _, err = egress.Bounds(ctx, schemas.DeadStream)
 	require.NoError(t, err)

@@ -73,8 +73,7 @@ func (w *world) boot(slot int) {
 func (n *node) build() {
 	w, l := n.w, ledger.New(n.port, layout, n.now)
 	n.guard = guard.New(w.policy.Load, &w.book)
-	publisher := publisher{n.port}
-	recorder := settle.NewRecorder(publisher, n.port, deaf{}, settle.NewSeal([]byte("0123456789abcdef")))
+	recorder := settle.NewRecorder(n.port, deaf{}, settle.NewSeal([]byte("0123456789abcdef")))
 	schedule := retry.Default()
 	schedule.Attempts = attempts
 	caller := call.New(w.mutant.attempts(l), n.guard, door{w.target, n}, call.Config{
@@ -88,7 +87,7 @@ func (n *node) build() {
 			schemas.KindHTTP: {Executor: executor.New(caller, recorder, answers)}, schemas.KindPlan: {Executor: plans.New(caller, recorder)},
 		},
 		Caller: caller, Evidence: recorder, Metrics: deaf{}, Barrier: n.port.Barrier,
-		DeadLetters: processors.DeadLetters{Publisher: publisher, Metrics: deaf{}, Log: slog.New(slog.DiscardHandler)},
+		DeadLetters: processors.DeadLetters{Sender: n.port, Metrics: deaf{}, Log: slog.New(slog.DiscardHandler)},
 	})
 	n.acceptor = accept.New(w.mutant.claims(l), accept.Config{
 		Barrier: n.port.Barrier, Now: n.now, Deadlines: map[schemas.Kind]time.Duration{schemas.KindHTTP: 2 * time.Minute}, NewID: func() (string, error) { return fmt.Sprintf("made-%d", time.Now().UnixNano()), nil },

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
-
 	"weir/internal/fault"
 	"weir/schemas"
 )
@@ -184,14 +182,6 @@ func (p *port) Newest(ctx context.Context, name, filter string) (r schemas.Recor
 	return r, err
 }
 
-func (p *port) Range(ctx context.Context, name, filter string, from uint64, limit int) (r []schemas.Record, err error) {
-	err = p.read(ctx, filter, func() (err error) {
-		r, err = p.w.log.Range(context.Background(), name, filter, from, limit)
-		return err
-	})
-	return r, err
-}
-
 func (p *port) Page(ctx context.Context, name, filter string, from uint64, limit, size int) (r []schemas.Record, more bool, err error) {
 	err = p.read(ctx, filter, func() (err error) {
 		r, more, err = p.w.log.Page(context.Background(), name, filter, from, limit, size)
@@ -291,35 +281,17 @@ func brief(subject string) string {
 	return subject[strings.LastIndexByte(subject, '.')+1:]
 }
 
-// publisher is the broker's for evidence and dead letters: what it hears nothing of it
-// sends again under the same id, which the stream knows again for a while.
-type publisher struct{ p *port }
-
-func (b publisher) Close() error { return nil }
-
-func (b publisher) Publish(topic string, messages ...*message.Message) error {
-	for _, m := range messages {
-		until := time.Now().Add(5 * time.Second)
-		for {
-			err := b.once(topic, m)
-			if !errors.Is(err, fault.ErrUnavailable) || time.Now().After(until) || m.Context().Err() != nil {
-				if err != nil {
-					return err
-				}
-				break
-			}
-			time.Sleep(50 * time.Millisecond)
+// Send is the broker's, of evidence and dead letters: what it hears nothing of it sends again under
+// the same id, which the stream knows again for a while.
+func (p *port) Send(ctx context.Context, subject, id string, data []byte) (wait func() error, err error) {
+	for until := time.Now().Add(5 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if !p.w.mutant.loses(subject, id) {
+			_, err = p.Append(ctx, schemas.Append{Subject: subject, Data: data, Guard: idMark + p.w.mutant.id(id)})
+		}
+		if !errors.Is(err, fault.ErrUnavailable) || time.Now().After(until) || ctx.Err() != nil {
+			return func() error { return nil }, err
 		}
 	}
-	return nil
-}
-
-func (b publisher) once(topic string, m *message.Message) error {
-	if b.p.w.mutant.loses(topic, m.UUID) {
-		return nil
-	}
-	_, err := b.p.Append(m.Context(), schemas.Append{Subject: topic, Data: m.Payload, Guard: idMark + b.p.w.mutant.id(m.UUID)})
-	return err
 }
 
 // idMark begins the guard of an append that is none: it holds the message's id.

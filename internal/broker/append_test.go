@@ -53,7 +53,7 @@ func claimsOnce(t *testing.T, n *node) {
 	n.put(t, claim("ab", "four"))
 	n.put(t, claimOf(schemas.Ref{Tenant: "u", Kind: schemas.KindHTTP, ID: "a"}, "five"))
 
-	got := must(n.Range(t.Context(), schemas.LogStream(0), layout.AnyKind("t", "a"), 0, 10))(t)
+	got := n.records(t, schemas.LogStream(0), layout.AnyKind("t", "a"), 0, 10)
 	require.Len(t, got, 1)
 	require.Equal(t, first, got[0].Seq)
 	require.Equal(t, "one", string(got[0].Data))
@@ -98,7 +98,7 @@ func TestAppendUnavailable(t *testing.T) {
 	require.NoError(t, n.server.Stop())
 	_, err = n.Append(t.Context(), claim("b", "x"))
 	require.ErrorIs(t, err, fault.ErrUnavailable)
-	_, err = n.Range(t.Context(), schemas.LogStream(0), "weir.log.>", 0, 1)
+	_, _, err = n.Page(t.Context(), schemas.LogStream(0), "weir.log.>", 0, 1, 1)
 	require.ErrorIs(t, err, fault.ErrUnavailable)
 	require.ErrorIs(t, n.Ready(t.Context()), fault.ErrUnavailable)
 
@@ -250,44 +250,47 @@ func TestCostOfAnAppend(t *testing.T) { //nolint:paralleltest // AllocsPerRun co
 
 func publishesOnce(t *testing.T, n *node) {
 	t.Helper()
-	p := NewPublisher(n.Broker)
 	topic := schemas.EvidenceSubject(schemas.Evidence{Tenant: "t", Kind: schemas.EvidenceAttempt, Entry: "e", ActionID: "a"})
-	batch := func() []*message.Message {
-		var all []*message.Message
-		for i := range 50 {
-			m := message.NewMessage(fmt.Sprint("id-", i), fmt.Append(nil, i))
-			all = append(all, m)
+	for range 2 { // a repeat is not an error
+		var waits []func() error
+		for i := range 50 { // in flight together
+			waits = append(waits, must(n.Send(t.Context(), topic, fmt.Sprint("id-", i), fmt.Append(nil, i)))(t))
 		}
-		return all
+		for _, wait := range waits {
+			require.NoError(t, wait())
+		}
 	}
-	require.NoError(t, p.Publish(topic, batch()...))
-	require.NoError(t, p.Publish(topic, batch()...), "a repeat is not an error")
-	recs := must(n.Range(t.Context(), schemas.EvidenceStream, topic, 0, 1000))(t)
+	recs := n.records(t, schemas.EvidenceStream, topic, 0, 1000)
 	require.Len(t, recs, 50)
 	for i, r := range recs {
 		require.Equal(t, fmt.Sprint("id-", i), r.ID)
 		require.Equal(t, strconv.Itoa(i), string(r.Data))
 		require.Equal(t, topic, r.Subject)
 	}
-	require.NoError(t, p.Publish(topic))
-	require.NoError(t, p.Close())
-	require.NoError(t, n.Ready(t.Context()), "the connection is not the publisher's")
 }
 
-func TestPublisherErrors(t *testing.T) {
+// sent sends a message and waits for it, briefly.
+func (n *node) sent(ctx context.Context, subject, id string, data []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	wait, err := n.Send(ctx, subject, id, data)
+	if err == nil {
+		err = wait()
+	}
+	return err
+}
+
+func TestSendErrors(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{MaxPayload: 4 << 10}, Config{AttemptTimeout: 200 * time.Millisecond})
-	p := NewPublisher(n.Broker)
-	p.timeout = 300 * time.Millisecond
-	require.ErrorIs(t, p.Publish("weir.dead.t.http.a", message.NewMessage("big", make([]byte, 5<<10))), fault.ErrTooLarge)
-	require.ErrorIs(t, p.Publish("nobody.takes.this", message.NewMessage("x", nil)), fault.ErrUnavailable)
-	require.ErrorIs(t, p.Publish("nobody.takes.this", message.NewMessage("", nil)), fault.ErrUnavailable)
+	const dead = "weir.dead.t.http.a"
+	_, err := n.Send(t.Context(), dead, "big", make([]byte, 5<<10))
+	require.ErrorIs(t, err, fault.ErrTooLarge)
+	require.ErrorIs(t, n.sent(t.Context(), "nobody.takes.this", "x", nil), fault.ErrUnavailable)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	m := message.NewMessage("gone", nil)
-	m.SetContext(ctx)
-	require.ErrorIs(t, p.Publish("nobody.takes.this", m), fault.ErrUnavailable)
+	require.ErrorIs(t, n.sent(ctx, "nobody.takes.this", "gone", nil), fault.ErrUnavailable)
 
 	_, last, err := n.Bounds(t.Context(), schemas.DeadStream)
 	require.NoError(t, err)
@@ -295,9 +298,9 @@ func TestPublisherErrors(t *testing.T) {
 
 	// A send that fails at once is an error of the wait: too large with its id, or no connection.
 	most := int(n.writes.MaxPayload())
-	require.ErrorIs(t, p.Publish("weir.dead.t.http.a", message.NewMessage("id", make([]byte, most))), fault.ErrTooLarge)
+	require.ErrorIs(t, n.sent(t.Context(), dead, "id", make([]byte, most)), fault.ErrTooLarge)
 	n.writes.Close()
-	require.ErrorIs(t, p.Publish("weir.dead.t.http.a", message.NewMessage("closed", nil)), fault.ErrUnavailable)
+	require.ErrorIs(t, n.sent(t.Context(), dead, "closed", nil), fault.ErrUnavailable)
 }
 
 // TestEvidenceCannotBeRemoved, and what an embedded server remembers of records it reads back at
@@ -305,7 +308,7 @@ func TestPublisherErrors(t *testing.T) {
 func TestEvidenceCannotBeRemoved(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
-	require.NoError(t, NewPublisher(n.Broker).Publish("weir.evidence.t.k.e.a", message.NewMessage("1", nil)))
+	require.NoError(t, must(n.Send(t.Context(), "weir.evidence.t.k.e.a", "1", nil))(t)())
 	s := must(n.js.Stream(t.Context(), schemas.EvidenceStream))(t)
 	require.Error(t, s.DeleteMsg(t.Context(), 1))
 	require.Error(t, s.Purge(t.Context()))
@@ -348,7 +351,7 @@ func TestLaterWakeReplacesTheEarlier(t *testing.T) {
 	rec := woken(t, out, "a")
 	require.False(t, rec.Time.Before(late))
 	// That was the only one, and its schedule is used up.
-	all := must(n.Range(t.Context(), schemas.LogStream(0), layout.All(ref("a")), 0, 10))(t)
+	all := n.records(t, schemas.LogStream(0), layout.All(ref("a")), 0, 10)
 	require.Len(t, all, 1)
 	_, err := n.Last(t.Context(), schemas.LogStream(0), layout.Schedule(ref("a")))
 	require.ErrorIs(t, err, fault.ErrNotFound)

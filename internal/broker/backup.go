@@ -34,56 +34,41 @@ func BackupStreams(layout schemas.Layout) (names []string) {
 	return names
 }
 
-// snapshotAnswer is the server's answer to a request for a snapshot, and with these members also the
+// snapshotAnswer is the server's answer to a request about a snapshot. Config and State are also the
 // request to restore it.
 type snapshotAnswer struct {
-	Error  *jetstream.APIError `json:"error,omitempty"`
-	Config json.RawMessage     `json:"config"`
-	State  json.RawMessage     `json:"state"`
+	Error   *jetstream.APIError `json:"error,omitempty"`
+	Config  json.RawMessage     `json:"config,omitempty"`
+	State   json.RawMessage     `json:"state,omitempty"`
+	Deliver string              `json:"deliver_subject,omitempty"` // where a restore takes the pieces
 }
 
 // Snapshot reads a stream as it is now, without consumers: head gets what a Restorer needs to begin, then
 // chunk gets each piece. A piece is only valid during the call. It returns fault.ErrNotFound if there is
 // no such stream.
 func (b *Broker) Snapshot(ctx context.Context, stream string, head, chunk func([]byte) error) error {
-	nc := b.js.Conn()
-	inbox := nc.NewInbox()
-	sub, err := nc.SubscribeSync(inbox)
+	inbox := b.nc.NewInbox()
+	sub, err := b.nc.SubscribeSync(inbox)
 	if err != nil {
 		return wrap(err)
 	}
 	defer func() { _ = sub.Unsubscribe() }() // the connection is gone if this fails
-	request, err := json.Marshal(map[string]any{"deliver_subject": inbox, "no_consumers": true, "chunk_size": backupChunk})
-	if err != nil {
-		return err
-	}
-	first, err := timely(ctx, func(ctx context.Context) (*nats.Msg, error) {
-		return nc.RequestWithContext(ctx, "$JS.API.STREAM.SNAPSHOT."+stream, request)
-	})
-	if err != nil {
-		return wrap(err)
-	}
-	var answer snapshotAnswer
-	if err := json.Unmarshal(first.Data, &answer); err != nil {
-		return fmt.Errorf("the server's answer cannot be read: %w", err)
-	}
-	switch {
-	case answer.Error != nil && answer.Error.ErrorCode == jetstream.JSErrCodeStreamNotFound:
+	answer, err := requestSnapshot(ctx, b.nc, "$JS.API.STREAM.SNAPSHOT."+stream,
+		fmt.Appendf(nil, `{"deliver_subject":%q,"no_consumers":true,"chunk_size":%d}`, inbox, backupChunk))
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return fault.ErrNotFound
-	case answer.Error != nil:
-		return answer.Error
 	}
-	doc, err := json.Marshal(answer)
-	if err != nil {
-		return err
+	var doc []byte
+	if err == nil {
+		doc, err = json.Marshal(answer)
 	}
-	if err := head(doc); err != nil {
-		return err
+	if err == nil {
+		err = head(doc)
 	}
-	for {
-		m, err := timely(ctx, sub.NextMsgWithContext)
-		if err != nil {
-			return wrap(err)
+	for err == nil {
+		m, failed := timely(ctx, sub.NextMsgWithContext)
+		if failed != nil {
+			return failed
 		}
 		if len(m.Data) == 0 { // the end
 			if status := m.Header.Get("Status"); status != "" && status != "204" {
@@ -91,15 +76,11 @@ func (b *Broker) Snapshot(ctx context.Context, stream string, head, chunk func([
 			}
 			return nil
 		}
-		if err := chunk(m.Data); err != nil {
-			return err
-		}
-		if m.Reply != "" {
-			if err := nc.Publish(m.Reply, nil); err != nil {
-				return wrap(err)
-			}
+		if err = chunk(m.Data); err == nil && m.Reply != "" {
+			err = wrap(b.nc.Publish(m.Reply, nil))
 		}
 	}
+	return err
 }
 
 // Restorer creates streams from snapshots, one after the other.
@@ -119,7 +100,9 @@ func NewRestorer(server *embedded.Server) (*Restorer, error) {
 func (r *Restorer) Begin(ctx context.Context, stream string, head []byte) error {
 	err := r.End(ctx)
 	if err == nil {
-		r.pieces, err = r.request(ctx, "$JS.API.STREAM.RESTORE."+stream, head)
+		var answer snapshotAnswer
+		answer, err = requestSnapshot(ctx, r.nc, "$JS.API.STREAM.RESTORE."+stream, head)
+		r.pieces = answer.Deliver
 	}
 	return err
 }
@@ -129,7 +112,7 @@ func (r *Restorer) Add(ctx context.Context, piece []byte) error {
 	if r.pieces == "" {
 		return errors.New("it has no head: the file is not a backup of Weir")
 	}
-	_, err := r.request(ctx, r.pieces, piece)
+	_, err := requestSnapshot(ctx, r.nc, r.pieces, piece)
 	return err
 }
 
@@ -146,23 +129,20 @@ func (r *Restorer) End(ctx context.Context) error {
 // Close ends the connection; a stream without its end is not created.
 func (r *Restorer) Close() { r.nc.Close() }
 
-func (r *Restorer) request(ctx context.Context, subject string, data []byte) (deliver string, err error) {
-	var reply struct {
-		Error   *jetstream.APIError `json:"error"`
-		Deliver string              `json:"deliver_subject"`
-	}
-	m, err := timely(ctx, func(ctx context.Context) (*nats.Msg, error) { return r.nc.RequestWithContext(ctx, subject, data) })
+func requestSnapshot(ctx context.Context, nc *nats.Conn, subject string, data []byte) (answer snapshotAnswer, err error) {
+	m, err := timely(ctx, func(ctx context.Context) (*nats.Msg, error) { return nc.RequestWithContext(ctx, subject, data) })
 	if err == nil && len(m.Data) > 0 {
-		err = json.Unmarshal(m.Data, &reply)
+		err = json.Unmarshal(m.Data, &answer)
 	}
-	if err == nil && reply.Error != nil {
-		err = reply.Error
+	if err == nil && answer.Error != nil {
+		err = answer.Error
 	}
-	return reply.Deliver, err
+	return answer, err
 }
 
 func timely(ctx context.Context, do func(context.Context) (*nats.Msg, error)) (*nats.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, backupSilence)
 	defer cancel()
-	return do(ctx)
+	m, err := do(ctx)
+	return m, wrap(err)
 }

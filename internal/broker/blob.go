@@ -39,21 +39,14 @@ const (
 func (b *Broker) PutBlob(ctx context.Context, tenant string, data []byte) (string, error) {
 	sum := sha256.Sum256(data)
 	name := hex.EncodeToString(sum[:])
-	return name, b.renew(ctx, tenant, name, func() (io.ReadCloser, error) {
-		return io.NopCloser(bytes.NewReader(data)), nil
-	})
+	young, err := b.young(ctx, name)
+	if !young && err == nil {
+		err = b.storeBlob(ctx, tenant, bytes.NewReader(data))
+	}
+	return name, err
 }
 
-// renew stores the body with a name unless it is stored and young.
-func (b *Broker) renew(ctx context.Context, tenant, name string, open func() (io.ReadCloser, error)) error {
-	if young, err := b.young(ctx, name); young || err != nil {
-		return err
-	}
-	body, err := open()
-	if err != nil {
-		return err
-	}
-	defer body.Close()
+func (b *Broker) storeBlob(ctx context.Context, tenant string, body io.Reader) error {
 	s, err := b.Spool(ctx, body)
 	if err != nil {
 		return err
@@ -86,10 +79,15 @@ func (b *Broker) Commit(ctx context.Context, tenant string, s schemas.Spooled) e
 // Keep makes a body live as long as a record of now; fault.ErrNotFound if it is gone. It counts for the
 // tenant if it must be stored anew.
 func (b *Broker) Keep(ctx context.Context, tenant, name string) error {
-	return b.renew(ctx, tenant, name, func() (io.ReadCloser, error) {
-		body, _, err := b.OpenBlob(ctx, name)
-		return body, err
-	})
+	if young, err := b.young(ctx, name); young || err != nil {
+		return err
+	}
+	body, _, err := b.OpenBlob(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	return b.storeBlob(ctx, tenant, body)
 }
 
 // describe writes the record by which a spooled body is found.
@@ -107,7 +105,7 @@ func (b *Broker) describe(ctx context.Context, tenant string, s schemas.Spooled)
 		return err
 	}
 	if _, err = b.store(ctx, rollup(blobSubject(s.Name), doc)); err == nil {
-		b.usage.add(tenant, int64(s.Size), ageBlob)
+		b.usage.add(tenant, int64(s.Size), 0, ageBlob)
 	}
 	return err
 }

@@ -1,6 +1,6 @@
 // Package broker is Weir's log, evidence and queues on NATS JetStream: guarded appends, reads by
 // subject, bodies by hash, delayed wake-ups, a live feed of newly stored messages, and Watermill's
-// publisher and subscriber. No other package of Weir uses NATS.
+// subscriber. No other package of Weir uses NATS.
 package broker
 
 import (
@@ -46,12 +46,10 @@ type Config struct {
 	TLS TLS
 	// Role is this process's role on a cluster; see package access. Default: access.Serve.
 	Role access.Role
-	// Layout must be the one that the log was created with; required.
+	// Layout must be the one that a cluster's log was created with. An embedded server has its own.
 	Layout schemas.Layout
 	// History is how long records of the log are stored; default 7 days.
 	History time.Duration
-	// EvidenceHistory is the same for evidence and dead letters; default 90 days.
-	EvidenceHistory time.Duration
 	// MaxBytes is the size at which new actions are refused; events of accepted actions are still
 	// stored. It counts everything stored, and by polling, so it is exact to about a second.
 	// Default: 15/16 of the embedded server's wall; on a cluster 15/16 of the account's limit, and
@@ -84,8 +82,9 @@ const (
 )
 
 const (
-	defaultHistory         = 7 * 24 * time.Hour
-	defaultEvidenceHistory = 90 * 24 * time.Hour
+	defaultHistory = 7 * 24 * time.Hour
+	// evidenceHistory is how long evidence and dead letters are stored.
+	evidenceHistory        = 90 * 24 * time.Hour
 	defaultAttemptTimeout  = 400 * time.Millisecond
 	embeddedAttemptTimeout = 5 * time.Second
 	clusterReplicas        = 3
@@ -96,7 +95,7 @@ func (c Config) withDefaults() Config {
 	switch {
 	case c.Server != nil:
 		own, attempt, ack = c.Server.Durability(), embeddedAttemptTimeout, DefaultAckWait
-		c.Replicas = 1
+		c.Replicas, c.Layout = 1, c.Server.Layout()
 		c.MaxBytes = cmp.Or(c.MaxBytes, c.Server.MaxBytes()-c.Server.MaxBytes()/16)
 	case c.Replicas == 1:
 		own = schemas.DurabilityProcess
@@ -104,7 +103,6 @@ func (c Config) withDefaults() Config {
 	c.Replicas = cmp.Or(c.Replicas, clusterReplicas)
 	c.Durability = cmp.Or(c.Durability, own)
 	c.History = cmp.Or(c.History, defaultHistory)
-	c.EvidenceHistory = cmp.Or(c.EvidenceHistory, defaultEvidenceHistory)
 	c.AckWait = cmp.Or(c.AckWait, ack)
 	c.AttemptTimeout = cmp.Or(c.AttemptTimeout, attempt)
 	c.TenantShare = cmp.Or(c.TenantShare, 100)
@@ -114,20 +112,6 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-func (c Config) validate() error {
-	switch {
-	case (c.Server == nil) == (c.URL == ""):
-		return errors.New("broker: configure the embedded server or the url of a cluster, not both")
-	case c.Layout.Partitions < 1:
-		return fmt.Errorf("broker: %d partitions: there must be at least 1", c.Layout.Partitions)
-	case c.Server != nil && c.Server.Layout() != c.Layout:
-		return errors.New("broker: the layout differs from that of the data directory")
-	case c.History < 0 || c.EvidenceHistory < 0 || c.AckWait < 0 || c.AttemptTimeout < 0 || c.MaxBytes < 0 || c.Replicas < 0:
-		return errors.New("broker: a limit is negative")
-	}
-	return nil
-}
-
 type noMetrics struct{}
 
 func (noMetrics) HeartbeatMissed()         {}
@@ -135,15 +119,15 @@ func (noMetrics) Redelivered(schemas.Kind) {}
 func (noMetrics) Barrier(time.Duration)    {}
 func (noMetrics) Overflowed(schemas.Kind)  {}
 
-// Broker is an open log. It is safe for concurrent use and owns its connections; publishers and
-// subscribers made from it borrow them.
+// Broker is an open log. It is safe for concurrent use and owns its connections; subscribers
+// made from it borrow them.
 type Broker struct {
 	cfg     Config
 	nc      *nats.Conn // for all but appends
 	writes  *nats.Conn // for appends
 	js      jetstream.JetStream
 	asking  atomic.Pointer[context.CancelCauseFunc] // see asked
-	granted granted                                 // on a cluster that says so
+	granted *granted                                // nil: everything, or the servers do not say
 	acks    *exchange                               // acknowledgements of publishes
 	reads   *exchange                               // stored messages, apart so that they hold no acknowledgement up
 	usage   usage
@@ -168,39 +152,36 @@ type Broker struct {
 // the rest if the user may; otherwise the error names `weir nats provision`. If the user lacks a
 // permission that the role needs, the error is a *DeniedError with the first one.
 func Open(ctx context.Context, cfg Config) (*Broker, error) {
-	b, err := start(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	_, err = b.provision(ctx)
-	if err == nil && b.cfg.Server != nil {
-		err = b.cfg.Server.Opened()
-	}
-	if err == nil {
-		err = b.boundUsage(ctx)
-	}
-	if err != nil {
-		b.Close(ctx)
-		return nil, err
-	}
-	if b.cfg.Replicas == 1 && b.cfg.Server == nil {
-		b.cfg.Logger.WarnContext(ctx, "log_unreplicated", "component", "broker")
-	}
-	return b, nil
+	return start(ctx, cfg, func(b *Broker) error {
+		if _, err := b.provision(ctx); err != nil {
+			return err
+		}
+		if b.cfg.Server != nil {
+			if err := b.cfg.Server.Opened(); err != nil {
+				return err
+			}
+		} else if b.cfg.Replicas == 1 {
+			b.cfg.Logger.WarnContext(ctx, "log_unreplicated", "component", "broker")
+		}
+		return b.boundUsage(ctx)
+	})
 }
 
-// start connects and checks this user's permissions.
-func start(ctx context.Context, cfg Config) (*Broker, error) {
-	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
-		return nil, err
+// start connects, checks this user's permissions, and goes on with then.
+func start(ctx context.Context, cfg Config, then func(*Broker) error) (*Broker, error) {
+	if (cfg.Server == nil) == (cfg.URL == "") {
+		return nil, errors.New("broker: configure the embedded server or the url of a cluster, not both")
 	}
+	cfg = cfg.withDefaults()
 	b := &Broker{cfg: cfg, lives: make(map[*live]struct{}), fed: make(map[*live]struct{}), acks: newExchange(), reads: newExchange()}
 	b.acks.acked = b.acked
 	b.life, b.end = context.WithCancel(context.WithoutCancel(ctx))
 	err := b.connect()
 	if err == nil {
 		err = b.checkAccess(ctx)
+	}
+	if err == nil {
+		err = then(b)
 	}
 	if err != nil {
 		b.Close(ctx)

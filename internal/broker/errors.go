@@ -17,41 +17,36 @@ import (
 	"weir/internal/fault"
 )
 
-// The error codes of the JetStream API that mean something to a writer and have no name in
-// package jetstream.
-const (
-	codeAccountLimit = 10002
-	codeServerLimit  = 10023
-	codeMemoryLimit  = 10028
-	codeStorageLimit = 10047
-	codeStoreFailed  = 10077 // a stream's own limit, told apart by its text
-	codeHeaderTooBig = 10097
-	codeNoPeers      = 10005 // fewer servers with free space than the stream has replicas
-	codeNoCluster    = 10074 // copies are asked of a server that is alone
-)
-
 // errAlone: replicas were requested from a server outside a cluster. Waiting does not help: a
 // cluster member reports that from its start.
 var errAlone = errors.New("this NATS server is alone and cannot keep copies: name a cluster of three in nats.url (`weir nats init` writes one), or, to try things out, set log.replicas to 1")
 
+// codes is what the error codes of the JetStream API mean to a writer. Those in numbers have no name
+// in package jetstream.
+var codes = map[jetstream.ErrorCode]error{ //nolint:gochecknoglobals // a table
+	jetstream.JSErrCodeStreamWrongLastSequence:         fault.ErrFenced,
+	jetstream.JSErrCodeStreamWrongLastSequenceConstant: fault.ErrFenced, // of a cluster
+	10002: fault.ErrFull, // the account's limit
+	10023: fault.ErrFull, // the server's
+	10028: fault.ErrFull, // of memory
+	10047: fault.ErrFull, // of storage
+	jetstream.JSErrCodeStreamMessageExceedsMaximum: fault.ErrTooLarge,
+	10097: fault.ErrTooLarge, // the headers
+	10005: fmt.Errorf("%w: the cluster has fewer servers with free space than the stream has replicas; check that all servers are up and connected to each other", fault.ErrUnavailable),
+	10074: errAlone,
+}
+
+// codeStoreFailed may be a stream's own limit, told apart by its text.
+const codeStoreFailed = 10077
+
 // refused translates an error answer of the API. Any other answer is fault.ErrUnavailable: the
 // server did not store the message, but a caller that reads the log back does no harm.
 func refused(code jetstream.ErrorCode, text string) error {
-	switch code { //nolint:exhaustive // the others report that nothing was stored
-	case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant: // the latter of a cluster
-		return fault.ErrFenced
-	case codeAccountLimit, codeServerLimit, codeMemoryLimit, codeStorageLimit:
+	switch err := codes[code]; {
+	case err != nil:
+		return err
+	case code == codeStoreFailed && strings.HasPrefix(text, "maximum "):
 		return fault.ErrFull
-	case jetstream.JSErrCodeStreamMessageExceedsMaximum, codeHeaderTooBig:
-		return fault.ErrTooLarge
-	case codeNoPeers:
-		return fmt.Errorf("%w: the cluster has fewer servers with free space than the stream has replicas; check that all servers are up and connected to each other", fault.ErrUnavailable)
-	case codeNoCluster:
-		return errAlone
-	case codeStoreFailed:
-		if strings.HasPrefix(text, "maximum ") {
-			return fault.ErrFull
-		}
 	}
 	return fmt.Errorf("%w: error code %d", fault.ErrUnavailable, code)
 }
@@ -151,6 +146,11 @@ func (b *Broker) checkAccess(ctx context.Context) error {
 	if b.cfg.Server != nil {
 		return nil
 	}
+	var info struct {
+		Data struct {
+			Permissions *granted `json:"permissions"`
+		} `json:"data"`
+	}
 	err := b.asked(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, accessTimeout)
 		defer cancel()
@@ -158,7 +158,7 @@ func (b *Broker) checkAccess(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return json.Unmarshal(m.Data, &b.granted)
+		return json.Unmarshal(m.Data, &info)
 	})
 	if e, ok := errors.AsType[*DeniedError](err); ok && e.Listen {
 		e.Why = "receive the answers to its own requests; are these the credentials of another role?"
@@ -167,6 +167,7 @@ func (b *Broker) checkAccess(ctx context.Context) error {
 	if err != nil {
 		return nil //nolint:nilerr // the servers do not list permissions; a denied operation is reported when it is tried
 	}
+	b.granted = info.Data.Permissions
 	need := access.Of(b.cfg.Role, b.cfg.Layout.Partitions)
 	if e := b.granted.lacks(need); e != nil {
 		e.Role = b.cfg.Role
@@ -175,15 +176,11 @@ func (b *Broker) checkAccess(ctx context.Context) error {
 	return nil
 }
 
-// granted is the server's list of what a user may do.
+// granted is the server's list of what a user may do. Nil grants everything.
 type granted struct {
-	Data struct {
-		Permissions *struct {
-			Publish   *side     `json:"publish"`
-			Subscribe *side     `json:"subscribe"`
-			Responses *struct{} `json:"responses"`
-		} `json:"permissions"`
-	} `json:"data"`
+	Publish   *side     `json:"publish"`
+	Subscribe *side     `json:"subscribe"`
+	Responses *struct{} `json:"responses"`
 }
 
 // side holds the permissions to publish or to subscribe. Nil grants everything.
@@ -197,13 +194,12 @@ func (s *side) has(subject string) bool {
 }
 
 // lacks is the first needed permission that is not granted, or nil.
-func (g granted) lacks(need access.Permissions) *DeniedError {
-	p := g.Data.Permissions
-	if p == nil {
+func (g *granted) lacks(need access.Permissions) *DeniedError {
+	if g == nil {
 		return nil
 	}
 	for i, rules := range [][]access.Rule{need.Publish, need.Subscribe} {
-		has := []*side{p.Publish, p.Subscribe}[i]
+		has := []*side{g.Publish, g.Subscribe}[i]
 		for _, r := range rules {
 			for _, s := range r.Subjects {
 				if !has.has(s) {
@@ -212,7 +208,7 @@ func (g granted) lacks(need access.Permissions) *DeniedError {
 			}
 		}
 	}
-	if need.Replies && p.Responses == nil && p.Publish != nil && !access.CoveredBy("_R_.>", p.Publish.Allow) {
+	if need.Replies && g.Responses == nil && g.Publish != nil && !access.CoveredBy("_R_.>", g.Publish.Allow) {
 		return &DeniedError{Subject: "the subjects that requests name for their answers", Why: "answer requests; allow_responses grants it"}
 	}
 	return nil

@@ -85,30 +85,32 @@ func (k *Bucket) Forget(ctx context.Context, key string, revision uint64) error 
 // Barrier makes every Put that has returned durable; see Broker.Barrier.
 func (k *Bucket) Barrier(ctx context.Context) error { return k.b.Barrier(ctx) }
 
-// Read returns up to limit records after a revision, oldest first. Fewer than limit means that
-// there were no more at the time of the call: the stream's leader was asked.
-func (k *Bucket) Read(ctx context.Context, after uint64, limit int) ([]schemas.Record, error) {
-	var all []schemas.Record
-	for len(all) < limit {
+// bucketPage is how many records of a bucket are read at once, unless they are large.
+const bucketPage = 1000
+
+// Read calls take for every record after a revision, oldest first, and returns the last one's. The
+// stream's leader says that there are no more. Records taken before an error count.
+func (k *Bucket) Read(ctx context.Context, after uint64, take func(schemas.Record)) (last uint64, err error) {
+	for {
 		next, err := k.Next(ctx, ">", after)
 		if errors.Is(err, fault.ErrNotFound) {
-			break
+			return after, nil
 		}
 		if err != nil {
-			return nil, err
+			return after, err
 		}
-		all = append(all, next)
+		take(next)
+		after = next.Seq
 		// A late replica may answer this. It saves asking the leader for one record at a time.
-		more, err := k.b.Range(ctx, k.stream, k.keys+">", next.Seq+1, limit-len(all))
-		if err != nil {
-			return nil, err
-		}
+		more, _, err := k.b.Page(ctx, k.stream, k.keys+">", after+1, bucketPage, readBytes)
 		for _, r := range more {
-			all = append(all, k.keyed(r))
+			take(k.keyed(r))
+			after = r.Seq
 		}
-		after = all[len(all)-1].Seq
+		if err != nil {
+			return after, err
+		}
 	}
-	return all, nil
 }
 
 // errUnwatched: nothing of the bucket is republished.
@@ -150,20 +152,19 @@ func (b *Broker) SealKey(ctx context.Context) ([]byte, error) {
 	if errors.Is(err, fault.ErrNotFound) {
 		fresh := make([]byte, SealKeyLen)
 		_, _ = rand.Read(fresh) // never fails
-		_, err = k.Put(ctx, sealKey, fresh, 0)
-		if err == nil || errors.Is(err, fault.ErrFenced) || errors.Is(err, fault.ErrUnavailable) {
-			// The stored key wins, even if another process wrote it. A cluster refuses a second
-			// write before it shows the first.
-			r, err = k.Next(ctx, sealKey, 0)
-			for pause := 10 * time.Millisecond; errors.Is(err, fault.ErrNotFound) && pause < readTimeout && retry.Pause(ctx, pause); pause *= 2 {
-				r, err = k.Next(ctx, sealKey, 0)
-			}
+		if _, err = k.Put(ctx, sealKey, fresh, 0); err == nil || errors.Is(err, fault.ErrFenced) || errors.Is(err, fault.ErrUnavailable) {
+			err = fault.ErrNotFound
 		}
 	}
-	if err == nil && len(r.Data) != SealKeyLen {
-		err = errKeyDamaged
+	// The stored key wins, even if another process wrote it. A cluster refuses a second write before
+	// it shows the first.
+	for pause := time.Millisecond; errors.Is(err, fault.ErrNotFound) && pause < readTimeout && retry.Pause(ctx, pause); pause *= 2 {
+		r, err = k.Next(ctx, sealKey, 0)
 	}
-	if err == nil {
+	switch {
+	case err == nil && len(r.Data) != SealKeyLen:
+		err = errKeyDamaged
+	case err == nil:
 		err = b.Barrier(ctx)
 	}
 	if err != nil {

@@ -44,8 +44,7 @@ func fencesBuckets(t *testing.T, n *node) {
 	r := must(k.Get(t.Context(), "a"))(t)
 	require.WithinDuration(t, time.Now(), r.Time, time.Minute, "the server says when")
 	require.Equal(t, schemas.Record{Stream: "KV_WEIR_TOKENS", Subject: "a", Seq: set, Time: r.Time, Data: []byte("4")}, r)
-	all := must(k.Read(t.Context(), 0, 10))(t)
-	require.Equal(t, []schemas.Record{r}, all, "only the newest value of a key is kept")
+	require.Equal(t, []schemas.Record{r}, contents(t, k, 0), "only the newest value of a key is kept")
 }
 
 // forgetsKeys one key, up to a revision, and leaves no mark of it.
@@ -57,8 +56,7 @@ func forgetsKeys(t *testing.T, n *node) {
 		return rev
 	}
 	keys := func() (all []string) {
-		records := must(k.Read(t.Context(), 0, 10))(t)
-		for _, r := range records {
+		for _, r := range contents(t, k, 0) {
 			all = append(all, r.Subject)
 		}
 		return all
@@ -149,7 +147,7 @@ func TestBucketIsSharedByNodes(t *testing.T) {
 	gone := <-got
 	require.Equal(t, key, gone.Subject)
 	require.Empty(t, gone.Data)
-	all := must(there.Read(t.Context(), rev, 10))(t)
+	all := contents(t, there, rev)
 	require.Len(t, all, 1)
 	require.Empty(t, all[0].Data)
 	r = must(here.Get(t.Context(), key))(t)
@@ -168,7 +166,7 @@ func TestBucketOutOfReach(t *testing.T) {
 	cancel()
 	for name, do := range map[string]func(ctx context.Context) error{
 		"get":    func(ctx context.Context) error { _, err := k.Get(ctx, "a"); return err },
-		"read":   func(ctx context.Context) error { _, err := k.Read(ctx, 0, 10); return err },
+		"read":   func(ctx context.Context) error { _, err := k.Read(ctx, 0, nil); return err },
 		"put":    func(ctx context.Context) error { _, err := k.Put(ctx, "a", nil, 0); return err },
 		"set":    func(ctx context.Context) error { _, err := k.Set(ctx, "a", nil); return err },
 		"forget": func(ctx context.Context) error { return k.Forget(ctx, "a", 9) },
@@ -178,7 +176,7 @@ func TestBucketOutOfReach(t *testing.T) {
 	require.NoError(t, n.js.DeleteKeyValue(t.Context(), schemas.RuleBucket))
 	_, err := k.Get(t.Context(), "a")
 	require.ErrorIs(t, err, fault.ErrUnavailable)
-	_, err = k.Read(t.Context(), 0, 10)
+	_, err = k.Read(t.Context(), 0, nil)
 	require.ErrorIs(t, err, fault.ErrUnavailable)
 }
 
@@ -202,21 +200,16 @@ func TestBucketsOfAFullLog(t *testing.T) {
 func TestLacks(t *testing.T) {
 	t.Parallel()
 	need := access.Of(access.Ingress, 1)
-	grant := func(publish, subscribe *side, replies bool) granted {
-		var g granted
-		g.Data.Permissions = &struct {
-			Publish   *side     `json:"publish"`
-			Subscribe *side     `json:"subscribe"`
-			Responses *struct{} `json:"responses"`
-		}{Publish: publish, Subscribe: subscribe}
+	grant := func(publish, subscribe *side, replies bool) *granted {
+		g := &granted{Publish: publish, Subscribe: subscribe}
 		if replies {
-			g.Data.Permissions.Responses = &struct{}{}
+			g.Responses = &struct{}{}
 		}
 		return g
 	}
 	all := &side{Allow: access.Subjects(need.Publish)}
 	hear := &side{Allow: access.Subjects(need.Subscribe)}
-	require.Nil(t, granted{}.lacks(need), "no permissions are all permissions")
+	require.Nil(t, (*granted)(nil).lacks(need), "no permissions are all permissions")
 	require.Nil(t, grant(all, hear, true).lacks(need))
 	require.Nil(t, grant(&side{Allow: []string{">"}}, &side{}, false).lacks(need))
 	require.Equal(t, "weir.cancel.>", grant(&side{Allow: []string{">"}, Deny: []string{"weir.cancel.>"}}, hear, true).lacks(need).Subject)

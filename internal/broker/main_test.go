@@ -102,6 +102,25 @@ func (n *node) fill(t *testing.T, count int) {
 	}
 }
 
+// records returns up to limit messages under filter from a sequence on.
+func (n *node) records(t *testing.T, stream, filter string, from uint64, limit int) []schemas.Record {
+	t.Helper()
+	all, _, err := n.Page(t.Context(), stream, filter, from, limit, readBytes)
+	require.NoError(t, err)
+	return all
+}
+
+// contents is what a bucket has after a revision.
+func contents(t *testing.T, k *Bucket, after uint64) (all []schemas.Record) {
+	t.Helper()
+	last := must(k.Read(t.Context(), after, func(r schemas.Record) { all = append(all, r) }))(t)
+	if len(all) > 0 {
+		after = all[len(all)-1].Seq
+	}
+	require.Equal(t, after, last)
+	return all
+}
+
 // must returns the result of a call that may not fail.
 func must[T any](v T, err error) func(*testing.T) T {
 	return func(t *testing.T) T {

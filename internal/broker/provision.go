@@ -49,13 +49,14 @@ const (
 // repeat, and deletes nothing.
 func Provision(ctx context.Context, cfg Config, tenants []string) (did []Resource, err error) {
 	cfg.Role = access.Provisioner
-	b, err := start(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	defer b.Close(ctx)
-	if did, err = b.provision(ctx, tenants...); err == nil {
-		_, err = b.SealKey(ctx) // workers may only read it
+	b, err := start(ctx, cfg, func(b *Broker) (err error) {
+		if did, err = b.provision(ctx, tenants...); err == nil {
+			_, err = b.SealKey(ctx) // workers may only read it
+		}
+		return err
+	})
+	if err == nil {
+		b.Close(ctx)
 	}
 	return did, err
 }
@@ -69,7 +70,7 @@ func (b *Broker) provision(ctx context.Context, tenants ...string) (all []Resour
 	for _, r := range b.resources(tenants) {
 		did, err := b.ensure(ctx, r)
 		if err != nil {
-			return all, err
+			return all, fmt.Errorf("%s: %w", r.name, err)
 		}
 		all = append(all, did)
 	}
@@ -78,13 +79,8 @@ func (b *Broker) provision(ctx context.Context, tenants ...string) (all []Resour
 
 func (b *Broker) ensure(ctx context.Context, r resource) (did Resource, err error) {
 	did = Resource{Name: r.name, Did: ResourceMade}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("%s: %w", r.name, err)
-		}
-	}()
 	if b.cfg.Server == nil {
-		err := b.made(ctx, func(ctx context.Context) (err error) {
+		err = b.made(ctx, func(ctx context.Context) (err error) {
 			did.Was, err = r.check(ctx)
 			return err
 		})
@@ -99,7 +95,7 @@ func (b *Broker) ensure(ctx context.Context, r resource) (did Resource, err erro
 		}
 	}
 	mayNot := b.cfg.Role != access.Provisioner
-	if p := b.granted.Data.Permissions; mayNot && p != nil && !p.Publish.has(r.request) { // as far as the servers say
+	if g := b.granted; mayNot && g != nil && !g.Publish.has(r.request) { // as far as the servers say
 		return did, unmade(did.Was, r.request)
 	}
 	err = b.made(ctx, r.make)
@@ -187,7 +183,7 @@ func (b *Broker) resources(tenants []string) (all []resource) {
 			}
 		}
 	}
-	dead := b.stream(schemas.DeadStream, "messages that no retry can help", b.cfg.EvidenceHistory, evidenceWindow, schemas.DeadRoot+".>")
+	dead := b.stream(schemas.DeadStream, "messages that no retry can help", evidenceHistory, evidenceWindow, schemas.DeadRoot+".>")
 	all = append(all, b.streamResource("stream ", schemas.EvidenceStream, b.evidenceStream()), b.streamResource("stream ", schemas.DeadStream, dead))
 	for _, k := range access.Buckets() {
 		if everything || access.Reads(b.cfg.Role, k.Name) {
@@ -341,7 +337,7 @@ func (b *Broker) evidenceStream() jetstream.StreamConfig {
 	if b.cfg.Server != nil {
 		window = embeddedEvidenceWindow
 	}
-	cfg := b.stream(schemas.EvidenceStream, "the record of every attempt and denial", b.cfg.EvidenceHistory, window, schemas.EvidenceRoot+".>")
+	cfg := b.stream(schemas.EvidenceStream, "the record of every attempt and denial", evidenceHistory, window, schemas.EvidenceRoot+".>")
 	cfg.DenyDelete, cfg.DenyPurge = true, true
 	cfg.RePublish = &jetstream.RePublish{Source: schemas.EvidenceRoot + ".>", Destination: schemas.LiveRoot + ".evidence.>"}
 	return cfg
@@ -356,7 +352,7 @@ func (b *Broker) bucketStream(k access.Bucket) jetstream.StreamConfig {
 		schemas.LeaseBucket:       b.cfg.History,
 		schemas.DestinationBucket: destinationAge,
 		schemas.ModelBucket:       modelAge,
-		schemas.UsageBucket:       max(blobAge(b.cfg.History), b.cfg.EvidenceHistory),
+		schemas.UsageBucket:       max(blobAge(b.cfg.History), evidenceHistory),
 	}[k.Name]
 	cfg := b.stream(k.Stream(), k.Holds, age, min(cmp.Or(age, bucketWindow), bucketWindow), keysOf(k.Name)+">")
 	cfg.AllowRollup = true

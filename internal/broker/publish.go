@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -26,8 +24,7 @@ const (
 	// headerUrgent has workers start a new action before others.
 	headerUrgent = "Weir-Urgent"
 
-	// publishTimeout bounds one Publish, including repeats. A message's own context may end it
-	// earlier.
+	// publishTimeout bounds one Send, including repeats.
 	publishTimeout = 5 * time.Second
 	// retryPause avoids a hot loop when the server refuses at once.
 	retryPause = 50 * time.Millisecond
@@ -118,67 +115,32 @@ func stored(m *nats.Msg) (stream string, seq uint64, err error) {
 	return ack.Stream, ack.Seq, nil
 }
 
-// Publisher is Watermill's publisher over the broker. The topic is the subject, and the message's
-// UUID is its id: a stream stores an id once within its window. Metadata are not stored. It is safe
-// for concurrent use.
-type Publisher struct {
-	b       *Broker
-	timeout time.Duration
-}
-
-var _ message.Publisher = (*Publisher)(nil)
-
-// NewPublisher returns a publisher that borrows b's connection.
-func NewPublisher(b *Broker) *Publisher { return &Publisher{b: b, timeout: publishTimeout} }
-
-// Publish stores the messages and returns when all are acknowledged. They are in flight together:
-// after an error any of them may be stored. A message that is not acknowledged in time is sent
-// again under the same id; a message without a UUID is sent once.
-func (p *Publisher) Publish(topic string, messages ...*message.Message) error {
-	var waits []func() error
-	var first error
-	for _, m := range messages {
-		wait, err := p.Send(topic, m)
-		if first = err; first != nil {
-			break
-		}
-		waits = append(waits, wait)
-	}
-	for _, wait := range waits {
-		first = cmp.Or(first, wait())
-	}
-	return first
-}
-
-// Send is Publish of one message up to the wait. It returns an error if the message is too large,
-// and has not sent it then. Call wait once.
-func (p *Publisher) Send(topic string, m *message.Message) (wait func() error, err error) {
-	if limit := p.b.writes.MaxPayload(); int64(len(m.Payload)) > limit && limit > 0 {
+// Send sends a message with an id, which a stream stores once within its window, and returns a
+// function that waits until it is stored and must be called once. Until then a message that is not
+// acknowledged in time is sent again, within publishTimeout and while ctx lives. Send returns an
+// error if the message is too large, and has not sent it then. After an error of wait it may be
+// stored.
+func (b *Broker) Send(ctx context.Context, subject, id string, data []byte) (wait func() error, err error) {
+	if limit := b.writes.MaxPayload(); int64(len(data)) > limit && limit > 0 {
 		return nil, fault.ErrTooLarge
 	}
-	deadline := time.Now().Add(p.timeout)
-	msg := &nats.Msg{Subject: topic, Data: m.Payload}
-	if m.UUID != "" {
-		msg.Header = nats.Header{jetstream.MsgIDHeader: {m.UUID}}
-	}
-	c, lost := p.b.acks.send(msg, nil)
+	deadline := time.Now().Add(publishTimeout)
+	msg := &nats.Msg{Subject: subject, Data: data, Header: nats.Header{jetstream.MsgIDHeader: {id}}}
+	c, lost := b.acks.send(msg, nil)
 	return func() error {
-		ctx, cancel := context.WithDeadline(m.Context(), deadline)
+		ctx, cancel := context.WithDeadline(ctx, deadline)
 		defer cancel()
-		for { // repeats the message while that is safe and there is time
+		for {
 			if lost == nil {
-				lost = p.b.acks.wait(ctx, c, p.b.cfg.AttemptTimeout)
+				lost = b.acks.wait(ctx, c, b.cfg.AttemptTimeout)
 			}
 			if lost == nil {
-				p.b.wrote(topic, m.Payload)
+				b.wrote(subject, data)
 			}
-			if !errors.Is(lost, fault.ErrUnavailable) || m.UUID == "" || !retry.Pause(ctx, retryPause) {
+			if !errors.Is(lost, fault.ErrUnavailable) || !retry.Pause(ctx, retryPause) {
 				return lost
 			}
-			c, lost = p.b.acks.send(msg, nil)
+			c, lost = b.acks.send(msg, nil)
 		}
 	}, nil
 }
-
-// Close does nothing: Publish waits for its own messages, and the connection is the broker's.
-func (p *Publisher) Close() error { return nil }

@@ -22,7 +22,7 @@ const (
 	// readTimeout bounds one request for stored messages, and every other request but publishes. A
 	// read of an old block can wait for the disk's syncs; callers bring shorter limits.
 	readTimeout = 5 * time.Second
-	// readBytes bounds the answer to one request; Range then sends another one.
+	// readBytes bounds the answer to one request for a page of a bucket.
 	readBytes = 8 << 20
 )
 
@@ -80,29 +80,11 @@ func (b *Broker) one(ctx context.Context, stream string, req directGet) (schemas
 	return p.records[0], nil
 }
 
-// Range returns up to limit messages on the subjects that filter covers whose sequence is at least
-// from, oldest first. It may return none, without an error: the replica that answers may not have
-// seen the newest writes, even if Last has returned them.
-func (b *Broker) Range(ctx context.Context, stream, filter string, from uint64, limit int) ([]schemas.Record, error) {
-	var all []schemas.Record
-	for len(all) < limit {
-		records, more, err := b.Page(ctx, stream, filter, from, limit-len(all), readBytes)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, records...)
-		if len(records) == 0 || !more {
-			break
-		}
-		from = all[len(all)-1].Seq + 1
-	}
-	return all, nil
-}
-
-// Page is Range for readers of a long history: it ends early, after the message that makes it as
-// large as size. more reports that there are others. A request for many messages costs the server
-// little more than one for a few, because the server counts the remaining messages for each
-// request.
+// Page returns up to limit messages on the subjects that filter covers whose sequence is at least
+// from, oldest first, and none after the one that makes them as large as size. more reports that
+// there are others. It may return none, without an error: the replica that answers may not have seen
+// the newest writes, even if Last has returned them. A request for many messages costs the server
+// little more than one for a few, because the server counts the remaining messages for each request.
 func (b *Broker) Page(ctx context.Context, stream, filter string, from uint64, limit, size int) (records []schemas.Record, more bool, err error) {
 	p, err := b.get(ctx, stream, directGet{Next: filter, Seq: max(from, 1), Batch: limit, MaxBytes: size})
 	return p.records, p.left > 0, err

@@ -31,7 +31,7 @@ func TestReads(t *testing.T) {
 	require.LessOrEqual(t, first, uint64(1))
 	_, err = n.Last(t.Context(), stream, layout.AnyKind("t", "a"))
 	require.ErrorIs(t, err, fault.ErrNotFound)
-	none := must(n.Range(t.Context(), stream, layout.All(ref("a")), 0, 10))(t)
+	none := n.records(t, stream, layout.All(ref("a")), 0, 10)
 	require.Empty(t, none)
 
 	begun := time.Now()
@@ -53,15 +53,15 @@ func TestReads(t *testing.T) {
 	}, rec)
 
 	for _, filter := range []string{layout.All(ref("a")), layout.AnyKind("t", "a")} {
-		all := must(n.Range(t.Context(), stream, filter, 0, 100))(t)
+		all := n.records(t, stream, filter, 0, 100)
 		require.Len(t, all, 10)
 		for i, r := range all {
 			require.Equal(t, strconv.Itoa(i), string(r.Data))
 			require.Equal(t, stream, r.Stream)
 		}
-		part := must(n.Range(t.Context(), stream, filter, all[3].Seq, 4))(t)
+		part := n.records(t, stream, filter, all[3].Seq, 4)
 		require.Equal(t, all[3:7], part)
-		part = must(n.Range(t.Context(), stream, filter, all[3].Seq+1, 1))(t)
+		part = n.records(t, stream, filter, all[3].Seq+1, 1)
 		require.Equal(t, all[4:5], part)
 		next := must(n.Next(t.Context(), stream, filter, all[3].Seq+1))(t)
 		require.Equal(t, all[4], next)
@@ -69,7 +69,7 @@ func TestReads(t *testing.T) {
 		require.Equal(t, all[0], next)
 		_, err = n.Next(t.Context(), stream, filter, seq+1)
 		require.ErrorIs(t, err, fault.ErrNotFound)
-		part = must(n.Range(t.Context(), stream, filter, seq+1, 5))(t)
+		part = n.records(t, stream, filter, seq+1, 5)
 		require.Empty(t, part)
 		for _, tc := range []struct {
 			from        uint64
@@ -103,31 +103,37 @@ func TestReads(t *testing.T) {
 	require.ErrorIs(t, err, fault.ErrUnavailable)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = n.Range(ctx, stream, "weir.log.>", 1, 1)
+	_, _, err = n.Page(ctx, stream, "weir.log.>", 1, 1, 1)
 	require.ErrorIs(t, err, context.Canceled)
 	_, err = n.Last(ctx, stream, "weir.log.>")
 	require.ErrorIs(t, err, fault.ErrUnavailable)
 }
 
-// One request brings a bounded number of bytes; a range is whole all the same.
-func TestRangeOfManyBytes(t *testing.T) {
+// TestReadOfABucket takes page by page, each of a bounded number of bytes, and what was taken before
+// an error counts.
+func TestReadOfABucket(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
-	const size, count = 1 << 20, 10
-	var seq uint64
+	k := n.Bucket(schemas.RuleBucket)
+	const size, count = 1 << 20, 20
 	for i := range count {
-		data := make([]byte, size)
-		data[0] = byte(i)
-		m := event("a", "", seq)
-		m.Data = data
-		seq = n.put(t, m)
+		must(k.Set(t.Context(), strconv.Itoa(i), make([]byte, size)))(t)
 	}
-	all := must(n.Range(t.Context(), schemas.LogStream(0), layout.All(ref("a")), 1, 100))(t)
-	require.Len(t, all, count)
-	for i, r := range all {
-		require.Equal(t, byte(i), r.Data[0])
+	ctx, cancel := context.WithCancel(t.Context())
+	taken := 0
+	take := func(r schemas.Record) {
+		require.Equal(t, strconv.Itoa(taken), r.Subject)
 		require.Len(t, r.Data, size)
+		if taken++; taken == 3 { // within the first page
+			cancel()
+		}
 	}
+	last, err := k.Read(ctx, 0, take)
+	require.ErrorIs(t, err, fault.ErrUnavailable)
+	require.Less(t, taken, count)
+	last = must(k.Read(t.Context(), last, take))(t)
+	require.Equal(t, count, taken)
+	require.Empty(t, contents(t, k, last))
 }
 
 // A message's own headers cannot speak for the server.
@@ -141,7 +147,7 @@ func readsNoForgedHeaders(t *testing.T, n *node) {
 	require.Equal(t, seq, rec.Seq)
 	require.Equal(t, m.Subject, rec.Subject)
 	require.Equal(t, schemas.LogStream(0), rec.Stream)
-	all := must(n.Range(t.Context(), schemas.LogStream(0), layout.All(ref("forged")), 1, 2))(t)
+	all := n.records(t, schemas.LogStream(0), layout.All(ref("forged")), 1, 2)
 	require.Equal(t, []schemas.Record{rec}, all)
 }
 
@@ -229,7 +235,7 @@ func TestInsist(t *testing.T) {
 // stores counts what the object store has, in messages that are not empty.
 func (n *node) stores(t *testing.T) (messages int) {
 	t.Helper()
-	for _, r := range must(n.Range(t.Context(), blobStream, "$O."+schemas.BlobBucket+".>", 0, 1000))(t) {
+	for _, r := range n.records(t, blobStream, "$O."+schemas.BlobBucket+".>", 0, 1000) {
 		if len(r.Data) > 0 {
 			messages++
 		}

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,11 +12,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"weir/internal/broker/access"
 	"weir/internal/limits"
-	"weir/internal/mirror"
 	"weir/schemas"
 )
 
@@ -39,8 +38,6 @@ const (
 	// LeastAnswer is the answer size still allowed for a tenant over its share, so that accepted
 	// actions can finish. An answer of this size is stored in two records.
 	LeastAnswer = 8 << 10
-	// usagePage is how many counts are read at once.
-	usagePage = 1000
 )
 
 // usage knows roughly how much is stored, in all and per tenant. It refuses new work while there is
@@ -73,14 +70,31 @@ func (u *usage) full() bool { return u.limit > 0 && u.bytes.Load() >= u.limit }
 // divided reports whether tenants have shares of the log.
 func (u *usage) divided() bool { return u.limit > 0 && u.division.Share < u.limit }
 
-// add counts bytes that were stored for a tenant.
-func (u *usage) add(tenant string, n int64, a age) {
+// add counts a record of n bytes that was stored for a tenant, and what is pending from now on, which
+// may be negative.
+func (u *usage) add(tenant string, n, pending int64, a age) {
 	if u.limit == 0 {
 		return
 	}
 	n = (n + recordOverhead) * u.copies
 	u.bytes.Add(n)
-	u.count(tenant, n, a)
+	if !u.divided() || tenant == "" {
+		return
+	}
+	n += pending
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	s := u.tenant(tenant)
+	c := s.counts[u.instance]
+	if c[a] == nil {
+		c[a] = map[int64]int64{}
+		s.counts[u.instance] = c
+	}
+	part := max(int64(u.kept[a]/usageParts/time.Second), 1)
+	c[a][(time.Now().Unix()/part+1)*part] += n
+	s.total += n
+	u.stored += n
+	s.dirty = true
 }
 
 // watchUsage counts until the broker closes. After an error the old count stays: a server that does
@@ -92,7 +106,7 @@ func (b *Broker) watchUsage() {
 	for {
 		select {
 		case now := <-tick.C:
-			_ = b.countUsage(b.life)
+			_, _ = b.countUsage(b.life)
 			full := b.usage.full()
 			switch {
 			case full && !was:
@@ -113,40 +127,34 @@ func (b *Broker) watchUsage() {
 	}
 }
 
-func (b *Broker) countUsage(ctx context.Context) error {
-	info, err := b.account(ctx)
-	if err == nil {
-		b.usage.bytes.Store(int64(info.Store)) //nolint:gosec // no disk overflows it
-	}
-	return err
-}
-
-func (b *Broker) account(ctx context.Context) (*jetstream.AccountInfo, error) {
+// countUsage asks the server for what is stored, and returns the account's limit.
+func (b *Broker) countUsage(ctx context.Context) (limit int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	info, err := b.js.AccountInfo(ctx)
-	return info, wrap(err)
+	if err != nil {
+		return 0, wrap(err)
+	}
+	b.usage.bytes.Store(int64(info.Store)) //nolint:gosec // no disk overflows it
+	return info.Limits.MaxStore, nil
 }
 
 // boundUsage finds the limit of what is stored and begins to count.
 func (b *Broker) boundUsage(ctx context.Context) error {
-	limit := b.cfg.MaxBytes
-	if limit == 0 {
-		info, err := b.account(ctx)
-		if err != nil {
-			return err
-		}
-		limit = info.Limits.MaxStore - info.Limits.MaxStore/16
+	most, err := b.countUsage(ctx)
+	if err != nil {
+		return err
 	}
+	limit := cmp.Or(b.cfg.MaxBytes, most-most/16)
 	if limit <= 0 {
 		return nil
 	}
 	u := &b.usage
 	u.limit, u.instance = limit, uuid.NewString()
-	u.kept = [ages]time.Duration{b.cfg.History, blobAge(b.cfg.History), b.cfg.EvidenceHistory}
+	u.kept = [ages]time.Duration{b.cfg.History, blobAge(b.cfg.History), evidenceHistory}
 	u.division, u.copies = limits.Percent(limit, b.cfg.TenantShare), int64(b.cfg.Replicas)
 	u.tenants = make(map[string]*tenantBytes)
-	if err := errors.Join(b.countUsage(ctx), b.shareUsage(ctx)); err != nil {
+	if err := b.shareUsage(ctx); err != nil {
 		return err
 	}
 	b.work.Go(b.watchUsage)
@@ -183,26 +191,6 @@ func (u *usage) tenant(name string) *tenantBytes {
 		u.tenants[name] = s
 	}
 	return s
-}
-
-// count adds to what a tenant has stored; n may be negative.
-func (u *usage) count(tenant string, n int64, a age) {
-	if !u.divided() || tenant == "" {
-		return
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	s := u.tenant(tenant)
-	c := s.counts[u.instance]
-	if c[a] == nil {
-		c[a] = map[int64]int64{}
-		s.counts[u.instance] = c
-	}
-	part := max(int64(u.kept[a]/usageParts/time.Second), 1)
-	c[a][(time.Now().Unix()/part+1)*part] += n
-	s.total += n
-	u.stored += n
-	s.dirty = true
 }
 
 // recount drops the expired bytes of a tenant, and returns when the next of the others expire. The
@@ -309,34 +297,22 @@ func (u *usage) expire(now time.Time) {
 	}
 }
 
-// wrote counts the bytes that were stored under a subject.
+// wrote counts the bytes that were stored under a subject: an action's or a record's of evidence is
+// its tenant's, any other is no tenant's.
 func (b *Broker) wrote(subject string, data []byte) {
-	tenant, a := tenantOf(subject)
-	b.usage.add(tenant, int64(len(subject)+len(data)), a)
-	switch _, _, section := schemas.Split(subject); {
-	case section == schemas.SectionAccepted:
-		b.usage.count(tenant, Pending, a)
-	case (schemas.Append{Subject: subject, Data: data}).Ends():
-		b.usage.count(tenant, -Pending, a)
-	}
-}
-
-// tenantOf is whose a message of the log or a record of evidence is, and how long it is kept;
-// empty: it is no tenant's.
-func tenantOf(subject string) (tenant string, a age) {
+	_, owner, section := schemas.Split(subject)
+	a, pending := ageLog, int64(0)
 	switch {
-	case strings.HasPrefix(subject, schemas.LogRoot+"."):
-		_, action, _ := schemas.Split(subject)
-		tenant, _, _ = strings.Cut(action, ".")
+	case section == schemas.SectionAccepted:
+		pending = Pending
+	case (schemas.Append{Subject: subject, Data: data}).Ends():
+		pending = -Pending
 	case strings.HasPrefix(subject, schemas.EvidenceRoot+"."):
-		tenant, _, _ = strings.Cut(subject[len(schemas.EvidenceRoot)+1:], ".")
-		a = ageEvidence
+		owner, a = subject[len(schemas.EvidenceRoot)+1:], ageEvidence
 	}
-	name, err := schemas.UnescapeToken(tenant)
-	if err != nil {
-		return "", a
-	}
-	return name, a
+	owner, _, _ = strings.Cut(owner, ".")
+	tenant, _ := schemas.UnescapeToken(owner) // what cannot be read is no tenant's
+	b.usage.add(tenant, int64(len(subject)+len(data)), pending, a)
 }
 
 // shareUsage stores what this process has counted since it last did, and reads what others have.
@@ -350,7 +326,7 @@ func (b *Broker) shareUsage(ctx context.Context) error {
 	defer b.usage.sharing.Unlock()
 	bucket := b.Bucket(schemas.UsageBucket)
 	err := b.usage.publish(ctx, bucket)
-	last, unread := mirror.Read(ctx, bucket, b.usage.read, usagePage, b.usage.learn)
+	last, unread := bucket.Read(ctx, b.usage.read, b.usage.learn)
 	b.usage.read = last
 	b.usage.expire(time.Now()) // counts what was learned
 	return errors.Join(err, unread)
@@ -367,17 +343,18 @@ func (u *usage) publish(ctx context.Context, to *Bucket) error {
 		}
 	}
 	u.mu.Unlock()
+	var failed error
 	for name, doc := range changed {
-		if _, err := to.Set(ctx, schemas.EscapeToken(name)+"."+u.instance, doc); err != nil {
+		if failed == nil {
+			_, failed = to.Set(ctx, schemas.EscapeToken(name)+"."+u.instance, doc)
+		}
+		if failed != nil {
 			u.mu.Lock()
-			for name := range changed {
-				u.tenant(name).dirty = true
-			}
+			u.tenant(name).dirty = true
 			u.mu.Unlock()
-			return err
 		}
 	}
-	return nil
+	return failed
 }
 
 // learn takes over what another process has counted, which the next expire adds. What cannot be read

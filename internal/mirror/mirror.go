@@ -11,29 +11,11 @@ import (
 	"weir/schemas"
 )
 
-// Reader reads what is stored, oldest first; see broker.Bucket.
+// Reader reads what is stored; see broker.Bucket.
 type Reader interface {
-	// Read returns up to limit records after a write. Fewer than limit says that there were no more
-	// when it was called.
-	Read(ctx context.Context, after uint64, limit int) ([]schemas.Record, error)
-}
-
-// Read calls take for all records after a write, a page at a time, and returns the number of the
-// last one. Records read before an error count.
-func Read(ctx context.Context, r Reader, after uint64, page int, take func(schemas.Record)) (last uint64, err error) {
-	for {
-		records, err := r.Read(ctx, after, page)
-		if err != nil {
-			return after, err
-		}
-		for _, rec := range records {
-			take(rec)
-			after = rec.Seq
-		}
-		if len(records) < page {
-			return after, nil
-		}
-	}
+	// Read calls take for all records after a write, oldest first, and returns the number of the
+	// last one. Records taken before an error count.
+	Read(ctx context.Context, after uint64, take func(schemas.Record)) (last uint64, err error)
 }
 
 // Config of a Follower.

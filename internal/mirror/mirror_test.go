@@ -14,8 +14,6 @@ import (
 	"go.uber.org/goleak"
 
 	"weir/internal/mirror"
-	"weir/internal/weirtest/bucket"
-	"weir/schemas"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -63,27 +61,4 @@ func TestFollower(t *testing.T) {
 		require.False(t, watching.Load())
 		require.Regexp(t, `(?s)^[^\n]*WARN msg=store_unreachable component=test\n[^\n]*INFO msg=store_reachable component=test\n$`, logged.String())
 	})
-}
-
-// TestRead takes page by page, and what was read before an error counts.
-func TestRead(t *testing.T) {
-	t.Parallel()
-	s, pages := bucket.New(), 0
-	for _, key := range []string{"a", "b", "c", "d", "e"} {
-		s.Overwrite(key, key)
-	}
-	broken := errors.New("broken")
-	s.Paging = func(int) error {
-		if pages++; pages == 3 {
-			return broken
-		}
-		return nil
-	}
-	read := ""
-	take := func(r schemas.Record) { read += r.Subject }
-	last, err := mirror.Read(t.Context(), s, 0, 2, take)
-	require.ErrorIs(t, err, broken)
-	last, err = mirror.Read(t.Context(), s, last, 2, take)
-	require.NoError(t, err)
-	require.Equal(t, []any{"abcde", uint64(5)}, []any{read, last})
 }

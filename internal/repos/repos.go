@@ -86,15 +86,12 @@ func (t *Table) Add(ctx context.Context, r schemas.Repo) (schemas.Repo, error) {
 	return stored, t.store.Barrier(ctx)
 }
 
-// page is how many entries are read at once.
-const page = 1000
-
 // List is a tenant's repositories by name. It reads the entries of every tenant, and
 // skips those that cannot be read.
 func (t *Table) List(ctx context.Context, tenant string) ([]schemas.Repo, error) {
 	newest := map[string]schemas.Repo{}
 	begin := schemas.EscapeToken(tenant) + "."
-	_, err := mirror.Read(ctx, t.store, 0, page, func(r schemas.Record) {
+	_, err := t.store.Read(ctx, 0, func(r schemas.Record) {
 		delete(newest, r.Subject) // it was written again while it was read
 		if e, ok := t.entries.Decode(r); ok && strings.HasPrefix(r.Subject, begin) {
 			newest[r.Subject] = e.Repo

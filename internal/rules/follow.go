@@ -11,17 +11,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/mirror"
 	"weir/schemas"
 )
 
-const (
-	// page is how many records are read at once. It is small because one may hold
-	// schemas.MaxRuleSet bytes, and many are read: all that are kept of each tenant.
-	page = 8
-	// patience bounds one look at the store.
-	patience = 5 * time.Second
-)
+// patience bounds one look at the store.
+const patience = 5 * time.Second
 
 // loadedSet is a tenant's set as last read. It is compiled when it is first asked for.
 type loadedSet struct {
@@ -122,7 +116,7 @@ func (k *Keeper) catchUp(ctx context.Context) (err error) {
 		}
 		k.mu.RUnlock()
 	}
-	k.read, err = mirror.Read(ctx, k.store, k.read, page, func(r schemas.Record) { newest[r.Subject] = r })
+	k.read, err = k.store.Read(ctx, k.read, func(r schemas.Record) { newest[r.Subject] = r })
 	for _, r := range newest {
 		k.hear(r)
 	}

@@ -142,16 +142,13 @@ func (k *Keeper) stale(now time.Time) bool {
 	return k.whole.IsZero() || now.Sub(k.whole) >= k.cfg.stale
 }
 
-// page is how many records are read at once.
-const page = 1000
-
 // catchUp reads what was stored since the last time, to its end.
 func (k *Keeper) catchUp(ctx context.Context) error {
 	asked := time.Now()
 	k.mu.RLock()
 	after := k.read
 	k.mu.RUnlock()
-	last, err := mirror.Read(ctx, k.store, after, page, k.learn)
+	last, err := k.store.Read(ctx, after, k.learn)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.read = max(k.read, last)

@@ -10,26 +10,31 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
-
 	"weir/internal/ledger"
 	"weir/internal/policy/callurl"
 	"weir/schemas"
 )
 
-// Reader reads back what evidence is stored.
-type Reader interface {
-	Range(ctx context.Context, stream, filter string, from uint64, limit int) ([]schemas.Record, error)
+// Sender stores messages; see broker.Broker.
+type Sender interface {
+	// Send sends a message and returns a function that waits until it is stored, and must be called
+	// once. A repeat of an id stores nothing for a while.
+	Send(ctx context.Context, subject, id string, data []byte) (wait func() error, err error)
+}
+
+// Log stores evidence, and reads back what is stored.
+type Log interface {
+	Sender
+	Page(ctx context.Context, stream, filter string, from uint64, limit, size int) (records []schemas.Record, more bool, err error)
 }
 
 // Recorder leaves evidence. The id of a record is derived from the action and
 // what is recorded, and the broker refuses an id it has seen within its window:
 // a repeat stores nothing. Beyond that window, Store reads the stream first.
 type Recorder struct {
-	publisher message.Publisher
-	reader    Reader
-	metrics   EvidenceMetrics
-	seal      *Seal
+	log     Log
+	metrics EvidenceMetrics
+	seal    *Seal
 }
 
 // EvidenceMetrics counts records.
@@ -40,10 +45,10 @@ type EvidenceMetrics interface {
 	Shadowed(entry string, allowed bool)
 }
 
-// NewRecorder returns a Recorder that publishes through p. It seals the evidence of sensitive actions
+// NewRecorder returns a Recorder on a log. It seals the evidence of sensitive actions
 // with s, so that its records can be compared with those of other nodes and of the time before.
-func NewRecorder(p message.Publisher, r Reader, m EvidenceMetrics, s *Seal) *Recorder {
-	return &Recorder{publisher: p, reader: r, metrics: m, seal: s}
+func NewRecorder(log Log, m EvidenceMetrics, s *Seal) *Recorder {
+	return &Recorder{log: log, metrics: m, seal: s}
 }
 
 // Store stores records of an action, in order, and returns when all are stored. The log has the
@@ -88,9 +93,12 @@ func (r *Recorder) Record(ctx context.Context, e schemas.Evidence) error {
 	return wait()
 }
 
-// recallPage is how many stored records of an action are read back at once. A task
-// may have left many more.
-const recallPage = 1000
+// recallPage and recallBytes bound the stored records of an action that are read back at once. A
+// task may have left many more.
+const (
+	recallPage  = 1000
+	recallBytes = 8 << 20
+)
 
 // Recall has a state know which of its action's records an earlier worker has left,
 // where there may be any. Store does so by itself.
@@ -100,9 +108,10 @@ func (r *Recorder) Recall(ctx context.Context, st *ledger.State) error {
 	}
 	filter := schemas.EvidenceFilter(st.Tenant, "", "", st.ID, false)
 	ids := map[string]bool{}
-	for from := uint64(1); ; {
-		found, err := r.reader.Range(ctx, schemas.EvidenceStream, filter, from, recallPage)
-		if err != nil {
+	for from, more := uint64(1), true; more; {
+		var found []schemas.Record
+		var err error
+		if found, more, err = r.log.Page(ctx, schemas.EvidenceStream, filter, from, recallPage, recallBytes); err != nil {
 			return fmt.Errorf("evidence: %w", err)
 		}
 		for _, rec := range found {
@@ -114,18 +123,29 @@ func (r *Recorder) Recall(ctx context.Context, st *ledger.State) error {
 			}
 			from = rec.Seq + 1
 		}
-		if len(found) < recallPage {
-			st.StoredEvidence = ids
-			return nil
-		}
 	}
+	st.StoredEvidence = ids
+	return nil
 }
 
 // put sends records of an action in its principal's name. The function that it returns waits
 // until they are stored. There is no other way to the stream, so that none of a sensitive
 // action gets there unsealed.
 func (r *Recorder) put(ctx context.Context, a schemas.Action, records ...schemas.Evidence) (wait func() error, err error) {
-	waits := make([]func() error, 0, len(records))
+	all := make([][]byte, len(records))
+	for i := range records {
+		e := &records[i]
+		e.Time, e.Principal = time.Now().UTC(), a.Principal
+		if a.Sensitive {
+			if *e, err = r.seal.record(*e); err != nil {
+				return nil, err
+			}
+		}
+		if all[i], err = ledger.Encode(e); err != nil {
+			return nil, err
+		}
+	}
+	var waits []func() error
 	wait = func() (first error) {
 		for i, wait := range waits {
 			switch err := wait(); {
@@ -137,41 +157,14 @@ func (r *Recorder) put(ctx context.Context, a schemas.Action, records ...schemas
 		}
 		return first
 	}
-	for i := range records {
-		w, err := r.send(ctx, a, &records[i])
+	for i, e := range records {
+		w, err := r.log.Send(ctx, schemas.EvidenceSubject(e), e.Tenant+"/"+e.ID, all[i])
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("evidence: %w", err), wait())
 		}
 		waits = append(waits, w)
 	}
 	return wait, nil
-}
-
-// Sender is a publisher that need not be waited for.
-type Sender interface {
-	// Send is the part of Publish that does not wait. It returns a function that waits for the
-	// rest, which must be called once.
-	Send(topic string, m *message.Message) (wait func() error, err error)
-}
-
-// send completes and sends one record.
-func (r *Recorder) send(ctx context.Context, a schemas.Action, e *schemas.Evidence) (wait func() error, err error) {
-	e.Time, e.Principal = time.Now().UTC(), a.Principal
-	if a.Sensitive {
-		if *e, err = r.seal.record(*e); err != nil {
-			return nil, err
-		}
-	}
-	data, err := ledger.Encode(e)
-	if err != nil {
-		return nil, err
-	}
-	m := message.NewMessage(e.Tenant+"/"+e.ID, data)
-	m.SetContext(ctx)
-	if s, ok := r.publisher.(Sender); ok {
-		return s.Send(schemas.EvidenceSubject(*e), m)
-	}
-	return func() error { return nil }, r.publisher.Publish(schemas.EvidenceSubject(*e), m)
 }
 
 func (r *Recorder) count(e schemas.Evidence) {

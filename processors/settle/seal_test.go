@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -26,24 +25,18 @@ import (
 	"weir/schemas"
 )
 
-// shelf is a publisher and reader of evidence that keeps what it is given.
+// shelf is a log of evidence that keeps what it is given.
 type shelf struct{ records []schemas.Evidence }
 
-func (s *shelf) Publish(_ string, msgs ...*message.Message) error {
-	for _, m := range msgs {
-		var e schemas.Evidence
-		if err := json.Unmarshal(m.Payload, &e); err != nil {
-			return err
-		}
-		s.records = append(s.records, e)
-	}
-	return nil
+func (s *shelf) Send(_ context.Context, _, _ string, data []byte) (func() error, error) {
+	var e schemas.Evidence
+	err := json.Unmarshal(data, &e)
+	s.records = append(s.records, e)
+	return func() error { return nil }, err
 }
 
-func (s *shelf) Close() error { return nil }
-
-func (s *shelf) Range(context.Context, string, string, uint64, int) ([]schemas.Record, error) {
-	return nil, nil
+func (s *shelf) Page(context.Context, string, string, uint64, int, int) ([]schemas.Record, bool, error) {
+	return nil, false, nil
 }
 
 var key = []byte("0123456789abcdef0123456789abcdef")
@@ -52,7 +45,7 @@ var key = []byte("0123456789abcdef0123456789abcdef")
 func left(t *testing.T, a schemas.Action, e schemas.Evidence, seal *settle.Seal) schemas.Evidence {
 	t.Helper()
 	var s shelf
-	r := settle.NewRecorder(&s, &s, telemetry.NewMetrics(), seal)
+	r := settle.NewRecorder(&s, telemetry.NewMetrics(), seal)
 	require.NoError(t, r.Store(t.Context(), &ledger.State{Action: a}, e))
 	require.Len(t, s.records, 1)
 	return s.records[0]
@@ -196,7 +189,7 @@ func TestUnknownMembersAreSealed(t *testing.T) {
 		assert.True(t, json.Valid(got.Payload), payload)
 	}
 	var s shelf
-	r := settle.NewRecorder(&s, &s, telemetry.NewMetrics(), settle.NewSeal(key))
+	r := settle.NewRecorder(&s, telemetry.NewMetrics(), settle.NewSeal(key))
 	for _, payload := range []string{``, `{`, `{"a"`, `{"a":1`, `{"a":}`, `CANARY`, `{"a":CANARY}`} {
 		err := r.Store(t.Context(), &ledger.State{Action: schemas.Action{Sensitive: true}}, schemas.Evidence{Payload: json.RawMessage(payload)})
 		require.Error(t, err, payload)
@@ -261,7 +254,7 @@ func FuzzSeal(f *testing.F) {
 	seal := settle.NewSeal(key)
 	f.Fuzz(func(t *testing.T, payload []byte, text string) {
 		var s shelf
-		r := settle.NewRecorder(&s, &s, telemetry.NewMetrics(), seal)
+		r := settle.NewRecorder(&s, telemetry.NewMetrics(), seal)
 		e := schemas.Evidence{Tenant: "t", Payload: payload}
 		if text == "" || len(text) > 1000 {
 			return

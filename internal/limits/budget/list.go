@@ -8,13 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/mirror"
 	"weir/schemas"
 )
 
 const (
-	// page is how many accounts are read at once.
-	page = 1000
 	// lookAgain is how old a copy of an account may be that refuses.
 	lookAgain = 500 * time.Millisecond
 	// tidyEvery is how often Run forgets accounts.
@@ -86,7 +83,7 @@ func (b *Limiter) peek(ctx context.Context, t target, c claim, now time.Time) (o
 
 // each reads every account whose key has a prefix. One that cannot be read is nil.
 func (b *Limiter) each(ctx context.Context, prefix string, do func(r schemas.Record, o owner, a *account)) error {
-	_, err := mirror.Read(ctx, b.bucket, 0, page, func(r schemas.Record) {
+	_, err := b.bucket.Read(ctx, 0, func(r schemas.Record) {
 		own, ok := readKey(r.Subject)
 		if !ok || !strings.HasPrefix(r.Subject, prefix) {
 			return

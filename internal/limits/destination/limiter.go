@@ -52,8 +52,7 @@ type Config struct {
 const (
 	quotaPrefix    = "of."
 	endpointPrefix = "at."
-	// page is how many records are read at once, and patience bounds one look at a store.
-	page     = 256
+	// patience bounds one look at a store.
 	patience = 5 * time.Second
 	// check is how often the stores are read beside being watched.
 	check = 500 * time.Millisecond
@@ -140,7 +139,7 @@ func (l *Limiter) Start(ctx context.Context) error {
 		f := mirror.New(mirror.Config{
 			Component: "destination", Check: check, Patience: patience, Logger: l.cfg.Logger,
 			Look: func(ctx context.Context) (err error) {
-				read, err = mirror.Read(ctx, s, read, page, learn)
+				read, err = s.Read(ctx, read, learn)
 				return err
 			},
 		})

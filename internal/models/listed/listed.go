@@ -18,8 +18,6 @@ import (
 const (
 	// version is the version of the stored form. A record of another version counts as none.
 	version = 1
-	// page is small because one record may hold MaxBytes.
-	page = 8
 	// check is how often the store is read beside what is heard, and patience bounds one reading.
 	check    = time.Minute
 	patience = 5 * time.Second
@@ -59,7 +57,7 @@ func New(s Store, logger *slog.Logger) *Keeper {
 	k.follower = mirror.New(mirror.Config{
 		Component: "models", Check: check, Patience: patience, Logger: logger,
 		Look: func(ctx context.Context) (err error) {
-			k.read, err = mirror.Read(ctx, k.store, k.read, page, k.learn)
+			k.read, err = k.store.Read(ctx, k.read, k.learn)
 			return err
 		},
 	})

@@ -36,8 +36,6 @@ type Bucket struct {
 	Reads func() error
 	// Asked runs after each Get, without the lock, and before that returns. Its error is the Get's.
 	Asked func() error
-	// Paging runs before each Read. Its error is the Read's.
-	Paging func(limit int) error
 
 	// Puts, Gets and Barriers count calls, refused ones too, and Stored what Put has stored.
 	Puts, Gets, Barriers, Stored int
@@ -158,19 +156,22 @@ func (s *Bucket) Next(_ context.Context, key string, after uint64) (schemas.Reco
 	})
 }
 
-// Read returns up to limit records after a write.
-func (s *Bucket) Read(_ context.Context, after uint64, limit int) (all []schemas.Record, err error) {
+// Read calls take for the records after a write.
+func (s *Bucket) Read(_ context.Context, after uint64, take func(schemas.Record)) (last uint64, err error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err = s.Down; err == nil && s.Paging != nil {
-		err = s.Paging(limit)
+	all, err := s.Records, s.Down
+	if err != nil {
+		all = nil
 	}
-	for _, r := range s.Records {
-		if r.Seq > after && err == nil && len(all) < limit {
-			all, s.Seen = append(all, r), max(s.Seen, r.Seq)
+	s.mu.Unlock()
+	for last = after; len(all) > 0; all = all[1:] {
+		if r := all[0]; r.Seq > after {
+			take(r)
+			last = r.Seq
+			s.Set(func(s *Bucket) { s.Seen = max(s.Seen, r.Seq) })
 		}
 	}
-	return all, err
+	return last, err
 }
 
 // Forget drops what is stored of a key up to a write.

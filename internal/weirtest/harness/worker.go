@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/ledger"
@@ -39,29 +38,12 @@ func (p *Policy) Put(t *testing.T, cfg policy.Config) {
 // InForce is the policy in force.
 func (p *Policy) InForce() *policy.Policy { return p.now.Load() }
 
-// Publisher stores messages in a log without looking at their ids: what keeps a record from being stored
-// twice must not be the broker's window alone.
-func Publisher(log *memlog.Log) message.Publisher { return publisher{log} }
-
-type publisher struct{ log *memlog.Log }
-
-func (p publisher) Publish(topic string, messages ...*message.Message) error {
-	for _, m := range messages {
-		if _, err := p.log.Append(m.Context(), schemas.Append{Subject: topic, Data: m.Payload}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (publisher) Close() error { return nil }
-
 // metrics counts for all workers: it has a thousand series, and no test of a worker reads one.
 var metrics = telemetry.NewMetrics() //nolint:gochecknoglobals // as above
 
 // Recorder leaves evidence in a log.
 func Recorder(log *memlog.Log) *settle.Recorder {
-	return settle.NewRecorder(Publisher(log), log, metrics, settle.NewSeal([]byte("0123456789abcdef")))
+	return settle.NewRecorder(log, metrics, settle.NewSeal([]byte("0123456789abcdef")))
 }
 
 // NoBarrier waits for nothing.
@@ -91,6 +73,6 @@ func (w Worker) Pipeline() *processors.Pipeline {
 	recorder := Recorder(w.Log)
 	return processors.New(processors.Config{
 		Ledger: w.Ledger, Waker: w.Waker, Worker: w.Name, Alone: w.Alone, Kinds: w.Kinds(recorder), Caller: w.Caller, Evidence: recorder, Metrics: metrics,
-		DeadLetters: processors.DeadLetters{Publisher: Publisher(w.Log), Metrics: metrics, Log: slog.New(slog.DiscardHandler)}, Barrier: w.Barrier,
+		DeadLetters: processors.DeadLetters{Sender: w.Log, Metrics: metrics, Log: slog.New(slog.DiscardHandler)}, Barrier: w.Barrier,
 	})
 }

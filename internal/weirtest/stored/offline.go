@@ -12,9 +12,6 @@ import (
 	"weir/schemas"
 )
 
-// everything is more than a directory of a test holds.
-const everything = 1 << 20
-
 // Offline fills in what a data directory has that no process has open: the log, the evidence,
 // and what is left in the queues.
 func Offline(ctx context.Context, dir string, run *history.Run) (err error) {
@@ -29,10 +26,21 @@ func Offline(ctx context.Context, dir string, run *history.Run) (err error) {
 		return err
 	}
 	defer b.Close(ctx)
-	if run.Log, err = b.Range(ctx, schemas.LogStream(0), schemas.LogRoot+".>", 1, everything); err != nil {
-		return err
+	all := func(stream, filter string) (records []schemas.Record) {
+		for from, more := uint64(1), true; more && err == nil; {
+			var page []schemas.Record
+			page, more, err = b.Page(ctx, stream, filter, from, 1<<20, 8<<20)
+			if records = append(records, page...); len(records) > 0 {
+				from = records[len(records)-1].Seq + 1
+			}
+		}
+		return records
 	}
-	if run.Evidence, err = b.Range(ctx, schemas.EvidenceStream, schemas.EvidenceRoot+".>", 1, everything); err != nil {
+	run.Log = all(schemas.LogStream(0), schemas.LogRoot+".>")
+	if err == nil {
+		run.Evidence = all(schemas.EvidenceStream, schemas.EvidenceRoot+".>")
+	}
+	if err != nil {
 		return err
 	}
 	nc, err := server.Connect()
