@@ -65,19 +65,17 @@ func guarded(layout schemas.Layout) []string {
 
 // readMarks returns none where there is no file, as in a directory that an older version has
 // written: nothing can be said of it then.
-func (d *dataDir) readMarks() (marks, error) {
+func (d *dataDir) readMarks() (m marks, err error) {
 	raw, err := os.ReadFile(d.file(marksName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return marks{}, nil
-	}
-	var m marks
 	if err == nil {
 		err = json.Unmarshal(raw, &m)
 	}
-	if err != nil || m.Version == 0 {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return marks{}, nil
+	case err != nil || m.Version == 0:
 		return marks{}, refuse("%s is damaged, so Weir cannot tell whether the log is complete: %s", d.file(marksName), wayOut)
-	}
-	if m.Version != marksVersion {
+	case m.Version != marksVersion:
 		return marks{}, refuse("%s has version %d and this weir reads version %d: run the weir that wrote it, or name another directory",
 			d.file(marksName), m.Version, marksVersion)
 	}
@@ -89,39 +87,33 @@ func (d *dataDir) readMarks() (marks, error) {
 // shorter.
 func (s *Server) unmark() error {
 	if s.cfg.Durability == schemas.DurabilityProcess {
-		err := os.Remove(s.dir.file(marksName))
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		return errors.Join(err, syncDir(s.cfg.Dir))
+		return errors.Join(os.RemoveAll(s.dir.file(marksName)), syncDir(s.cfg.Dir))
 	}
-	if !s.marks.Clean {
+	m := s.marks.Load()
+	if !m.Clean {
 		return nil
 	}
-	s.marks.Clean = false
-	return s.dir.write(marksName, s.marks) // the old ones would go on to call it a clean end
+	m.Clean = false
+	return s.dir.write(marksName, m) // the old ones would go on to call it a clean end
 }
 
 // reach is where the streams end now, and the marks that say so: not to be written before a barrier
 // that began later. A stream that the server does not show keeps its mark.
-func (s *Server) reach() (marks, map[string]uint64, error) {
+func (s *Server) reach() (m marks, now map[string]uint64, err error) {
 	account, err := s.ns.JszAccount(&server.JSzOptions{Account: server.DEFAULT_GLOBAL_ACCOUNT, Streams: true})
 	if err != nil {
-		return marks{}, nil, err
+		return m, nil, err
 	}
-	m := marks{Version: marksVersion, Streams: maps.Clone(s.marks.Streams)}
-	if m.Streams == nil {
-		m.Streams = map[string]mark{}
-	}
-	now := map[string]uint64{}
+	written := s.marks.Load().Streams
+	m, now = marks{Version: marksVersion, Streams: map[string]mark{}}, map[string]uint64{}
+	maps.Copy(m.Streams, written)
 	names := guarded(s.cfg.Layout)
 	for _, st := range account.Streams {
 		if slices.Contains(names, st.Name) {
-			was := m.Streams[st.Name]
+			was := written[st.Name]
+			last := max(was.Last, st.State.LastSeq)
+			m.Streams[st.Name] = mark{First: st.State.FirstSeq, Last: last, Reserved: last + ahead, Holes: was.Holes}
 			now[st.Name] = st.State.LastSeq
-			m.Streams[st.Name] = mark{
-				First: st.State.FirstSeq, Last: max(was.Last, st.State.LastSeq), Holes: was.Holes, Reserved: was.Reserved,
-			}
 		}
 	}
 	return m, now, nil
@@ -134,16 +126,13 @@ func (s *Server) Opened() error { return s.open() }
 
 func (s *Server) opened() error {
 	_, now, err := s.reach()
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.compare(now)
 	}
-	if err := s.compare(now); err != nil {
-		return err
-	}
-	if s.cfg.Durability == schemas.DurabilityDisk {
+	if err == nil && s.cfg.Durability == schemas.DurabilityDisk {
 		s.marking.Go(func() { s.keepMarks(s.life) })
 	}
-	return nil
+	return err
 }
 
 // keepMarks brings the marks up to date until ctx ends.
@@ -152,20 +141,16 @@ func (s *Server) keepMarks(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		m, _, err := s.reach()
-		if err == nil {
-			grown, short := false, false
-			for stream, k := range m.Streams {
-				grown = grown || k.Last > s.marks.Streams[stream].Last
-				short = short || k.Reserved < k.Last+ahead/2
-				k.Reserved = max(k.Reserved, k.Last+ahead)
-				m.Streams[stream] = k
-			}
-			if grown && s.Barrier(ctx) != nil {
-				return // the node stops
-			}
-			if grown || short {
-				err = s.setMarks(m)
-			}
+		grown, short := false, false
+		for stream, k := range m.Streams {
+			was := s.marks.Load().Streams[stream]
+			grown, short = grown || k.Last > was.Last, short || k.Reserved > was.Reserved
+		}
+		if grown && s.Barrier(ctx) != nil {
+			return // the node stops
+		}
+		if short {
+			err = s.setMarks(m)
 		}
 		s.report(ctx, err)
 		select {
@@ -180,8 +165,7 @@ func (s *Server) keepMarks(ctx context.Context) {
 func (s *Server) setMarks(m marks) error {
 	err := s.dir.write(marksName, m)
 	if err == nil {
-		s.marks = m
-		s.written.Store(&m)
+		s.marks.Store(&m)
 	}
 	return err
 }
@@ -205,7 +189,7 @@ func (s *Server) Reserved(stream string, seq uint64) bool {
 	if s.group == nil {
 		return true
 	}
-	end := s.written.Load().Streams[stream].Reserved
+	end := s.marks.Load().Streams[stream].Reserved
 	if seq+ahead/2 > end {
 		select {
 		case s.reserveLow <- struct{}{}:
@@ -224,13 +208,11 @@ func (s *Server) endMarks(m marks) {
 	for stream, k := range m.Streams {
 		// The oldest files may have grown too old since the marks were taken. If they cannot be
 		// read now, the next start must not compare them.
+		first := uint64(0)
 		if all, err := s.dir.blocks(stream); err == nil && len(all) > 0 && all[0].read(stream) == nil {
-			k.First = max(k.First, all[0].first)
-		} else {
-			k.First = 0
+			first = max(k.First, all[0].first)
 		}
-		k.Reserved = 0 // all records that were shown are on the disk
-		m.Streams[stream] = k
+		m.Streams[stream] = mark{First: first, Last: k.Last, Holes: k.Holes} // all records that were shown are on the disk
 	}
 	s.report(s.life, s.setMarks(m))
 }

@@ -42,11 +42,10 @@ type Server struct {
 	group  *commit
 	failed chan struct{}
 
-	marks      marks                 // as they are on the disk; who keeps them has them
-	written    atomic.Pointer[marks] // the same, for Reserved; it is not changed
+	marks      atomic.Pointer[marks] // as they are on the disk; after Opened, what it points to is not changed
 	reserveLow chan struct{}         // more sequences must be reserved soon
 	lost       []string              // the losses accepted at this start
-	told       bool                  // that they cannot be written
+	told       bool                  // that the marks cannot be written
 	open       func() error          // see Opened
 	marking    sync.WaitGroup
 	life       context.Context //nolint:containedctx // the server's own, ended by Stop
@@ -68,7 +67,7 @@ func Start(cfg Config) (_ *Server, err error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, dir: dir, failed: make(chan struct{}), reserveLow: make(chan struct{}, 1)}
-	s.written.Store(new(marks))
+	s.marks.Store(new(marks))
 	s.open = sync.OnceValue(s.opened)
 	s.life, s.end = context.WithCancel(context.Background())
 	for _, step := range []func() error{s.limit, s.verify, s.mend, s.prepareSync, s.run} {
@@ -77,14 +76,6 @@ func Start(cfg Config) (_ *Server, err error) {
 		}
 	}
 	return s, nil
-}
-
-func (s *Server) mend() error {
-	removed, err := s.dir.mend()
-	if removed > 0 {
-		s.cfg.Logger.WarnContext(s.life, "consumers_restarted", "count", removed)
-	}
-	return err
 }
 
 // prepareSync chooses what makes an acknowledgement durable: one sync for all callers, or the
@@ -266,7 +257,7 @@ func (s *Server) Stop() error {
 		}
 		s.shutdown()
 		if s.group != nil {
-			s.group.settle()
+			s.group.syncs.Wait()
 		}
 		s.stopErr = s.dir.close()
 	})
