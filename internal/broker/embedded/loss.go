@@ -6,9 +6,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"weir/schemas"
 )
@@ -95,13 +98,15 @@ func (d *dataDir) losses(stream string, m mark, clean bool) (all []loss, blocks 
 	}
 	last := len(blocks) - 1
 	for quick := clean && last > 0 && int(blocks[last].index-blocks[0].index) == last && d.indexed(stream); ; quick = false {
+		var reads errgroup.Group
+		reads.SetLimit(runtime.GOMAXPROCS(0))
 		for i := range blocks {
-			if quick && i > 0 && i < last-1 {
-				continue
+			if !quick || i == 0 || i >= last-1 {
+				reads.Go(func() error { return blocks[i].read(stream) })
 			}
-			if err := blocks[i].read(stream); err != nil {
-				return nil, nil, err
-			}
+		}
+		if err := reads.Wait(); err != nil {
+			return nil, nil, err
 		}
 		if all = findLosses(stream, m, blocks); !quick || len(all) == 0 {
 			return all, blocks, nil
@@ -182,21 +187,18 @@ func (s *Server) skip(stream string, all []loss, blocks []block) error {
 }
 
 // compare holds the streams that the server has opened against the marks.
-func (s *Server) compare(now map[string]uint64) error {
-	m := s.marks.Load()
+func (s *Server) compare(m marks) error {
 	var all []loss
 	for _, stream := range slices.Sorted(maps.Keys(m.Streams)) {
-		if last, was := now[stream], m.Streams[stream].Last; last < was {
-			all = append(all, loss{stream: stream, span: span{From: last + 1, To: was}})
+		if k := m.Streams[stream]; k.shown < k.Last {
+			all = append(all, loss{stream: stream, span: span{From: k.shown + 1, To: k.Last}})
 		}
 	}
-	if err := s.accept(all, "; their sequences are given out again"); err != nil {
-		return err
+	err := s.accept(all, "; their sequences are given out again")
+	for i := 0; err == nil && i < len(all); i++ {
+		s.marks.Load().Streams[all[i].stream] = mark{Last: all[i].From - 1}
 	}
-	for _, l := range all {
-		m.Streams[l.stream] = mark{Last: l.From - 1}
-	}
-	return nil
+	return err
 }
 
 // Lost says, a sentence each, what AcceptLoss has accepted as gone.

@@ -1,14 +1,13 @@
 package embedded
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"maps"
 	"os"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -46,21 +45,14 @@ type mark struct {
 	Reserved uint64 `json:"reserved,omitempty"`
 	// Holes are records whose loss was accepted.
 	Holes []span `json:"holes,omitempty"`
+
+	shown uint64 // the last sequence that the server shows
 }
 
 // span is a range of sequences, both ends in it.
 type span struct {
 	From uint64 `json:"from"`
 	To   uint64 `json:"to"`
-}
-
-// guarded are the streams that have marks: those that Weir answers for. Buckets have none.
-func guarded(layout schemas.Layout) []string {
-	names := []string{schemas.EvidenceStream, schemas.DeadStream}
-	for p := range layout.Partitions {
-		names = append(names, schemas.LogStream(p))
-	}
-	return names
 }
 
 // readMarks returns none where there is no file, as in a directory that an older version has
@@ -97,26 +89,23 @@ func (s *Server) unmark() error {
 	return s.dir.write(marksName, m) // the old ones would go on to call it a clean end
 }
 
-// reach is where the streams end now, and the marks that say so: not to be written before a barrier
-// that began later. A stream that the server does not show keeps its mark.
-func (s *Server) reach() (m marks, now map[string]uint64, err error) {
+// reach is what the marks should say now: not to be written before a barrier that began later. A
+// stream that the server does not show keeps its mark. Buckets have none: Weir answers for the rest.
+func (s *Server) reach() (m marks, err error) {
 	account, err := s.ns.JszAccount(&server.JSzOptions{Account: server.DEFAULT_GLOBAL_ACCOUNT, Streams: true})
 	if err != nil {
-		return m, nil, err
+		return m, err
 	}
-	written := s.marks.Load().Streams
-	m, now = marks{Version: marksVersion, Streams: map[string]mark{}}, map[string]uint64{}
-	maps.Copy(m.Streams, written)
-	names := guarded(s.cfg.Layout)
+	m = marks{Version: marksVersion, Streams: map[string]mark{}}
+	maps.Copy(m.Streams, s.marks.Load().Streams)
 	for _, st := range account.Streams {
-		if slices.Contains(names, st.Name) {
-			was := written[st.Name]
+		if strings.HasPrefix(st.Name, "WEIR_") {
+			was := m.Streams[st.Name]
 			last := max(was.Last, st.State.LastSeq)
-			m.Streams[st.Name] = mark{First: st.State.FirstSeq, Last: last, Reserved: last + ahead, Holes: was.Holes}
-			now[st.Name] = st.State.LastSeq
+			m.Streams[st.Name] = mark{First: st.State.FirstSeq, Last: last, Reserved: last + ahead, Holes: was.Holes, shown: st.State.LastSeq}
 		}
 	}
-	return m, now, nil
+	return m, nil
 }
 
 // Opened must be called after the streams exist, and before anything is accepted or delivered. It
@@ -125,9 +114,9 @@ func (s *Server) reach() (m marks, now map[string]uint64, err error) {
 func (s *Server) Opened() error { return s.open() }
 
 func (s *Server) opened() error {
-	_, now, err := s.reach()
+	m, err := s.reach()
 	if err == nil {
-		err = s.compare(now)
+		err = s.compare(m)
 	}
 	if err == nil && s.cfg.Durability == schemas.DurabilityDisk {
 		s.marking.Go(func() { s.keepMarks(s.life) })
@@ -140,7 +129,7 @@ func (s *Server) keepMarks(ctx context.Context) {
 	tick := time.NewTicker(marksEvery)
 	defer tick.Stop()
 	for {
-		m, _, err := s.reach()
+		m, err := s.reach()
 		grown, short := false, false
 		for stream, k := range m.Streams {
 			was := s.marks.Load().Streams[stream]
@@ -227,11 +216,7 @@ func (s *Server) lastSync() error {
 	case s.cfg.Durability == schemas.DurabilityDisk:
 		return nil // each message was synced
 	}
-	syncAll, err := s.syncer()
-	if err != nil || syncAll == nil {
-		return cmp.Or(err, errors.ErrUnsupported)
-	}
-	return syncAll()
+	return s.cfg.Sync()
 }
 
 // shutdown ends the server, and writes down how far the log reached if it ran.
@@ -239,7 +224,7 @@ func (s *Server) shutdown() {
 	if s.ns == nil {
 		return
 	}
-	m, _, err := s.reach()
+	m, err := s.reach()
 	s.ns.Shutdown()
 	s.ns.WaitForShutdown()
 	if err == nil {

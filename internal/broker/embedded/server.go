@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -81,26 +82,21 @@ func Start(cfg Config) (_ *Server, err error) {
 // prepareSync chooses what makes an acknowledgement durable: one sync for all callers, or the
 // server's own sync of each message if the system has no such call.
 func (s *Server) prepareSync() (err error) {
-	if s.cfg.Durability != schemas.DurabilityDisk {
-		return nil
+	if s.cfg.Sync == nil {
+		s.cfg.Sync = func() error { return syncFS(s.dir.lock) }
+		if s.cfg.Durability == schemas.DurabilityDisk {
+			err = s.cfg.Sync()
+		}
 	}
-	syncAll, err := s.syncer()
-	if err != nil {
+	switch {
+	case s.cfg.Durability != schemas.DurabilityDisk, errors.Is(err, errors.ErrUnsupported):
+		return nil
+	case err != nil:
 		return fmt.Errorf("the file system of %s cannot be synced: %w", s.cfg.Dir, err)
 	}
-	if syncAll != nil {
-		s.group = newCommit(syncAll)
-		s.failed = s.group.failed
-	}
+	s.group = newCommit(s.cfg.Sync)
+	s.failed = s.group.failed
 	return nil
-}
-
-// syncer syncs the file system. It is nil if the system cannot.
-func (s *Server) syncer() (syncAll func() error, err error) {
-	if s.cfg.Sync != nil {
-		return s.cfg.Sync, nil
-	}
-	return fsSyncer(s.dir.lock)
 }
 
 // leastFree is what a start needs: the server writes down what it makes of the streams.
@@ -139,9 +135,19 @@ func (s *Server) run() error {
 	if !s.ns.ReadyForConnections(startTimeout) {
 		return errors.New("the embedded broker did not start")
 	}
-	// With accounts configured the server does not enable the store itself.
+	// With accounts configured the server does not enable the store itself, where it would open
+	// several streams at once.
 	if acc := s.ns.GlobalAccount(); !acc.JetStreamEnabled() {
-		if err := acc.EnableJetStream(nil, nil); err != nil {
+		tasks := make(chan func())
+		defer close(tasks)
+		for range runtime.GOMAXPROCS(0) {
+			go func() {
+				for open := range tasks {
+					open()
+				}
+			}()
+		}
+		if err := acc.EnableJetStream(nil, tasks); err != nil {
 			return fmt.Errorf("the message store in %s cannot be opened: %w", s.cfg.Dir, err)
 		}
 	}
