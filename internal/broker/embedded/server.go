@@ -18,6 +18,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
 
 	"weir/internal/fault"
 	"weir/schemas"
@@ -71,12 +72,25 @@ func Start(cfg Config) (_ *Server, err error) {
 	s.marks.Store(new(marks))
 	s.open = sync.OnceValue(s.opened)
 	s.life, s.end = context.WithCancel(context.Background())
-	for _, step := range []func() error{s.limit, s.verify, s.mend, s.prepareSync, s.run} {
+	for _, step := range []func() error{s.limit, s.check, s.run} {
 		if err := step(); err != nil {
 			return nil, errors.Join(err, s.Stop())
 		}
 	}
 	return s, nil
+}
+
+// check reads the log and mends what it may, beside the first sync, which takes about as long.
+func (s *Server) check() error {
+	var both errgroup.Group
+	both.Go(s.prepareSync)
+	both.Go(func() error {
+		if err := s.verify(); err != nil {
+			return err
+		}
+		return s.mend()
+	})
+	return both.Wait()
 }
 
 // prepareSync chooses what makes an acknowledgement durable: one sync for all callers, or the
