@@ -55,6 +55,7 @@ func TestWhoWritesWhat(t *testing.T) {
 		"$JS.API.STREAM.DELETE.WEIR_LOG_0":               {},
 		"$JS.API.STREAM.PURGE.WEIR_LOG_0":                {},
 		"$JS.API.STREAM.PURGE.KV_WEIR_TOKENS":            {access.Ingress},
+		"$JS.API.STREAM.PURGE.KV_WEIR_KEYS":              {},
 		"$JS.API.STREAM.MSG.DELETE.WEIR_LOG_0":           {},
 		"$JS.API.STREAM.CREATE.OTHER":                    {},
 		"$JS.API.STREAM.INFO.WEIR_LOG_2":                 {}, // there are two partitions

@@ -19,6 +19,7 @@ type commit struct {
 	failed chan struct{}
 	turn   chan struct{} // is full while a sync runs
 	err    error         // of the goroutine that has the turn
+	syncs  sync.WaitGroup
 
 	mu   sync.Mutex
 	next *round // callers of the next sync, which has not started
@@ -40,7 +41,8 @@ func (c *commit) begin() *round {
 	defer c.mu.Unlock()
 	if c.next == nil {
 		c.next = &round{done: make(chan struct{})}
-		go c.run(c.next)
+		r := c.next
+		c.syncs.Go(func() { c.run(r) })
 	}
 	return c.next
 }
@@ -71,17 +73,5 @@ func (c *commit) run(r *round) {
 	}
 	r.err = c.err
 	close(r.done)
-	<-c.turn
-}
-
-// settle waits until no sync runs.
-func (c *commit) settle() {
-	c.mu.Lock()
-	r := c.next
-	c.mu.Unlock()
-	if r != nil {
-		<-r.done
-	}
-	c.turn <- struct{}{}
 	<-c.turn
 }

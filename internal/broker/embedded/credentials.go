@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/nats-io/nats-server/v2/server"
 
@@ -90,36 +91,33 @@ func (a access) apply(o *server.Options) {
 		}
 		o.Users = append(o.Users, u)
 	}
+	follow, ask, pull, handled := observerSubjects()
 	user(a.owner, nil, nil, nil)
 	user(a.gate, observers, nil, nil)
-	user(a.observer, observers, []string{
-		apiInfo, apiStreamInfo, apiConsumerInfo, apiConsumerList, apiConsumerNext, ackEvidence, apiConsumerCreate, apiDurableCreate, apiEphemeralCreate, apiConsumerDelete,
-	}, []string{storedEvidence, liveEvidence, statuses, inbox})
+	user(a.observer, observers, slices.Concat(ask, pull, handled), append(follow, inbox))
 	// All agents are one user, so each can receive the answers to the others.
 	user(a.agent, agents, []string{agentAPI}, []string{inbox})
 }
 
-// The requests that reach Weir's account. Each names the one stream.
 const (
-	apiInfo         = "$JS.API.INFO"
-	apiStreamInfo   = "$JS.API.STREAM.INFO." + schemas.EvidenceStream
-	apiConsumerInfo = "$JS.API.CONSUMER.INFO." + schemas.EvidenceStream + ".*"
-	apiConsumerList = "$JS.API.CONSUMER.LIST." + schemas.EvidenceStream
-	apiConsumerNext = "$JS.API.CONSUMER.MSG.NEXT." + schemas.EvidenceStream + ".*"
-	ackEvidence     = "$JS.ACK." + schemas.EvidenceStream + ".>"
-
-	// The handler of consumers answers these.
-	apiConsumerCreate  = "$JS.API.CONSUMER.CREATE." + schemas.EvidenceStream + ".>"
-	apiDurableCreate   = "$JS.API.CONSUMER.DURABLE.CREATE." + schemas.EvidenceStream + ".*"
-	apiEphemeralCreate = "$JS.API.CONSUMER.CREATE." + schemas.EvidenceStream
-	apiConsumerDelete  = "$JS.API.CONSUMER.DELETE." + schemas.EvidenceStream + ".*"
-
-	storedEvidence = schemas.EvidenceRoot + ".>"
-	liveEvidence   = schemas.LiveRoot + ".evidence.>"
-	statuses       = schemas.StatusRoot + ".>" // not stored
-	agentAPI       = schemas.AgentAPIRoot + ".>"
-	inbox          = "_INBOX.>"
+	agentAPI = schemas.AgentAPIRoot + ".>"
+	inbox    = "_INBOX.>"
 )
+
+// observerSubjects are what observers may use of Weir's account, where each request names the one
+// stream: messages, requests with one answer and with several, and requests that the handler of
+// consumers answers.
+func observerSubjects() (follow, ask, pull, handled []string) {
+	const api, of = "$JS.API.", "." + schemas.EvidenceStream
+	follow = []string{schemas.EvidenceRoot + ".>", schemas.LiveRoot + ".evidence.>", schemas.StatusRoot + ".>"}
+	// Without the import of the account's info the server would give this account an API of its own, which
+	// would refuse every request before the handler could answer. The info has only counts and limits; clients
+	// request it by default to find out whether there is JetStream.
+	ask = []string{api + "INFO", api + "STREAM.INFO" + of, api + "CONSUMER.INFO" + of + ".*", api + "CONSUMER.LIST" + of, "$JS.ACK" + of + ".>"}
+	pull = []string{api + "CONSUMER.MSG.NEXT" + of + ".*"}
+	handled = []string{api + "CONSUMER.CREATE" + of + ".>", api + "CONSUMER.DURABLE.CREATE" + of + ".*", api + "CONSUMER.CREATE" + of, api + "CONSUMER.DELETE" + of + ".*"}
+	return follow, ask, pull, handled
+}
 
 // share exports to the other accounts what they may use.
 func share(ns *server.Server) error {
@@ -133,20 +131,18 @@ func share(ns *server.Server) error {
 		return err
 	}
 	var errs []error
-	service := func(to *server.Account, subject string, answers server.ServiceRespType) {
-		errs = append(errs, own.AddServiceExportWithResponse(subject, answers, []*server.Account{to}), to.AddServiceImport(own, subject, subject))
+	service := func(to *server.Account, answers server.ServiceRespType, subjects ...string) {
+		for _, s := range subjects {
+			errs = append(errs, own.AddServiceExportWithResponse(s, answers, []*server.Account{to}), to.AddServiceImport(own, s, s))
+		}
 	}
-	for _, subject := range []string{storedEvidence, liveEvidence, statuses} {
-		errs = append(errs, own.AddStreamExport(subject, []*server.Account{observers}), observers.AddStreamImport(own, subject, ""))
+	follow, ask, pull, _ := observerSubjects()
+	for _, s := range follow {
+		errs = append(errs, own.AddStreamExport(s, []*server.Account{observers}), observers.AddStreamImport(own, s, ""))
 	}
-	// Without the import of the account's info the server would give this account an API of its own, which
-	// would refuse every request before the handler could answer. The info has only counts and limits; clients
-	// request it by default to find out whether there is JetStream.
-	for _, subject := range []string{apiInfo, apiStreamInfo, apiConsumerInfo, apiConsumerList, ackEvidence} {
-		service(observers, subject, server.Singleton)
-	}
-	service(observers, apiConsumerNext, server.Streamed)
-	service(agents, agentAPI, server.Singleton)
+	service(observers, server.Singleton, ask...)
+	service(observers, server.Streamed, pull...)
+	service(agents, server.Singleton, agentAPI)
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("the accounts of observers and agents: %w", err)
 	}

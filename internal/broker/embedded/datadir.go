@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"weir/schemas"
 )
@@ -46,8 +45,11 @@ type dataDir struct {
 // openDataDir creates the directory or checks that it is ours, and locks it. The lock is taken
 // first, so that two starts cannot both write the marker.
 func openDataDir(path string, layout schemas.Layout) (*dataDir, error) {
-	if err := makeDir(path); err != nil {
-		return nil, err
+	if st, err := os.Stat(path); err == nil && !st.IsDir() {
+		return nil, refuse("%s is a file: name a directory", path)
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, refuse("%s cannot be created: give this user the right to write there, or name another directory: %w", path, err)
 	}
 	d := &dataDir{path: path}
 	if err := d.acquire(); err != nil {
@@ -71,17 +73,6 @@ func Unused(path string) error {
 	return d.close()
 }
 
-func makeDir(path string) error {
-	err := os.MkdirAll(path, 0o700)
-	if err == nil {
-		return nil
-	}
-	if st, serr := os.Stat(path); serr == nil && !st.IsDir() {
-		return refuse("%s is a file: name a directory", path)
-	}
-	return refuse("%s cannot be created: give this user the right to write there, or name another directory: %w", path, err)
-}
-
 func (d *dataDir) acquire() error {
 	f, err := os.OpenFile(d.file(lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -99,20 +90,22 @@ func (d *dataDir) acquire() error {
 	return nil
 }
 
+// check compares the marker with the layout, or claims a directory that holds no log yet.
 func (d *dataDir) check(layout schemas.Layout) error {
-	want := marker{Format: formatVersion, Partitions: layout.Partitions}
+	want, have := marker{Format: formatVersion, Partitions: layout.Partitions}, marker{}
 	raw, err := os.ReadFile(d.file(markerName))
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(d.file(storeName)); err == nil {
+			return refuse("%s holds a message store and no %s, so this weir did not make it: restore that file, or name another directory",
+				d.path, markerName)
+		}
+		return d.write(markerName, want)
+	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return d.mark(want)
 	case err != nil:
 		return refuse("%s cannot be read: give it to the user that runs weir, restore it from a copy, or name another directory: %w", d.file(markerName), err)
-	}
-	var have marker
-	if err := json.Unmarshal(raw, &have); err != nil || have.Format == 0 {
+	case json.Unmarshal(raw, &have) != nil || have.Format == 0:
 		return refuse("%s is damaged: restore it from a copy, or name another directory", d.file(markerName))
-	}
-	switch {
 	case have.Format != want.Format:
 		return refuse("%s has format %d and this weir reads format %d: run the weir that wrote it, or name another directory",
 			d.path, have.Format, want.Format)
@@ -121,15 +114,6 @@ func (d *dataDir) check(layout schemas.Layout) error {
 			d.path, have.Partitions, want.Partitions, have.Partitions)
 	}
 	return nil
-}
-
-// mark claims a directory that holds no log yet.
-func (d *dataDir) mark(m marker) error {
-	if _, err := os.Stat(d.file(storeName)); err == nil {
-		return refuse("%s holds a message store and no %s, so this weir did not make it: restore that file, or name another directory",
-			d.path, markerName)
-	}
-	return d.write(markerName, m)
 }
 
 func (d *dataDir) file(name string) string { return filepath.Join(d.path, name) }
@@ -157,29 +141,30 @@ func (d *dataDir) close() error { return errors.Join(unlockFile(d.lock), d.lock.
 // write replaces a file by a document, so that a crash leaves the old content or the new, and the
 // new is on the disk when it returns. Only this user may read it.
 func (d *dataDir) write(name string, doc any) error {
-	if err := d.replace(name, doc); err != nil {
-		return refuse("%s cannot be written, repair it or name another directory: %w", d.file(name), err)
+	next := d.file(name + ".new")
+	raw, err := json.Marshal(doc)
+	if err == nil {
+		err = writeSynced(next, append(raw, '\n'))
+	}
+	if err == nil {
+		err = os.Rename(next, d.file(name))
+	}
+	if err == nil {
+		err = syncDir(d.path)
+	}
+	if err != nil {
+		return refuse("%s cannot be written, repair it or name another directory: %w", d.file(name), errors.Join(err, os.RemoveAll(next)))
 	}
 	return nil
 }
 
-func (d *dataDir) replace(name string, doc any) error {
-	raw, err := json.Marshal(doc)
+func writeSynced(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(d.path, "."+strings.TrimSuffix(name, filepath.Ext(name))+"-*")
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(append(raw, '\n'))
-	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), d.file(name))
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
-	}
-	return syncDir(d.path)
+	_, err = f.Write(data)
+	return errors.Join(err, f.Sync(), f.Close())
 }
 
 func syncDir(dir string) error {

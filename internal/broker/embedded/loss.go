@@ -6,9 +6,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"weir/schemas"
 )
@@ -43,12 +46,17 @@ func (l loss) String() string {
 	return fmt.Sprintf("%s ends at record %d, and records up to %d were acknowledged", l.stream, l.From-1, l.To)
 }
 
-func refuseLoss(dir string, all []loss) error {
+// accept lists losses as accepted, with what follows from them, or refuses the log.
+func (s *Server) accept(all []loss, then string) error {
 	var texts []string
 	for _, l := range all {
 		texts = append(texts, l.String())
+		s.lost = append(s.lost, fmt.Sprintf("records %d to %d of %s are lost%s", l.From, l.To, l.stream, then))
 	}
-	return refuse("the log in %s is damaged: %s: records that were acknowledged are gone: %s", dir, strings.Join(texts, "; "), wayOut)
+	if len(all) == 0 || s.cfg.AcceptLoss {
+		return nil
+	}
+	return refuse("the log in %s is damaged: %s: records that were acknowledged are gone: %s", s.cfg.Dir, strings.Join(texts, "; "), wayOut)
 }
 
 // verify compares the files of the log with its marks before the server opens them. The server
@@ -63,14 +71,14 @@ func (s *Server) verify() error {
 	if err != nil {
 		s.lost = append(s.lost, "the log was not checked: its marks cannot be read")
 	}
-	s.marks = m
+	s.marks.Store(&m)
 	for _, stream := range slices.Sorted(maps.Keys(m.Streams)) {
 		all, blocks, err := s.dir.losses(stream, m.Streams[stream], m.Clean)
-		switch {
-		case err != nil:
+		if err != nil {
 			return refuse("the log in %s cannot be read, repair it or restore it from a copy: %w", s.cfg.Dir, err)
-		case len(all) > 0 && !s.cfg.AcceptLoss:
-			return refuseLoss(s.cfg.Dir, all)
+		}
+		if err := s.accept(all, ""); err != nil {
+			return err
 		}
 		if err := s.skip(stream, all, blocks); err != nil {
 			return refuse("the log in %s cannot be mended, repair the disk first: %w", s.cfg.Dir, err)
@@ -90,70 +98,71 @@ func (d *dataDir) losses(stream string, m mark, clean bool) (all []loss, blocks 
 	}
 	last := len(blocks) - 1
 	for quick := clean && last > 0 && int(blocks[last].index-blocks[0].index) == last && d.indexed(stream); ; quick = false {
+		var reads errgroup.Group
+		reads.SetLimit(runtime.GOMAXPROCS(0))
 		for i := range blocks {
-			if quick && i > 0 && i < last-1 {
-				continue
-			}
-			if err := blocks[i].read(stream); err != nil {
-				return nil, nil, err
+			if !quick || i == 0 || i >= last-1 {
+				reads.Go(func() error { return blocks[i].read(stream) })
 			}
 		}
-		if all = findLosses(stream, m, blocks); !quick || len(all) == 0 && !blocks[0].damaged {
+		if err := reads.Wait(); err != nil {
+			return nil, nil, err
+		}
+		if all = findLosses(stream, m, blocks); !quick || len(all) == 0 {
 			return all, blocks, nil
 		}
 	}
 }
 
-// findLosses compares blocks that were read with the mark. A file that is missing in between counts
-// where records are never deleted one by one, or hardly: dead letters are.
+// findLosses compares blocks with the mark; those that were not read are not compared. A file that
+// is missing in between counts where records are never deleted one by one, or hardly: dead letters
+// are.
 func findLosses(stream string, m mark, blocks []block) (all []loss) {
-	var good uint64
-	add := func(l loss) {
-		l.stream, l.From, l.To = stream, good+1, min(l.To, m.Last)
-		if l.From <= l.To && !slices.Contains(m.Holes, l.span) {
-			all = append(all, l)
-		}
-		good = max(good, l.To)
-	}
-	for i, b := range blocks {
+	var good uint64 // up to here, nothing more is gone
+	file := ""      // cannot be read behind it
+	for i, b := range append(slices.Clip(blocks), block{first: m.Last + 1}) {
+		end := i == len(blocks)
+		gap := end || file != ""
 		switch {
+		case end:
 		case i == 0 && m.First > 0 && b.first > m.First:
-			good = m.First - 1
-			add(loss{span: span{To: b.first - 1}, inside: true})
-		case i > 0 && good > 0 && b.index != blocks[i-1].index+1 && b.first > good+1 && stream != schemas.DeadStream:
-			add(loss{span: span{To: b.first - 1}, inside: true})
+			good, gap = m.First-1, true
+		case i > 0 && good > 0 && b.index != blocks[i-1].index+1 && stream != schemas.DeadStream:
+			gap = true
+		}
+		if gap && b.first > 0 {
+			gone := span{From: good + 1, To: min(b.first-1, m.Last)}
+			if gone.From <= gone.To && !slices.Contains(m.Holes, gone) {
+				all = append(all, loss{stream: stream, span: gone, file: file, inside: !end})
+			}
+			file = ""
 		}
 		good = max(good, b.last)
-		switch {
-		case !b.damaged:
-		case i == len(blocks)-1:
-			add(loss{span: span{To: m.Last}, file: b.path})
-		case blocks[i+1].first > 0:
-			add(loss{span: span{To: blocks[i+1].first - 1}, file: b.path, inside: true})
+		if b.damaged {
+			file = b.path
 		}
 	}
-	add(loss{span: span{To: m.Last}})
 	return all
 }
 
-// skip makes a stream continue after the lost records, which it lists, and after all that may have
-// been shown before it was on the disk. If nothing is lost and nothing of the stream is on the disk,
-// nothing was shown.
+// skip makes a stream continue after the lost records, which it writes down, and after all that may
+// have been shown before it was on the disk. If nothing is lost and nothing of the stream is on the
+// disk, nothing was shown.
 func (s *Server) skip(stream string, all []loss, blocks []block) error {
-	m := s.marks.Streams[stream]
+	m := s.marks.Load()
+	k := m.Streams[stream]
 	var reached uint64
 	for _, b := range blocks {
 		reached = max(reached, b.last)
 	}
-	to := m.Reserved
+	to := k.Reserved
 	if len(all) == 0 && (len(blocks) == 0 || reached >= to) {
 		return nil
 	}
 	for _, l := range all {
-		s.lost = append(s.lost, fmt.Sprintf("records %d to %d of %s are lost", l.From, l.To, stream))
-		m.Holes = append(m.Holes, l.span)
+		k.Holes = append(k.Holes, l.span)
 	}
-	s.marks.Streams[stream] = m
+	m.Streams[stream] = k
 	dir := s.dir.msgsDir(stream)
 	if len(blocks) == 0 {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
@@ -162,8 +171,8 @@ func (s *Server) skip(stream string, all []loss, blocks []block) error {
 		blocks = []block{{path: filepath.Join(dir, "1"+blockEnd), index: 1}}
 	}
 	newest := &blocks[len(blocks)-1]
-	if len(all) > 0 && (newest.damaged || newest.last < m.Last) {
-		to = max(to, m.Last+skipped)
+	if len(all) > 0 && (newest.damaged || newest.last < k.Last) {
+		to = max(to, k.Last+skipped)
 	}
 	if to > reached {
 		if err := newest.skipTo(stream, to, time.Now().UnixNano()); err != nil {
@@ -171,32 +180,25 @@ func (s *Server) skip(stream string, all []loss, blocks []block) error {
 		}
 	}
 	// Without its index, the server reads all blocks again and cuts off what it cannot read.
-	if err := os.Remove(filepath.Join(dir, indexName)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.RemoveAll(filepath.Join(dir, indexName)); err != nil {
 		return err
 	}
-	return errors.Join(syncDir(dir), s.dir.write(marksName, s.marks))
+	return errors.Join(syncDir(dir), s.dir.write(marksName, m))
 }
 
 // compare holds the streams that the server has opened against the marks.
-func (s *Server) compare(now map[string]uint64) error {
+func (s *Server) compare(m marks) error {
 	var all []loss
-	for stream, was := range s.marks.Streams {
-		if last := now[stream]; last < was.Last {
-			all = append(all, loss{stream: stream, span: span{From: last + 1, To: was.Last}})
+	for _, stream := range slices.Sorted(maps.Keys(m.Streams)) {
+		if k := m.Streams[stream]; k.shown < k.Last {
+			all = append(all, loss{stream: stream, span: span{From: k.shown + 1, To: k.Last}})
 		}
 	}
-	if len(all) > 0 && !s.cfg.AcceptLoss {
-		slices.SortFunc(all, func(a, b loss) int { return strings.Compare(a.stream, b.stream) })
-		return refuseLoss(s.cfg.Dir, all)
+	err := s.accept(all, "; their sequences are given out again")
+	for i := 0; err == nil && i < len(all); i++ {
+		s.marks.Load().Streams[all[i].stream] = mark{Last: all[i].From - 1}
 	}
-	for _, l := range all {
-		s.lost = append(s.lost, fmt.Sprintf("records %d to %d of %s are lost; its sequence begins again behind %d", l.From, l.To, l.stream, l.From-1))
-		s.marks.Streams[l.stream] = mark{Last: now[l.stream]}
-	}
-	if len(all) > 0 && s.cfg.Durability == schemas.DurabilityDisk {
-		s.report(s.life, s.dir.write(marksName, s.marks))
-	}
-	return nil
+	return err
 }
 
 // Lost says, a sentence each, what AcceptLoss has accepted as gone.

@@ -152,6 +152,14 @@ func TestDamagedLogIsRefused(t *testing.T) {
 	}
 }
 
+// TestDamageBeforeAnEmptyFile is found by the file behind that one.
+func TestDamageBeforeAnEmptyFile(t *testing.T) {
+	t.Parallel()
+	blocks := []block{{path: "1.blk", index: 1, first: 1, last: 3, damaged: true}, {path: "2.blk", index: 2}, {path: "3.blk", index: 3, first: 9, last: 12}}
+	all := findLosses(logStream, mark{Last: 12}, blocks)
+	require.Equal(t, []loss{{stream: logStream, span: span{From: 4, To: 8}, file: "1.blk", inside: true}}, all)
+}
+
 func rewrite(index int, do func([]byte) []byte) func(*testing.T, string) {
 	return func(t *testing.T, dir string) {
 		t.Helper()

@@ -1,14 +1,13 @@
 package embedded
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"maps"
 	"os"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -46,6 +45,8 @@ type mark struct {
 	Reserved uint64 `json:"reserved,omitempty"`
 	// Holes are records whose loss was accepted.
 	Holes []span `json:"holes,omitempty"`
+
+	shown uint64 // the last sequence that the server shows
 }
 
 // span is a range of sequences, both ends in it.
@@ -54,30 +55,19 @@ type span struct {
 	To   uint64 `json:"to"`
 }
 
-// guarded are the streams that have marks: those that Weir answers for. Buckets have none.
-func guarded(layout schemas.Layout) []string {
-	names := []string{schemas.EvidenceStream, schemas.DeadStream}
-	for p := range layout.Partitions {
-		names = append(names, schemas.LogStream(p))
-	}
-	return names
-}
-
 // readMarks returns none where there is no file, as in a directory that an older version has
 // written: nothing can be said of it then.
-func (d *dataDir) readMarks() (marks, error) {
+func (d *dataDir) readMarks() (m marks, err error) {
 	raw, err := os.ReadFile(d.file(marksName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return marks{}, nil
-	}
-	var m marks
 	if err == nil {
 		err = json.Unmarshal(raw, &m)
 	}
-	if err != nil || m.Version == 0 {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return marks{}, nil
+	case err != nil || m.Version == 0:
 		return marks{}, refuse("%s is damaged, so Weir cannot tell whether the log is complete: %s", d.file(marksName), wayOut)
-	}
-	if m.Version != marksVersion {
+	case m.Version != marksVersion:
 		return marks{}, refuse("%s has version %d and this weir reads version %d: run the weir that wrote it, or name another directory",
 			d.file(marksName), m.Version, marksVersion)
 	}
@@ -89,42 +79,33 @@ func (d *dataDir) readMarks() (marks, error) {
 // shorter.
 func (s *Server) unmark() error {
 	if s.cfg.Durability == schemas.DurabilityProcess {
-		err := os.Remove(s.dir.file(marksName))
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		return errors.Join(err, syncDir(s.cfg.Dir))
+		return errors.Join(os.RemoveAll(s.dir.file(marksName)), syncDir(s.cfg.Dir))
 	}
-	if !s.marks.Clean {
+	m := s.marks.Load()
+	if !m.Clean {
 		return nil
 	}
-	s.marks.Clean = false
-	return s.dir.write(marksName, s.marks) // the old ones would go on to call it a clean end
+	m.Clean = false
+	return s.dir.write(marksName, m) // the old ones would go on to call it a clean end
 }
 
-// reach is where the streams end now, and the marks that say so: not to be written before a barrier
-// that began later. A stream that the server does not show keeps its mark.
-func (s *Server) reach() (marks, map[string]uint64, error) {
+// reach is what the marks should say now: not to be written before a barrier that began later. A
+// stream that the server does not show keeps its mark. Buckets have none: Weir answers for the rest.
+func (s *Server) reach() (m marks, err error) {
 	account, err := s.ns.JszAccount(&server.JSzOptions{Account: server.DEFAULT_GLOBAL_ACCOUNT, Streams: true})
 	if err != nil {
-		return marks{}, nil, err
+		return m, err
 	}
-	m := marks{Version: marksVersion, Streams: maps.Clone(s.marks.Streams)}
-	if m.Streams == nil {
-		m.Streams = map[string]mark{}
-	}
-	now := map[string]uint64{}
-	names := guarded(s.cfg.Layout)
+	m = marks{Version: marksVersion, Streams: map[string]mark{}}
+	maps.Copy(m.Streams, s.marks.Load().Streams)
 	for _, st := range account.Streams {
-		if slices.Contains(names, st.Name) {
+		if strings.HasPrefix(st.Name, "WEIR_") {
 			was := m.Streams[st.Name]
-			now[st.Name] = st.State.LastSeq
-			m.Streams[st.Name] = mark{
-				First: st.State.FirstSeq, Last: max(was.Last, st.State.LastSeq), Holes: was.Holes, Reserved: was.Reserved,
-			}
+			last := max(was.Last, st.State.LastSeq)
+			m.Streams[st.Name] = mark{First: st.State.FirstSeq, Last: last, Reserved: last + ahead, Holes: was.Holes, shown: st.State.LastSeq}
 		}
 	}
-	return m, now, nil
+	return m, nil
 }
 
 // Opened must be called after the streams exist, and before anything is accepted or delivered. It
@@ -133,17 +114,14 @@ func (s *Server) reach() (marks, map[string]uint64, error) {
 func (s *Server) Opened() error { return s.open() }
 
 func (s *Server) opened() error {
-	_, now, err := s.reach()
-	if err != nil {
-		return err
+	m, err := s.reach()
+	if err == nil {
+		err = s.compare(m)
 	}
-	if err := s.compare(now); err != nil {
-		return err
-	}
-	if s.cfg.Durability == schemas.DurabilityDisk {
+	if err == nil && s.cfg.Durability == schemas.DurabilityDisk {
 		s.marking.Go(func() { s.keepMarks(s.life) })
 	}
-	return nil
+	return err
 }
 
 // keepMarks brings the marks up to date until ctx ends.
@@ -151,21 +129,17 @@ func (s *Server) keepMarks(ctx context.Context) {
 	tick := time.NewTicker(marksEvery)
 	defer tick.Stop()
 	for {
-		m, _, err := s.reach()
-		if err == nil {
-			grown, short := false, false
-			for stream, k := range m.Streams {
-				grown = grown || k.Last > s.marks.Streams[stream].Last
-				short = short || k.Reserved < k.Last+ahead/2
-				k.Reserved = max(k.Reserved, k.Last+ahead)
-				m.Streams[stream] = k
-			}
-			if grown && s.Barrier(ctx) != nil {
-				return // the node stops
-			}
-			if grown || short {
-				err = s.setMarks(m)
-			}
+		m, err := s.reach()
+		grown, short := false, false
+		for stream, k := range m.Streams {
+			was := s.marks.Load().Streams[stream]
+			grown, short = grown || k.Last > was.Last, short || k.Reserved > was.Reserved
+		}
+		if grown && s.Barrier(ctx) != nil {
+			return // the node stops
+		}
+		if short {
+			err = s.setMarks(m)
 		}
 		s.report(ctx, err)
 		select {
@@ -180,8 +154,7 @@ func (s *Server) keepMarks(ctx context.Context) {
 func (s *Server) setMarks(m marks) error {
 	err := s.dir.write(marksName, m)
 	if err == nil {
-		s.marks = m
-		s.written.Store(&m)
+		s.marks.Store(&m)
 	}
 	return err
 }
@@ -205,7 +178,7 @@ func (s *Server) Reserved(stream string, seq uint64) bool {
 	if s.group == nil {
 		return true
 	}
-	end := s.written.Load().Streams[stream].Reserved
+	end := s.marks.Load().Streams[stream].Reserved
 	if seq+ahead/2 > end {
 		select {
 		case s.reserveLow <- struct{}{}:
@@ -224,13 +197,11 @@ func (s *Server) endMarks(m marks) {
 	for stream, k := range m.Streams {
 		// The oldest files may have grown too old since the marks were taken. If they cannot be
 		// read now, the next start must not compare them.
+		first := uint64(0)
 		if all, err := s.dir.blocks(stream); err == nil && len(all) > 0 && all[0].read(stream) == nil {
-			k.First = max(k.First, all[0].first)
-		} else {
-			k.First = 0
+			first = max(k.First, all[0].first)
 		}
-		k.Reserved = 0 // all records that were shown are on the disk
-		m.Streams[stream] = k
+		m.Streams[stream] = mark{First: first, Last: k.Last, Holes: k.Holes} // all records that were shown are on the disk
 	}
 	s.report(s.life, s.setMarks(m))
 }
@@ -245,11 +216,7 @@ func (s *Server) lastSync() error {
 	case s.cfg.Durability == schemas.DurabilityDisk:
 		return nil // each message was synced
 	}
-	syncAll, err := s.syncer()
-	if err != nil || syncAll == nil {
-		return cmp.Or(err, errors.ErrUnsupported)
-	}
-	return syncAll()
+	return s.cfg.Sync()
 }
 
 // shutdown ends the server, and writes down how far the log reached if it ran.
@@ -257,7 +224,7 @@ func (s *Server) shutdown() {
 	if s.ns == nil {
 		return
 	}
-	m, _, err := s.reach()
+	m, err := s.reach()
 	s.ns.Shutdown()
 	s.ns.WaitForShutdown()
 	if err == nil {

@@ -104,8 +104,7 @@ func TestWhatAgesDuringAStop(t *testing.T) {
 			last := j.write(t, 30, 2_400) // three blocks
 			j.end()
 			j.marking.Wait()
-			m, _, err := j.reach()
-			require.NoError(t, err)
+			m := must(j.reach())(t)
 			j.ns.Shutdown()
 			j.ns.WaitForShutdown()
 			befall(t, j.cfg.Dir)

@@ -12,27 +12,29 @@ import (
 // consumerStates are the files that say how far each consumer is, below a data directory.
 const consumerStates = storeName + "/*/streams/*/obs/*/o.dat"
 
-// mend removes unreadable consumer states and returns their number. The server writes these files
+// mend removes unreadable consumer states, and logs their number. The server writes these files
 // without a sync, so a power cut can leave one filled with zeros. The server would then silently
 // skip the consumer and refuse to create it again. A consumer without a state starts at the first
 // record; its repeated deliveries are recognised as done from the log.
-func (d *dataDir) mend() (removed int, err error) {
-	names, err := fs.Glob(os.DirFS(d.path), consumerStates) // d.path is no pattern
-	if err != nil {
-		return 0, err
-	}
+func (s *Server) mend() error {
+	names, err := fs.Glob(os.DirFS(s.cfg.Dir), consumerStates) // the directory's name is no pattern
+	removed := 0
 	for _, name := range names {
-		path := d.file(filepath.FromSlash(name))
-		data, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) || readable(data) {
+		path := s.dir.file(filepath.FromSlash(name))
+		data, gone := os.ReadFile(path)
+		if errors.Is(gone, fs.ErrNotExist) || readable(data) {
 			continue
 		}
-		if err := os.Remove(path); err != nil {
-			return removed, refuse("%s is damaged and cannot be removed: remove it; the log holds its content as well: %w", path, err)
+		if err = os.Remove(path); err != nil {
+			err = refuse("%s is damaged and cannot be removed: remove it; the log holds its content as well: %w", path, err)
+			break
 		}
 		removed++
 	}
-	return removed, nil
+	if removed > 0 {
+		s.cfg.Logger.WarnContext(s.life, "consumers_restarted", "count", removed)
+	}
+	return err
 }
 
 // The head of a consumer's state.

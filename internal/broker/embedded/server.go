@@ -11,12 +11,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
 
 	"weir/internal/fault"
 	"weir/schemas"
@@ -42,11 +44,10 @@ type Server struct {
 	group  *commit
 	failed chan struct{}
 
-	marks      marks                 // as they are on the disk; who keeps them has them
-	written    atomic.Pointer[marks] // the same, for Reserved; it is not changed
+	marks      atomic.Pointer[marks] // as they are on the disk; after Opened, what it points to is not changed
 	reserveLow chan struct{}         // more sequences must be reserved soon
 	lost       []string              // the losses accepted at this start
-	told       bool                  // that they cannot be written
+	told       bool                  // that the marks cannot be written
 	open       func() error          // see Opened
 	marking    sync.WaitGroup
 	life       context.Context //nolint:containedctx // the server's own, ended by Stop
@@ -68,10 +69,10 @@ func Start(cfg Config) (_ *Server, err error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, dir: dir, failed: make(chan struct{}), reserveLow: make(chan struct{}, 1)}
-	s.written.Store(new(marks))
+	s.marks.Store(new(marks))
 	s.open = sync.OnceValue(s.opened)
 	s.life, s.end = context.WithCancel(context.Background())
-	for _, step := range []func() error{s.limit, s.verify, s.mend, s.prepareSync, s.run} {
+	for _, step := range []func() error{s.limit, s.check, s.run} {
 		if err := step(); err != nil {
 			return nil, errors.Join(err, s.Stop())
 		}
@@ -79,37 +80,37 @@ func Start(cfg Config) (_ *Server, err error) {
 	return s, nil
 }
 
-func (s *Server) mend() error {
-	removed, err := s.dir.mend()
-	if removed > 0 {
-		s.cfg.Logger.WarnContext(s.life, "consumers_restarted", "count", removed)
-	}
-	return err
+// check reads the log and mends what it may, beside the first sync, which takes about as long.
+func (s *Server) check() error {
+	var both errgroup.Group
+	both.Go(s.prepareSync)
+	both.Go(func() error {
+		if err := s.verify(); err != nil {
+			return err
+		}
+		return s.mend()
+	})
+	return both.Wait()
 }
 
 // prepareSync chooses what makes an acknowledgement durable: one sync for all callers, or the
 // server's own sync of each message if the system has no such call.
 func (s *Server) prepareSync() (err error) {
-	if s.cfg.Durability != schemas.DurabilityDisk {
-		return nil
+	if s.cfg.Sync == nil {
+		s.cfg.Sync = func() error { return syncFS(s.dir.lock) }
+		if s.cfg.Durability == schemas.DurabilityDisk {
+			err = s.cfg.Sync()
+		}
 	}
-	syncAll, err := s.syncer()
-	if err != nil {
+	switch {
+	case s.cfg.Durability != schemas.DurabilityDisk, errors.Is(err, errors.ErrUnsupported):
+		return nil
+	case err != nil:
 		return fmt.Errorf("the file system of %s cannot be synced: %w", s.cfg.Dir, err)
 	}
-	if syncAll != nil {
-		s.group = newCommit(syncAll)
-		s.failed = s.group.failed
-	}
+	s.group = newCommit(s.cfg.Sync)
+	s.failed = s.group.failed
 	return nil
-}
-
-// syncer syncs the file system. It is nil if the system cannot.
-func (s *Server) syncer() (syncAll func() error, err error) {
-	if s.cfg.Sync != nil {
-		return s.cfg.Sync, nil
-	}
-	return fsSyncer(s.dir.lock)
 }
 
 // leastFree is what a start needs: the server writes down what it makes of the streams.
@@ -148,9 +149,19 @@ func (s *Server) run() error {
 	if !s.ns.ReadyForConnections(startTimeout) {
 		return errors.New("the embedded broker did not start")
 	}
-	// With accounts configured the server does not enable the store itself.
+	// With accounts configured the server does not enable the store itself, where it would open
+	// several streams at once.
 	if acc := s.ns.GlobalAccount(); !acc.JetStreamEnabled() {
-		if err := acc.EnableJetStream(nil, nil); err != nil {
+		tasks := make(chan func())
+		defer close(tasks)
+		for range runtime.GOMAXPROCS(0) {
+			go func() {
+				for open := range tasks {
+					open()
+				}
+			}()
+		}
+		if err := acc.EnableJetStream(nil, tasks); err != nil {
 			return fmt.Errorf("the message store in %s cannot be opened: %w", s.cfg.Dir, err)
 		}
 	}
@@ -266,7 +277,7 @@ func (s *Server) Stop() error {
 		}
 		s.shutdown()
 		if s.group != nil {
-			s.group.settle()
+			s.group.syncs.Wait()
 		}
 		s.stopErr = s.dir.close()
 	})

@@ -27,98 +27,80 @@ const (
 	renewBefore = 90 * 24 * time.Hour
 )
 
-// authority signs the servers' certificates.
+// authority signs the servers' certificates. Without a key it signs its own.
 type authority struct {
-	cert *x509.Certificate
-	key  any // a crypto.Signer
-	pem  []byte
+	tls.Certificate
+	pem []byte
 }
 
-// openAuthority reads the one in a directory, or creates it.
-func openAuthority(dir string, now time.Time) (*authority, error) {
-	a, err := readAuthority(dir)
-	if a != nil || err != nil {
+// authority reads the one of the directory, or creates it.
+func (f *folder) authority(now time.Time) (a authority, err error) {
+	certFile, keyFile := CAFile(f.Dir), filepath.Join(f.Dir, "ca.key")
+	var key []byte
+	a.pem, err = os.ReadFile(certFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		a.Leaf = &x509.Certificate{
+			Subject: pkix.Name{CommonName: "Weir NATS authority"}, NotAfter: now.Add(authorityLife),
+			KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true, IsCA: true, MaxPathLenZero: true,
+		}
+		a.pem, key, err = f.sign(a, *a.Leaf, certFile, keyFile, now)
+	case err == nil:
+		if key, err = os.ReadFile(keyFile); err != nil {
+			return a, fmt.Errorf("the key of the authority: %w; bring it back, or delete ca.pem too for another authority", err)
+		}
+	}
+	if err != nil {
 		return a, err
 	}
-	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: "Weir NATS authority"}, NotAfter: now.Add(authorityLife),
-		KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true, IsCA: true, MaxPathLenZero: true,
+	if a.Certificate, err = tls.X509KeyPair(a.pem, key); err != nil {
+		err = fmt.Errorf("%s holds no certificate, or %s holds no key of it: %w", certFile, keyFile, err)
 	}
-	if err := (&authority{cert: template}).sign(template, filepath.Join(dir, "ca.pem"), filepath.Join(dir, "ca.key"), now); err != nil {
-		return nil, err
-	}
-	return readAuthority(dir)
+	return a, err
 }
 
-// sign writes a certificate and its new key. An authority without a key signs its own.
-func (a *authority) sign(template *x509.Certificate, certFile, keyFile string, now time.Time) error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+// sign adds the files of a certificate and its new key.
+func (f *folder) sign(a authority, template x509.Certificate, certFile, keyFile string, now time.Time) (cert, key []byte, err error) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	raw := make([]byte, 16)
-	_, _ = rand.Read(raw) // never fails
-	template.SerialNumber, template.NotBefore = new(big.Int).SetBytes(raw), now.Add(-time.Hour)
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), cmp.Or(a.key, any(key)))
+	serial := make([]byte, 16)
+	_, _ = rand.Read(serial) // never fails
+	template.SerialNumber, template.NotBefore = new(big.Int).SetBytes(serial), now.Add(-time.Hour)
+	der, err := x509.CreateCertificate(rand.Reader, &template, a.Leaf, private.Public(), cmp.Or(a.PrivateKey, any(private)))
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	keyDER, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return err
-	}
-	if err := write(keyFile, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}), secret); err != nil {
-		return err
-	}
-	return write(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), plain)
-}
-
-// readAuthority returns nil if the directory has none.
-func readAuthority(dir string) (*authority, error) {
-	certFile, keyFile := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "ca.key")
-	certPEM, err := os.ReadFile(certFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // see above
-	}
-	if err != nil {
-		return nil, err
-	}
-	keyPEM, err := os.ReadFile(keyFile)
-	if err != nil {
-		return nil, fmt.Errorf("the key of the authority: %w; bring it back, or delete ca.pem too for another authority", err)
-	}
-	pair, err := tls.X509KeyPair(certPEM, keyPEM)
-	if err != nil {
-		return nil, fmt.Errorf("%s holds no certificate, or %s holds no key of it: %w", certFile, keyFile, err)
-	}
-	return &authority{cert: pair.Leaf, key: pair.PrivateKey, pem: certPEM}, nil
+	keyDER, err := x509.MarshalECPrivateKey(private)
+	cert, key = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})
+	f.add(keyFile, key, secret)
+	f.add(certFile, cert, plain)
+	return cert, key, err
 }
 
 // issue creates a server's certificate unless it has one by this authority that is valid for long
-// enough. It is valid for both ends of a route between servers.
-func (a *authority) issue(certFile, keyFile string, s Server, now time.Time) (made bool, err error) {
-	names, addresses := s.names()
-	if had, err := tls.LoadX509KeyPair(certFile, keyFile); err == nil {
-		cert := had.Leaf
-		if cert.CheckSignatureFrom(a.cert) == nil && now.Add(renewBefore).Before(cert.NotAfter) &&
-			slices.Equal(cert.DNSNames, names) && slices.EqualFunc(cert.IPAddresses, addresses, net.IP.Equal) {
-			return false, nil
-		}
-	}
-	return true, a.sign(&x509.Certificate{
-		Subject: pkix.Name{CommonName: s.Name}, NotAfter: now.Add(serverLife), DNSNames: names, IPAddresses: addresses,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}, certFile, keyFile, now)
-}
-
-// names are those that a server's certificate is good for: its host, its own name, and this
-// machine.
-func (s Server) names() (names []string, addresses []net.IP) {
-	names, addresses = []string{s.Name, "localhost"}, []net.IP{net.IPv4(127, 0, 0, 1).To4()}
+// enough. It is valid for both ends of a route between servers, and for the server's host, its own
+// name, and this machine.
+func (f *folder) issue(a authority, s Server, now time.Time) error {
+	names, addresses := []string{s.Name, "localhost"}, []net.IP{net.IPv4(127, 0, 0, 1).To4()}
 	if ip := net.ParseIP(s.Host); ip == nil {
 		names = append(names, s.Host)
 	} else if !ip.Equal(addresses[0]) {
 		addresses = append(addresses, ip)
 	}
-	return names, addresses
+	certFile, keyFile := filepath.Join(ServerDir(f.Dir, s.Name), "cert.pem"), filepath.Join(ServerDir(f.Dir, s.Name), "key.pem")
+	if had, err := tls.LoadX509KeyPair(certFile, keyFile); err == nil {
+		cert := had.Leaf
+		if cert.CheckSignatureFrom(a.Leaf) == nil && now.Add(renewBefore).Before(cert.NotAfter) &&
+			slices.Equal(cert.DNSNames, names) && slices.EqualFunc(cert.IPAddresses, addresses, net.IP.Equal) {
+			return nil
+		}
+	}
+	f.Made = append(f.Made, certFile, keyFile)
+	_, _, err := f.sign(a, x509.Certificate{
+		Subject: pkix.Name{CommonName: s.Name}, NotAfter: now.Add(serverLife), DNSNames: names, IPAddresses: addresses,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}, certFile, keyFile, now)
+	return err
 }

@@ -32,73 +32,78 @@ type Report struct {
 	Removed []string `json:"removed,omitempty"`
 }
 
-// change reads the state of a directory, has it changed, and writes it with the servers' files that
-// follow from it. Where there is no state, missing says whether that is an error.
-func change(dir string, now time.Time, missing func(dir string) error, do func(*Report, *state) error) (r Report, err error) {
-	if r.Dir, err = filepath.Abs(dir); err != nil {
-		return r, err
-	}
-	s, err := readState(r.Dir)
-	if errors.Is(err, ErrNone) {
-		err = missing(r.Dir)
-	}
-	if err == nil {
-		err = intact(r.Dir, s)
-	}
-	if err == nil {
-		err = do(&r, &s)
-	}
-	if err == nil {
-		r.Plan = s.Plan
-		err = r.write(s, now)
-	}
-	return r, err
+// folder is a directory as it will be: nothing is written before all of it is known, so that a
+// damaged file is reported while nothing has changed.
+type folder struct {
+	Report
+	state state
+	files []file
 }
 
-func none(string) error { return ErrNone }
+type file struct {
+	path string
+	data []byte
+	mode fs.FileMode
+}
+
+// The modes of files: secrets are their owner's alone.
+const (
+	secret = fs.FileMode(0o600)
+	plain  = fs.FileMode(0o644)
+)
+
+// change reads the state of a directory, has it changed, and writes it with all that follows from it.
+// Only the first change may find no state.
+func change(dir string, now time.Time, first bool, do func(*state) error) (Report, error) {
+	dir, err := filepath.Abs(dir)
+	f := &folder{Report: Report{Dir: dir}}
+	if err == nil {
+		f.state, err = readState(dir)
+	}
+	if first && errors.Is(err, ErrNone) {
+		err = vacant(dir)
+	}
+	if err == nil {
+		err = do(&f.state)
+	}
+	for _, step := range []func() error{f.keys, func() error { return f.servers(now) }, f.write} {
+		if err == nil {
+			err = step()
+		}
+	}
+	f.Plan = f.state.Plan
+	return f.Report, err
+}
+
+// vacant refuses a directory without a state that already contains a file to be written. Such keys
+// belong to another cluster, or to one whose plan is lost, and must not be reused.
+func vacant(dir string) error {
+	for _, name := range []string{"servers", "credentials", "ca.pem", "ca.key"} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s has %s in it and no %s: it is no folder of `weir nats init`, or one that was not finished; nothing was changed, so name another, or bring %s back, or move %s away",
+				dir, name, planFile, planFile, name)
+		}
+	}
+	return nil
+}
 
 // Init writes the configuration of a cluster into a directory. It keeps keys, the authority, and
 // certificates that are valid for another ninety days. It writes the rest again, from the plan and
 // from what the roles of this version need.
 func Init(dir string, p Plan, now time.Time) (Report, error) {
-	return change(dir, now, vacant, func(r *Report, s *state) (err error) {
-		s.Plan = p.over(s.Plan)
-		if err := s.validate(); err != nil {
-			return err
-		}
-		s.Users = map[string]string{}
-		for _, name := range users() {
-			if s.Users[name], err = r.key(CredentialsFile(r.Dir, name)); err != nil {
-				return err
-			}
-		}
-		return nil
+	return change(dir, now, true, func(s *state) error {
+		s.Plan, s.Users = p.over(s.Plan), map[string]string{}
+		return s.validate()
 	})
-}
-
-// users are those of Weir's own account, and systemUser.
-func users() []string {
-	all := []string{systemUser}
-	for _, role := range access.Roles() {
-		all = append(all, string(role))
-	}
-	return all
 }
 
 // Tenant adds the accounts of a tenant's programs, or keeps the existing ones.
 func Tenant(dir, name string, now time.Time) (Report, error) {
-	return change(dir, now, none, func(r *Report, s *state) (err error) {
+	return change(dir, now, false, func(s *state) error {
 		if !schemas.ValidID(name) {
 			return fmt.Errorf("%q is not the name of a tenant: letters, digits and ._:- are, up to 128", name)
 		}
-		t := tenant{Name: name}
-		if t.Observer, err = r.key(ObserverFile(r.Dir, name)); err != nil {
-			return err
-		}
-		if t.Agent, err = r.key(AgentFile(r.Dir, name)); err != nil {
-			return err
-		}
-		s.Tenants = append(slices.DeleteFunc(s.Tenants, func(other tenant) bool { return other.Name == name }), t)
+		s.Tenants = append(slices.DeleteFunc(s.Tenants, named(name)), tenant{Name: name})
 		slices.SortFunc(s.Tenants, func(a, b tenant) int { return strings.Compare(a.Name, b.Name) })
 		return nil
 	})
@@ -107,31 +112,123 @@ func Tenant(dir, name string, now time.Time) (Report, error) {
 // Remove deletes the accounts of a tenant's programs and their credentials: a later tenant of that
 // name gets new ones. The servers disconnect these users when they reload their files.
 func Remove(dir, name string, now time.Time) (Report, error) {
-	r, err := change(dir, now, none, func(_ *Report, s *state) error {
-		var names []string
+	r, err := change(dir, now, false, func(s *state) error {
+		var others []string
 		for _, t := range s.Tenants {
-			names = append(names, t.Name)
+			others = append(others, t.Name)
 		}
-		at := slices.Index(names, name)
 		switch {
-		case at < 0 && len(names) == 0:
+		case len(others) == 0:
 			return fmt.Errorf("tenant %q has no accounts here, and no other has", name)
-		case at < 0:
-			return fmt.Errorf("tenant %q has no accounts here; those that have are %s", name, strings.Join(names, ", "))
+		case !slices.Contains(others, name):
+			return fmt.Errorf("tenant %q has no accounts here; those that have are %s", name, strings.Join(others, ", "))
 		}
-		s.Tenants = slices.Delete(s.Tenants, at, at+1)
+		s.Tenants = slices.DeleteFunc(s.Tenants, named(name))
 		return nil
 	})
 	if err != nil {
 		return r, err
 	}
-	for _, file := range []string{ObserverFile(r.Dir, name), AgentFile(r.Dir, name)} {
-		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	r.Removed = []string{ObserverFile(r.Dir, name), AgentFile(r.Dir, name)}
+	for _, file := range r.Removed {
+		if err := os.RemoveAll(file); err != nil {
 			return r, fmt.Errorf("the accounts are gone, and the credentials are still there: %w", err)
 		}
-		r.Removed = append(r.Removed, file)
 	}
 	return r, nil
+}
+
+func named(name string) func(tenant) bool {
+	return func(t tenant) bool { return t.Name == name }
+}
+
+// keys reads every key that exists, creates those of new users, and completes the state.
+func (f *folder) keys() (err error) {
+	known := f.state.Users
+	f.state.Users = map[string]string{}
+	for _, name := range append([]access.Role{systemUser}, access.Roles()...) {
+		name := string(name)
+		if f.state.Users[name], err = f.key(CredentialsFile(f.Dir, name), known[name]); err != nil {
+			return err
+		}
+	}
+	for i := range f.state.Tenants {
+		t := &f.state.Tenants[i]
+		if t.Observer, err = f.key(ObserverFile(f.Dir, t.Name), t.Observer); err != nil {
+			return err
+		}
+		if t.Agent, err = f.key(AgentFile(f.Dir, t.Name), t.Agent); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// key is the public key of the user whose seed is in a file, unless it is known. It creates a
+// missing seed of a new user, and never replaces one that was given out.
+func (f *folder) key(path, known string) (string, error) {
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if known != "" {
+			return known, nil
+		}
+		var pair nkeys.KeyPair
+		if pair, err = nkeys.CreateUser(); err == nil {
+			raw, err = pair.Seed()
+		}
+		f.Made = append(f.Made, path)
+		f.add(path, append(raw, '\n'), secret)
+	}
+	if err != nil {
+		return "", err
+	}
+	pair, err := nkeys.ParseDecoratedNKey(raw)
+	if err != nil {
+		return "", fmt.Errorf("%s holds no seed of an nkey: bring it back, or delete it for a new one", path)
+	}
+	public, err := pair.PublicKey()
+	return cmp.Or(known, public), err
+}
+
+// servers adds the files of the servers, and the state.
+func (f *folder) servers(now time.Time) error {
+	ca, err := f.authority(now)
+	if err != nil {
+		return err
+	}
+	accounts := accountsConf(f.state)
+	for _, server := range f.state.Servers {
+		if err := f.issue(ca, server, now); err != nil {
+			return err
+		}
+		dir := ServerDir(f.Dir, server.Name)
+		f.add(filepath.Join(dir, "nats.conf"), []byte(serverConf(f.state.Plan, server, cmp.Or(f.state.At, dir))), plain)
+		f.add(filepath.Join(dir, "accounts.conf"), []byte(accounts), plain)
+		f.add(filepath.Join(dir, "ca.pem"), ca.pem, plain)
+	}
+	raw, err := json.MarshalIndent(f.state, "", "  ")
+	f.add(filepath.Join(f.Dir, planFile), append(raw, '\n'), plain)
+	return err
+}
+
+func (f *folder) add(path string, data []byte, mode fs.FileMode) {
+	f.files = append(f.files, file{path, data, mode})
+}
+
+// write replaces each file as a whole.
+func (f *folder) write() error {
+	for _, file := range f.files {
+		if err := os.MkdirAll(filepath.Dir(file.path), 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file.path+".new", file.data, file.mode); err != nil {
+			return err
+		}
+		if err := os.Rename(file.path+".new", file.path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // CredentialsFile has a role's credentials.
@@ -139,12 +236,12 @@ func CredentialsFile(dir, role string) string { return filepath.Join(dir, "crede
 
 // ObserverFile holds the credentials of a tenant's observer.
 func ObserverFile(dir, name string) string {
-	return filepath.Join(dir, "credentials", "tenants", schemas.EscapeToken(name)+".observer.nk")
+	return CredentialsFile(dir, filepath.Join("tenants", schemas.EscapeToken(name)+".observer"))
 }
 
 // AgentFile holds the credentials of a tenant's agents.
 func AgentFile(dir, name string) string {
-	return filepath.Join(dir, "credentials", "tenants", schemas.EscapeToken(name)+".agent.nk")
+	return CredentialsFile(dir, filepath.Join("tenants", schemas.EscapeToken(name)+".agent"))
 }
 
 // CAFile has the authority's certificate, for nats.tls.ca.
@@ -152,56 +249,3 @@ func CAFile(dir string) string { return filepath.Join(dir, "ca.pem") }
 
 // ServerDir has one server's files.
 func ServerDir(dir, name string) string { return filepath.Join(dir, "servers", name) }
-
-// key is the public key of the user whose seed is in a file. It creates a missing seed, and never
-// replaces one that was given out.
-func (r *Report) key(file string) (string, error) {
-	public, err := storedKey(file)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return public, err
-	}
-	pair, err := nkeys.CreateUser()
-	if err != nil {
-		return "", err
-	}
-	defer pair.Wipe()
-	seed, err := pair.Seed()
-	if err == nil {
-		err = write(file, append(seed, '\n'), secret)
-	}
-	if err != nil {
-		return "", err
-	}
-	r.Made = append(r.Made, file)
-	return pair.PublicKey()
-}
-
-// write writes the state, and the servers' files that follow from it.
-func (r *Report) write(s state, now time.Time) error {
-	ca, err := openAuthority(r.Dir, now)
-	if err != nil {
-		return err
-	}
-	accounts := accountsConf(s)
-	for _, server := range s.Servers {
-		dir := ServerDir(r.Dir, server.Name)
-		made, err := ca.issue(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), server, now)
-		if err != nil {
-			return err
-		}
-		if made {
-			r.Made = append(r.Made, filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
-		}
-		conf := serverConf(s.Plan, server, cmp.Or(s.At, dir))
-		for name, text := range map[string]string{"nats.conf": conf, "accounts.conf": accounts, "ca.pem": string(ca.pem)} {
-			if err := write(filepath.Join(dir, name), []byte(text), plain); err != nil {
-				return err
-			}
-		}
-	}
-	raw, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return err
-	}
-	return write(filepath.Join(r.Dir, planFile), append(raw, '\n'), plain)
-}

@@ -34,11 +34,11 @@ func TestGolden(t *testing.T) {
 		files[filepath.Join(shown, "servers", server.Name, "nats.conf")] = serverConf(s.Plan, server, s.At)
 	}
 	if *update {
-		require.NoError(t, write(filepath.Join(shown, "accounts.conf"), []byte(accountsConf(s)), plain))
+		require.NoError(t, os.WriteFile(filepath.Join(shown, "accounts.conf"), []byte(accountsConf(s)), plain))
 	}
 	for file, text := range files {
 		if *update {
-			require.NoError(t, write(file, []byte(text), plain))
+			require.NoError(t, os.WriteFile(file, []byte(text), plain))
 		}
 		have, err := os.ReadFile(file)
 		require.NoError(t, err)

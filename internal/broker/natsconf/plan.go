@@ -20,7 +20,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -142,18 +141,13 @@ func (p Plan) over(was Plan) Plan {
 }
 
 func (p Plan) validate() error {
-	var names, places []string
+	taken := map[string]bool{}
 	for _, s := range p.Servers {
-		names = append(names, s.Name)
-		places = append(places, s.Host+":"+strconv.Itoa(s.Port), s.Host+":"+strconv.Itoa(s.Route))
-	}
-	for _, all := range [][]string{names, places} {
-		slices.Sort(all)
-		if len(slices.Compact(slices.Clone(all))) != len(all) {
-			return errors.New("two servers have the same name or the same port: give each its own")
-		}
+		taken[s.Name], taken[s.URL()], taken[s.route()] = true, true, true
 	}
 	switch {
+	case len(taken) < 3*len(p.Servers):
+		return errors.New("two servers have the same name or the same port: give each its own")
 	case len(p.Servers) != 1 && len(p.Servers) != 3 && len(p.Servers) != 5:
 		return fmt.Errorf("%d servers: use 3 or 5, or 1 that survives nothing", len(p.Servers))
 	case p.Partitions < 1 || p.Partitions > maxPartitions:
