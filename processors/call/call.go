@@ -88,11 +88,9 @@ type Config struct {
 	Timeout time.Duration
 	// Margin is added to an attempt's timeout for its expires_at. Default 5 s.
 	Margin time.Duration
-	// Inline is the longest delay spent waiting in a worker's slot; a longer
-	// one becomes a wake-up on the log. Default 3 s.
-	Inline time.Duration
-	// Hold is the same limit for traffic rules. It is shorter, because a tenant's rules hold back
-	// any number of its calls at once, and all tenants share the slots. Default 500 ms.
+	// Hold is the longest wait for traffic rules and destinations in a worker's slot; see inline. It is
+	// shorter, because a tenant's rules hold back any number of its calls at once, and all tenants
+	// share the slots. Default 500 ms.
 	Hold     time.Duration
 	Schedule retry.Schedule
 	// Draining is closed when no new attempt may begin; nil never is.
@@ -110,7 +108,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.Timeout, c.Margin = cmp.Or(c.Timeout, 30*time.Second), cmp.Or(c.Margin, 5*time.Second)
-	c.Inline, c.Hold = cmp.Or(c.Inline, 3*time.Second), cmp.Or(c.Hold, 500*time.Millisecond)
+	c.Hold = cmp.Or(c.Hold, 500*time.Millisecond)
 	if c.Schedule.Attempts == 0 {
 		c.Schedule = retry.Default()
 	}
@@ -144,15 +142,8 @@ var ErrNoPass = errors.New("a call needs a pass")
 
 // limit is when an attempt that starts now is given up.
 func (c *Caller) limit(t *Task, p guard.Pass, start time.Time) time.Time {
-	timeout, deadline := cmp.Or(t.Timeout, c.cfg.Timeout), t.State.Action.Deadline
-	if own := p.Call().Timeout; own > 0 && own < timeout {
-		timeout = own
-	}
-	limit := start.Add(timeout)
-	if !deadline.IsZero() && deadline.Before(limit) {
-		return deadline
-	}
-	return limit
+	timeout := cmp.Or(t.Timeout, c.cfg.Timeout)
+	return earlier(start.Add(min(timeout, cmp.Or(p.Call().Timeout, timeout))), t.State.Action.Deadline)
 }
 
 // describe is the record of an attempt at a call or, after from, at its redirect.
@@ -207,8 +198,11 @@ func (c *Caller) finish(ctx context.Context, t *Task, e *started, reply *Reply, 
 	a, now := &e.attempt, c.cfg.Now()
 	res := schemas.Attempted{Step: a.Step, Number: a.Number, Hop: a.Hop, Probe: a.Probe, Decision: e.decision, Sent: true, Duration: now.Sub(e.start)}
 	var failed *fault.Call
-	switch {
-	case callErr == nil:
+	if callErr != nil && !errors.As(callErr, &failed) {
+		// An adapter that breaks its contract is taken at its worst.
+		failed = &fault.Call{Code: schemas.UpstreamProtocol, Sent: !e.undeclared, Cause: callErr}
+	}
+	if failed == nil {
 		if res.Status = reply.Answer.Status; t.probe != nil {
 			t.show(&res, e, reply.Answer)
 		}
@@ -220,15 +214,11 @@ func (c *Caller) finish(ctx context.Context, t *Task, e *started, reply *Reply, 
 				return nil, err
 			}
 		}
-	case errors.As(callErr, &failed):
+	} else {
 		res.Code, res.Sent, res.Status, res.NoMemory = failed.Code, failed.Sent, failed.Status, failed.NoMemory
 		if unread, ok := errors.AsType[*secrets.NameError](callErr); ok {
 			res.Secret = unread.Name
 		}
-	default:
-		// An adapter that breaks its contract is taken at its worst.
-		failed = &fault.Call{Code: schemas.UpstreamProtocol, Sent: !e.undeclared, Cause: callErr}
-		res.Code, res.Sent = failed.Code, failed.Sent
 	}
 	if e.pass.Mocked() {
 		res.Sent = false // and yet failed says what it would have been of the target's, for next

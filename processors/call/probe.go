@@ -36,7 +36,8 @@ func (t *Task) tries() []ledger.Attempt {
 // Run makes a task's attempts until it has a result. It does not repeat attempts on the log, so it
 // may be called on an action that another worker began. If the result is unknown, and the entry has
 // a probe, it probes: an effect that shows is the result, and a call without effect is made again.
-// The error is the log's or ctx's, or gives the time of the next try.
+// The error is the log's or ctx's, or gives the time of the next try; with a *Deferral, the result has
+// the attempts so far.
 func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 	for {
 		r, err := c.run(ctx, t)
@@ -70,20 +71,8 @@ func (c *Caller) reconcile(ctx context.Context, t *Task, r Result) (known Result
 		if probe == nil || err != nil {
 			return r, false, err
 		}
-		found, err := c.run(ctx, probe)
-		wait := found.Again.Sub(c.cfg.Now())
-		switch {
-		case err != nil:
+		if _, err := c.run(ctx, probe); err != nil {
 			return r, false, err
-		case found.Denied:
-			return r, false, c.refuseProbe(ctx, probe, found.Decision)
-		case found.Again.IsZero():
-		case wait > c.cfg.Inline:
-			return concluded(Result{Again: found.Again}, r.Tries), false, nil
-		default:
-			if err := await(ctx, wait, t.Stop.Done(), c.cfg.Draining, nil); err != nil {
-				return r, false, err
-			}
 		}
 	}
 }
@@ -141,20 +130,6 @@ func genuine(p guard.Pass) bool {
 	return !p.Mocked() && (d == nil || d.Redirected == "")
 }
 
-// refuseProbe records that a probe was not sent, and that none follows.
-func (c *Caller) refuseProbe(ctx context.Context, t *Task, d schemas.Decision) error {
-	number := 1
-	if probes := t.tries(); len(probes) > 0 {
-		number = probes[len(probes)-1].Number + 1
-	}
-	now := c.cfg.Now()
-	a := schemas.Attempt{
-		Step: t.Step, Number: number, Probe: t.probe.attempt, Class: schemas.ClassSafe, Worker: c.cfg.Worker, Message: t.State.Message,
-		Decision: d, Method: t.Call.Method, URL: t.Call.URL, ExpiresAt: now.UTC(),
-	}
-	return c.refuse(ctx, t, a, schemas.Attempted{Probe: a.Probe, Code: d.Code})
-}
-
 // show evaluates the answer to a probe, before anything is removed from it. A redirect that is
 // followed shows nothing by itself.
 func (t *Task) show(res *schemas.Attempted, e *started, a schemas.Answer) {
@@ -184,9 +159,7 @@ func (c *Caller) nextProbe(
 		return at
 	case began.Before(until):
 		s.Cap = max(s.Cap, t.probe.within/shares)
-		if at = now.Add(s.Delay(a.Number, rnd, wish)); at.After(until) {
-			at = until
-		}
+		at = earlier(now.Add(s.Delay(a.Number, rnd, wish)), until)
 	default:
 		late := 0
 		for _, earlier := range t.tries() {

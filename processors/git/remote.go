@@ -209,7 +209,7 @@ func (w *work) remote(ctx context.Context) (settle.Outcome, error) {
 	})
 	t.Stop, t.TaskID, t.Timeout = w.stop, w.order.TaskID, w.cfg.Timeout
 	r, err := w.cfg.Upstream.Caller.Run(ctx, t)
-	if rest, waits := errors.AsType[*call.Deferral](err); waits || err == nil && !r.Again.IsZero() {
+	if rest, waits := errors.AsType[*call.Deferral](err); waits {
 		return w.tooLong(rest, r), nil
 	} else if err != nil {
 		return settle.Outcome{}, err
@@ -224,12 +224,12 @@ func (w *work) tooLong(rest *call.Deferral, r call.Result) settle.Outcome {
 	switch {
 	case w.spool == nil:
 		return unsent()
-	case rest != nil && rest.Reason != schemas.WaitRule:
-		return rejected("calls to the repository's upstream are held back just now (" + rest.Reason + "); nothing was sent, push again later")
-	case rest != nil:
+	case rest.Reason == schemas.WaitDelay:
+		return rejected("the repository's upstream could not be reached: " + call.Describe(*r.Last) + "; nothing was sent, push again later")
+	case rest.Reason == schemas.WaitRule:
 		return rejected("the traffic rules hold the push back for longer than it can wait; nothing was sent, push again when they let it pass")
 	}
-	return rejected("the repository's upstream could not be reached: " + call.Describe(*r.Last) + "; nothing was sent, push again later")
+	return rejected("calls to the repository's upstream are held back just now (" + rest.Reason + "); nothing was sent, push again later")
 }
 
 func unsent() settle.Outcome {
