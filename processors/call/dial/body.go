@@ -1,12 +1,12 @@
 package dial
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"io"
 	"mime"
 	"strings"
 	"unicode/utf8"
@@ -111,15 +111,15 @@ func textual(contentType string) bool {
 	}
 }
 
-// Peek passes over white space and gives the first other byte.
-func Peek(r io.Reader) (byte, error) {
-	one := []byte{0}
+// Peek passes over white space and shows the first other byte, which is read next.
+func Peek(r *bufio.Reader) (byte, error) {
 	for {
-		if _, err := io.ReadFull(r, one); err != nil {
+		c, err := r.ReadByte()
+		if err != nil {
 			return 0, err
 		}
-		if !strings.ContainsRune(" \t\r\n", rune(one[0])) {
-			return one[0], nil
+		if !strings.ContainsRune(" \t\r\n", rune(c)) {
+			return c, r.UnreadByte()
 		}
 	}
 }

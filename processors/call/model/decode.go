@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -10,7 +11,6 @@ import (
 	"errors"
 	"hash"
 	"io"
-	"slices"
 	"time"
 
 	"weir/internal/completion"
@@ -64,18 +64,19 @@ func (d *decoder) decode(ctx context.Context) (reply *call.Reply, err error) {
 			}
 		}
 	}()
-	begin, err := dial.Peek(d)
+	in := bufio.NewReader(d)
+	begin, err := dial.Peek(in)
 	switch {
 	case errors.Is(err, io.EOF):
 		return nil, d.Failure(schemas.UpstreamTruncated, errNoEnd)
 	case err != nil:
 		return nil, err
 	case begin == '{', begin == '[':
-		return d.document(ctx, begin)
+		return d.document(ctx, in, begin == '[')
 	case begin == '<':
 		return nil, d.Failure(schemas.UpstreamProtocol, errNoAnswer)
 	default:
-		return d.events(ctx, begin)
+		return d.events(ctx, in)
 	}
 }
 
@@ -108,18 +109,17 @@ func (d *decoder) fault(f *completion.Fault) {
 	}
 }
 
-// document reads an answer that is one document, of which the first byte was read.
-func (d *decoder) document(ctx context.Context, begin byte) (*call.Reply, error) {
+// document reads an answer that is one document, or a list: some providers have their errors in one.
+func (d *decoder) document(ctx context.Context, in io.Reader, list bool) (*call.Reply, error) {
 	limit := d.cfg.Event
 	if d.options.Dialect == schemas.DialectEmbeddings { // many of them are one document
 		limit = d.cfg.Answer
 	}
-	rest, err := d.ReadAllBy(d, limit-1)
+	raw, err := d.ReadAllBy(in, limit)
 	if err != nil {
 		return nil, err
 	}
-	raw := slices.Concat([]byte{begin}, rest)
-	if begin == '[' { // some have their errors in a list
+	if list {
 		d.fault(completion.ReadFault(d.Scrub.Bytes(raw)))
 		if d.response.Fault == nil {
 			return nil, d.Failure(schemas.UpstreamProtocol, errNoAnswer)

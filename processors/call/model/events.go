@@ -22,9 +22,9 @@ const weighing = 256 << 10
 // says nothing.
 const done = "[DONE]"
 
-// events reads a stream, of which the first byte was read.
-func (d *decoder) events(ctx context.Context, begin byte) (*call.Reply, error) {
-	in := sse.New(io.MultiReader(bytes.NewReader([]byte{begin}), d), int(d.cfg.Event))
+// events reads a stream.
+func (d *decoder) events(ctx context.Context, from io.Reader) (*call.Reply, error) {
+	in := sse.New(from, int(d.cfg.Event))
 	held := newRedactor(d.Scrub, d.protocol)
 	for seen := false; ; seen = true {
 		ev, err := in.Next()

@@ -110,12 +110,11 @@ type Response struct {
 // what came. An error of Chunk, or of Done where nothing else went wrong, is returned as
 // it is.
 func (a *Adapter) For(t CallOptions) call.Adapter {
-	return dial.Adapter{Client: a.client, Connect: t.Connect, Do: func(ctx context.Context, l *dial.Base) (*call.Reply, error) {
-		answer, err := l.Ask(ctx, a.secrets, outbound.StreamLimits{Header: cmp.Or(t.FirstByte, -1), Bytes: a.cfg.Stream})
-		if err != nil {
-			return nil, err
-		}
-		defer answer.Close()
-		return (&decoder{Answer: answer, cfg: a.cfg, options: t}).decode(ctx)
-	}}
+	return &dial.Adapter{
+		Client: a.client, Secrets: a.secrets, Connect: t.Connect,
+		Limits: &outbound.StreamLimits{Header: cmp.Or(t.FirstByte, -1), Bytes: a.cfg.Stream},
+		Read: func(ctx context.Context, answer *dial.Answer) (*call.Reply, error) {
+			return (&decoder{Answer: answer, cfg: a.cfg, options: t}).decode(ctx)
+		},
+	}
 }
