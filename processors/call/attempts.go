@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"weir/internal/failpoint"
@@ -104,34 +105,33 @@ func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 	}
 }
 
-// inDoubt is the newest try that may have had an unknown effect that is not harmless to repeat; nil:
-// none. A try that was not sent proves nothing about the one before. An answer of the target
-// resolves the doubt about all of them; an answer of a traffic rule does not.
-func inDoubt(tries []ledger.Attempt) *ledger.Attempt {
+// newest is the newest try of some classes that may have had an effect; nil: none, or a later one settles
+// what became of it.
+func newest(tries []ledger.Attempt, settles func(*ledger.Attempt) bool, classes ...schemas.Class) *ledger.Attempt {
 	for i := len(tries) - 1; i >= 0; i-- {
 		switch t := &tries[i]; {
-		case t.Result.Status != 0 && t.Result.Sent:
+		case settles(t):
 			return nil
-		case t.MayHaveActed() && (t.Class == schemas.ClassOnce || t.Class == schemas.ClassKeyed):
+		case t.MayHaveActed() && slices.Contains(classes, t.Class):
 			return t
 		}
 	}
 	return nil
 }
 
+// inDoubt is the newest try that may have had an unknown effect that is not harmless to repeat; nil:
+// none. A try that was not sent proves nothing about the one before. An answer of the target
+// resolves the doubt about all of them; an answer of a traffic rule does not.
+func inDoubt(tries []ledger.Attempt) *ledger.Attempt {
+	answered := func(t *ledger.Attempt) bool { return t.Result.Status != 0 && t.Result.Sent }
+	return newest(tries, answered, schemas.ClassOnce, schemas.ClassKeyed)
+}
+
 // unanswered is the newest try that was sent with a class by which it may be repeated
-// but changes its target, and that no answer of a target's has followed; nil: none.
+// but changes its target, and that no whole answer of a target's has followed; nil: none.
 func unanswered(tries []ledger.Attempt) *ledger.Attempt {
-	for i := len(tries) - 1; i >= 0; i-- {
-		switch t := &tries[i]; {
-		case !t.MayHaveActed():
-		case t.Result.Code == "":
-			return nil
-		case t.Class == schemas.ClassIdempotent:
-			return t
-		}
-	}
-	return nil
+	whole := func(t *ledger.Attempt) bool { return t.MayHaveActed() && t.Result.Code == "" }
+	return newest(tries, whole, schemas.ClassIdempotent)
 }
 
 // canRetry checks, right before sending, whether a call may be sent in addition to the tries that
@@ -238,14 +238,6 @@ func doubted(r Result, tries []ledger.Attempt) Result {
 		r.Last = &tries[len(tries)-1]
 	}
 	return r
-}
-
-// Failure is the failed call that a result records; nil where an answer came.
-func Failure(res *schemas.Attempted) *fault.Call {
-	if res.Code == "" {
-		return nil
-	}
-	return &fault.Call{Code: res.Code, Sent: res.Sent, Status: res.Status}
 }
 
 // Abandon closes an attempt that a dead worker left open: its result will never be known. Whether

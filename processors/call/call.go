@@ -72,11 +72,6 @@ type Metrics interface {
 	SchemaViolated(entry, mode string)
 }
 
-// Destinations delays permitted calls; see destination.Limiter.
-type Destinations interface {
-	Acquire(ctx context.Context, c destination.Call) (*destination.Permit, *destination.Held, error)
-}
-
 // Config is what a Caller needs besides its collaborators.
 type Config struct {
 	// Worker names this process in attempts.
@@ -99,8 +94,8 @@ type Config struct {
 	// Span names the span of a call by its place in the action, for a target whose entry requests it;
 	// nil: the span of the action's caller.
 	Span func(a schemas.Action, place ...int) string
-	// Destinations decides which calls may be made now; nil: all permitted ones.
-	Destinations Destinations
+	// Destinations decides which permitted calls may be made now; nil: all.
+	Destinations *destination.Limiter
 	// Now and Rand are for tests. Defaults: time.Now, rand.Float64.
 	Now  func() time.Time
 	Rand func() float64
@@ -278,7 +273,7 @@ func (c *Caller) measure(p guard.Pass, try *ledger.Attempt) {
 	host, method := p.Permit().Host(), p.Call().Method
 	m.AttemptDone(host, method, res.Code, res.Duration)
 	if try.Probe == 0 && !res.RetryAt.IsZero() && !redirects(res) {
-		kind, status := retry.Kind(res.Status, Failure(res))
+		kind, status := retry.Kind(res.Status, res.Code)
 		m.Retry(host, method, try.Number, kind, status)
 	}
 }

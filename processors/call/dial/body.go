@@ -74,9 +74,10 @@ func JSON(raw, clean []byte, scrub *redact.Scrubber) (doc json.RawMessage, ok bo
 	if len(raw) == 0 || !call.Shallow(raw, maxDepth) || !utf8.Valid(raw) || !json.Valid(raw) {
 		return nil, false
 	}
-	if !bytes.Equal(raw, clean) {
-		raw = scrub.JSON(raw)
+	if bytes.Equal(raw, clean) {
+		return bytes.TrimSpace(raw), true
 	}
+	raw = scrub.JSON(raw)
 	return bytes.TrimSpace(raw), json.Valid(raw)
 }
 

@@ -32,7 +32,6 @@ type decoder struct {
 	whole    completion.Answer
 	weighed  int // bytes of chunks since whole was measured
 	response Response
-	called   bool // Chunk was
 }
 
 var (
@@ -52,8 +51,11 @@ func (d *decoder) decode(ctx context.Context) (reply *call.Reply, err error) {
 	}
 	d.protocol = completion.For(d.options.Dialect)
 	d.whole = d.protocol.Answer(d.options.Options)
+	if d.options.Clean != nil {
+		d.options.Clean(d.last)
+	}
 	defer func() {
-		if d.called && d.options.Done != nil {
+		if d.options.Done != nil {
 			if late := d.options.Done(ctx); late != nil && err == nil {
 				reply, err = nil, late
 			}
@@ -194,10 +196,6 @@ func (d *decoder) give(ctx context.Context, p Piece) error {
 	if d.options.Chunk == nil {
 		return nil
 	}
-	if !d.called && d.options.Clean != nil {
-		d.options.Clean(d.last)
-	}
-	d.called = true
 	if err := d.options.Chunk(ctx, p); err != nil {
 		return err
 	}

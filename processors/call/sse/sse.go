@@ -62,35 +62,35 @@ func (s *Reader) Next() (Event, error) {
 	lines, pending := 0, false // data lines; whether there is anything to give
 	for {
 		line, size, ended := s.readLine()
-		if len(line) == 0 && size == 0 && ended {
-			if !pending {
-				continue
+		name, value := field(line)
+		switch string(name) {
+		case "event":
+			ev.Name = ""
+			if size == len(line) { // the field name of a partial line would be unknown
+				ev.Name = string(value)
 			}
-			return s.finish(ev), nil
+			pending = pending || ev.Name != ""
+		case "data":
+			pending = true
+			s.add(&ev, value, size-(len(line)-len(value)), lines)
+			lines++
 		}
-		if size > 0 {
-			name, value := field(line)
-			switch string(name) {
-			case "event":
-				ev.Name = ""
-				if size == len(line) { // the field name of a partial line would be unknown
-					ev.Name = string(value)
-				}
-				pending = pending || ev.Name != ""
-			case "data":
-				pending = true
-				s.add(&ev, value, size-(len(line)-len(value)), lines)
-				lines++
-			}
-		}
-		if ended {
+		switch {
+		case ended && (size > 0 || !pending):
 			continue
+		case !pending:
+			return ev, s.err
 		}
-		if pending {
-			ev.Cut = true
-			return s.finish(ev), nil
+		ev.Cut = !ended
+		if ev.Size != len(s.data) {
+			return ev, nil
 		}
-		return ev, s.err
+		ev.Data = s.data
+		if !utf8.Valid(ev.Data) { // it is mended as the standard has it
+			ev.Data = bytes.ToValidUTF8(ev.Data, []byte("\uFFFD"))
+			ev.Size, ev.Mended = len(ev.Data), true
+		}
+		return ev, nil
 	}
 }
 
@@ -110,18 +110,6 @@ func (s *Reader) add(ev *Event, value []byte, size, lines int) {
 		s.data = append(s.data, '\n')
 	}
 	s.data = append(s.data, value...)
-}
-
-func (s *Reader) finish(ev Event) Event {
-	if ev.Size != len(s.data) {
-		return ev
-	}
-	ev.Data = s.data
-	if !utf8.Valid(ev.Data) { // it is mended as the standard has it
-		ev.Data = bytes.ToValidUTF8(ev.Data, []byte("\uFFFD"))
-		ev.Size, ev.Mended = len(ev.Data), true
-	}
-	return ev
 }
 
 // field splits a line at its first colon; one space after it is not part of the value. A line that
