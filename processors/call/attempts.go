@@ -43,8 +43,8 @@ type Result struct {
 	Tries []ledger.Attempt
 }
 
-// run is Run without probes. Of a probe it makes one attempt and its redirects, and waits for the
-// time of the next.
+// run is Run without probes. Of a probe it ends with errStale at the time of the next: another entry
+// in force may have another probe.
 func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 	var next pending
 	defer func() { next.permit.Release() }() //nolint:contextcheck // released whatever the call's result
@@ -67,12 +67,10 @@ func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 			case over: // nothing is waited for any more
 			default:
 				err := c.wait(ctx, t, &Deferral{Until: last.Result.RetryAt, Reason: schemas.WaitDelay, Step: t.Step}, inline)
-				switch {
-				case errors.Is(err, errStale) && t.probe == nil:
+				if errors.Is(err, errStale) && t.probe == nil {
 					continue
-				case errors.Is(err, errStale): // another entry in force may have another probe
-					return Result{}, nil
-				case err != nil:
+				}
+				if err != nil {
 					return Result{Last: last, Tries: tries}, err
 				}
 			}

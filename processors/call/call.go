@@ -26,7 +26,7 @@ import (
 
 // Ledger is where attempts are written.
 type Ledger interface {
-	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
+	Events
 	// Hold leaves the result of an attempt to the event that st appends next.
 	Hold(ctx context.Context, st *ledger.State, ev schemas.Event) error
 	PutBlob(ctx context.Context, tenant string, doc json.RawMessage) (inline json.RawMessage, name string, err error)

@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"weir/internal/fault"
@@ -27,10 +28,11 @@ type probing struct {
 
 // tries are the attempts of the task's step or, of a probe, the earlier ones of the same attempt.
 func (t *Task) tries() []ledger.Attempt {
+	of := 0
 	if t.probe != nil {
-		return t.State.ProbesOf(t.Step, t.probe.attempt)
+		of = t.probe.attempt
 	}
-	return t.State.AttemptsOf(t.Step)
+	return t.State.ProbesOf(t.Step, of)
 }
 
 // Run makes a task's attempts until it has a result. It does not repeat attempts on the log, so it
@@ -71,7 +73,7 @@ func (c *Caller) reconcile(ctx context.Context, t *Task, r Result) (known Result
 		if probe == nil || err != nil {
 			return r, false, err
 		}
-		if _, err := c.run(ctx, probe); err != nil {
+		if _, err := c.run(ctx, probe); err != nil && !errors.Is(err, errStale) {
 			return r, false, err
 		}
 	}

@@ -37,7 +37,7 @@ func (f *Forward) adapter(
 ) call.Adapter {
 	return &dial.Adapter{
 		Client: f.client, Secrets: f.cfg.Secrets, Fresh: true, Prepare: prepare, Read: read,
-		Limits: &outbound.StreamLimits{Header: -1, Idle: idle, Bytes: most},
+		Limits: outbound.StreamLimits{Header: -1, Idle: idle, Bytes: most},
 	}
 }
 

@@ -62,12 +62,12 @@ func (a *Adapter) For(t CallOptions) call.Adapter {
 		Client: a.client, Secrets: a.secrets,
 		// Only ctx bounds the time before the first event, and between two events: an agent may
 		// think for as long as its run may take.
-		Limits: &outbound.StreamLimits{Header: -1, Bytes: a.cfg.Stream},
+		Limits: outbound.StreamLimits{Header: -1, Bytes: a.cfg.Stream},
 		Read: func(ctx context.Context, answer *dial.Answer) (*call.Reply, error) {
 			if t.Answering != nil && !answer.Pass.Mocked() {
 				t.Answering(answer.Status)
 			}
-			return (&decoder{Answer: answer, cfg: a.cfg, opts: t, reader: ends{opts: t}}).decode(ctx)
+			return (&decoder{Answer: answer, cfg: a.cfg, reader: ends{opts: t}}).decode(ctx)
 		},
 	}
 }
@@ -77,7 +77,6 @@ type decoder struct {
 	*dial.Answer
 
 	cfg    Config
-	opts   CallOptions
 	reader ends
 	// last applies the newest event that may be the end; nil: there was none.
 	last func()

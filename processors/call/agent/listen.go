@@ -59,7 +59,7 @@ func (l *decoder) event(ctx context.Context, ev sse.Event) error {
 	d := l.read(ev.Data, ev.Mended)
 	name := ev.Name
 	if !known {
-		name, kind = l.opts.nameIn(ev.Name, d.members)
+		name, kind = l.reader.opts.nameIn(ev.Name, d.members)
 	}
 	name = l.name(name)
 	if ev.Cut {
@@ -83,7 +83,7 @@ func (l *decoder) event(ctx context.Context, ev sse.Event) error {
 	case l.reader.first != nil:
 		l.reader.warn(afterEnd)
 		return nil
-	case kind == isStart && !d.doubted && l.opts.plain(d):
+	case kind == isStart && !d.doubted && l.reader.opts.plain(d):
 		return nil // a run's own first event says the same
 	case len(d.doc) > schemas.InlineLimit:
 		return l.progress(ctx, schemas.RunProgress{Name: name, Omitted: ev.Size})
@@ -111,7 +111,7 @@ func (l *decoder) progress(ctx context.Context, p schemas.RunProgress) error {
 		return nil
 	}
 	l.given++
-	return l.opts.Progress(ctx, p)
+	return l.reader.opts.Progress(ctx, p)
 }
 
 // result is the reply of an end, with how many events were not handed on.

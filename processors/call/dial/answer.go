@@ -3,7 +3,7 @@ package dial
 import (
 	"bytes"
 	"io"
-	"strings"
+	"net/http"
 	"time"
 
 	"weir/internal/fault"
@@ -42,24 +42,20 @@ const head = "HEAD"
 // mock is the answer of the traffic rule that answers in the target's place, in the form in which an
 // upstream's would have come.
 func (a *Answer) mock() {
-	m := a.Pass.Answer()
+	m, now := a.Pass.Answer(), time.Now()
 	a.Response = outbound.Response{Status: m.Status, Headers: m.Headers}
 	if a.Pass.Call().Method != head && len(m.Body) > 0 {
 		a.Body = m.Body
 	}
-	values := func(name string) (all []string) {
-		for _, h := range m.Headers {
-			if strings.EqualFold(h.Name, name) {
-				all = append(all, h.Value)
-			}
-		}
-		return all
+	fields := http.Header{}
+	for _, h := range m.Headers {
+		fields.Add(h.Name, h.Value)
 	}
-	a.RetryAfter = retry.Wish(a.Status, values, time.Now())
-	if locations := values("location"); len(locations) == 1 {
+	a.RetryAfter = retry.Wish(a.Status, fields.Values, now)
+	if locations := fields["Location"]; len(locations) == 1 {
 		a.Location = locations[0]
 	}
-	a.Stream = page{bytes.NewReader(a.Body), a.Status}
+	a.Stream, a.Asked = page{bytes.NewReader(a.Body), a.Status}, now
 }
 
 // Refused reports whether the answer is no success.

@@ -28,9 +28,10 @@ type Adapter struct {
 	// Fresh: every call has a connection of its own. Otherwise a call may use an idle one by its class,
 	// because its attempts follow that.
 	Fresh bool
-	// Limits bound an answer that is read as it comes; nil: it is read as a whole, by the client's
-	// limits.
-	Limits *outbound.StreamLimits
+	// Whole: an answer is read as a whole, by the client's limits. Otherwise Limits bound it, and it is
+	// read as it comes.
+	Whole  bool
+	Limits outbound.StreamLimits
 	// Prepare changes the request before it is sent; nil: the body is the call's. An error means that
 	// nothing is sent.
 	Prepare func(ctx context.Context, p guard.Pass, r *outbound.Request) error
@@ -79,7 +80,7 @@ func (a *Adapter) Open(ctx context.Context, p guard.Pass) (call.Exchange, error)
 // Do reads the entry's secrets, which is as late as it can be, sends the request and has the answer
 // read. If a traffic rule answers, nothing is sent, and its answer is read like the target's.
 func (e *exchange) Do(ctx context.Context, begun func()) (reply *call.Reply, err error) {
-	a := &Answer{Pass: e.pass, Asked: time.Now()}
+	a := &Answer{Pass: e.pass}
 	if e.pass.Mocked() {
 		a.mock()
 		return e.adapter.Read(ctx, a)
@@ -95,7 +96,7 @@ func (e *exchange) Do(ctx context.Context, begun func()) (reply *call.Reply, err
 		defer func() { unread(ctx, err) }()
 	}
 	req.Begun, a.Asked = begun, time.Now()
-	if e.adapter.Limits == nil {
+	if e.adapter.Whole {
 		whole, err := e.conn.Do(ctx, req)
 		if err != nil {
 			return nil, err
@@ -103,7 +104,7 @@ func (e *exchange) Do(ctx context.Context, begun func()) (reply *call.Reply, err
 		a.Response = *whole
 		return e.adapter.Read(ctx, a)
 	}
-	s, err := e.conn.Stream(ctx, req, *e.adapter.Limits)
+	s, err := e.conn.Stream(ctx, req, e.adapter.Limits)
 	if err != nil {
 		return nil, err
 	}

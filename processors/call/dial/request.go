@@ -183,23 +183,21 @@ func basic(value string) []string {
 // because other text could leak the secret.
 func withMembers(body []byte, members []schemas.Header) ([]byte, error) {
 	end := bytes.LastIndexByte(body, '}')
-	start := bytes.IndexByte(body, '{')
-	if start < 0 || end <= start || len(bytes.TrimSpace(body[:start])) > 0 || len(bytes.TrimSpace(body[end+1:])) > 0 {
+	if end < 0 || len(bytes.TrimSpace(body[end+1:])) > 0 || bytes.TrimSpace(body)[0] != '{' {
 		return nil, errors.New("the body is not a JSON object")
 	}
-	out := slices.Clone(body[:end])
+	out, empty := slices.Clone(body[:end]), bytes.HasSuffix(bytes.TrimSpace(body[:end]), []byte("{"))
 	for i, m := range members {
-		if i > 0 || len(bytes.TrimSpace(body[start+1:end])) > 0 {
+		if i > 0 || !empty {
 			out = append(out, ',')
 		}
-		for _, text := range []string{m.Name, m.Value} {
-			var err error
-			if out, err = jsontext.AppendQuote(out, text); err != nil {
-				return nil, err
-			}
-			out = append(out, ':')
+		var err error
+		if out, err = jsontext.AppendQuote(out, m.Name); err == nil {
+			out, err = jsontext.AppendQuote(append(out, ':'), m.Value)
 		}
-		out = out[:len(out)-1] // nothing follows the value
+		if err != nil {
+			return nil, err
+		}
 	}
 	return append(out, body[end:]...), nil
 }

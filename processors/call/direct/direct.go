@@ -32,15 +32,15 @@ type Adapter struct {
 // New returns an Adapter. The redactor decides which headers' values are hidden
 // in the answers that are kept.
 func New(c *outbound.Client, s dial.Secrets, r *redact.Redactor) *Adapter {
-	a := &Adapter{Adapter: dial.Adapter{Client: c, Secrets: s}, redactor: r}
-	a.Read = func(_ context.Context, answer *dial.Answer) (*call.Reply, error) { return a.reply(answer), nil }
+	a := &Adapter{Adapter: dial.Adapter{Client: c, Secrets: s, Whole: true}, redactor: r}
+	a.Read = a.reply
 	return a
 }
 
 // reply is an answer that is there as a whole, as it is stored: first secrets are redacted by value,
 // then traffic rules change headers, and then headers are hidden by name. Its body is as it came if
 // it is passed on.
-func (a *Adapter) reply(answer *dial.Answer) *call.Reply {
+func (a *Adapter) reply(_ context.Context, answer *dial.Answer) (*call.Reply, error) {
 	reply := a.head(answer)
 	if a.passing != nil {
 		reply.Answer.Body, reply.Answer.Base64 = asCame(answer.Scrub.Bytes(answer.Body))
@@ -51,7 +51,7 @@ func (a *Adapter) reply(answer *dial.Answer) *call.Reply {
 	// log can be held against it. Who knows all the rest of a body could try
 	// guesses of a secret in it: that is no way in where secrets are random.
 	reply.Answer.Hash = dial.Hash(answer.Body)
-	return reply
+	return reply, nil
 }
 
 // head is a reply without a body. A Location that holds a secret is not followed: a redirect carries

@@ -36,7 +36,7 @@ type PassOptions struct {
 func (a *Adapter) Passing(o PassOptions) call.Adapter {
 	via := &Adapter{redactor: a.redactor, passing: &o}
 	via.Adapter = dial.Adapter{
-		Client: a.Client, Secrets: a.Secrets, Limits: &outbound.StreamLimits{Bytes: o.Stream, Keep: true}, Prepare: o.stored, Read: via.pass,
+		Client: a.Client, Secrets: a.Secrets, Limits: outbound.StreamLimits{Bytes: o.Stream, Keep: true}, Prepare: o.stored, Read: via.pass,
 	}
 	return via
 }
@@ -55,7 +55,7 @@ func (o *PassOptions) stored(ctx context.Context, p guard.Pass, r *outbound.Requ
 func (a *Adapter) pass(ctx context.Context, answer *dial.Answer) (_ *call.Reply, err error) {
 	p := answer.Pass
 	if p.Mocked() {
-		return a.reply(answer), nil
+		return a.reply(ctx, answer)
 	}
 	events := dial.MediaType(answer.Headers) == "text/event-stream"
 	if !events {
@@ -67,7 +67,7 @@ func (a *Adapter) pass(ctx context.Context, answer *dial.Answer) (_ *call.Reply,
 		if answer.Body, err = answer.ReadAllBy(answer, a.passing.Whole); err != nil { //nolint:contextcheck // the stream has it
 			return nil, err
 		}
-		return a.reply(answer), nil
+		return a.reply(ctx, answer)
 	}
 	return a.read(ctx, answer, events || answer.Declared() > schemas.InlineLimit)
 }

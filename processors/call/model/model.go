@@ -112,7 +112,7 @@ type Response struct {
 func (a *Adapter) For(t CallOptions) call.Adapter {
 	return &dial.Adapter{
 		Client: a.client, Secrets: a.secrets, Connect: t.Connect,
-		Limits: &outbound.StreamLimits{Header: cmp.Or(t.FirstByte, -1), Bytes: a.cfg.Stream},
+		Limits: outbound.StreamLimits{Header: cmp.Or(t.FirstByte, -1), Bytes: a.cfg.Stream},
 		Read: func(ctx context.Context, answer *dial.Answer) (*call.Reply, error) {
 			return (&decoder{Answer: answer, cfg: a.cfg, options: t}).decode(ctx)
 		},
