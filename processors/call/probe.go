@@ -46,35 +46,26 @@ func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 		if err != nil || !r.Unknown {
 			return r, err
 		}
-		r, repeat, err := c.reconcile(ctx, t, r)
-		if err != nil || !repeat {
-			return r, err
-		}
-	}
-}
-
-// reconcile probes after a task's result is unknown, unless the log already has what the probes have
-// shown. repeat: the call was not applied. Before each probe it asks for the entry in force, which may
-// have another probe, or none.
-func (c *Caller) reconcile(ctx context.Context, t *Task, r Result) (known Result, repeat bool, err error) {
-	for {
 		probes := t.State.ProbesOf(t.Step, r.Last.Number)
 		if n := len(probes); n > 0 && probes[n-1].Result.RetryAt.IsZero() {
 			last := &probes[n-1]
-			if last.Result.Effect == schemas.EffectApplied {
-				return Result{Answered: true, Reconciled: true, Last: last, Tries: r.Tries}, false, nil
+			if last.Result.Effect == schemas.EffectNotApplied {
+				continue
 			}
-			return r, last.Result.Effect == schemas.EffectNotApplied, nil
+			if last.Result.Effect == schemas.EffectApplied {
+				r = Result{Answered: true, Reconciled: true, Last: last, Tries: r.Tries}
+			}
+			return r, nil
 		}
 		if _, over := Over(t.State, t.Stop, c.cfg.Now()); over {
-			return r, false, nil
+			return r, nil
 		}
-		probe, err := c.probe(ctx, t, r)
+		probe, err := c.probe(ctx, t, r) // of the entry in force, which may have another, or none
 		if probe == nil || err != nil {
-			return r, false, err
+			return r, err
 		}
 		if _, err := c.run(ctx, probe); err != nil && !errors.Is(err, errStale) {
-			return r, false, err
+			return r, err
 		}
 	}
 }
@@ -84,14 +75,11 @@ func (c *Caller) reconcile(ctx context.Context, t *Task, r Result) (known Result
 // was sent: otherwise the probe would look for another effect.
 func (c *Caller) probe(ctx context.Context, t *Task, r Result) (*Task, error) {
 	p, _ := c.ask(t, nil)
-	if !p.Valid() || p.Mocked() {
+	sent := inDoubt(r.Tries)
+	if !p.Valid() || p.Mocked() || p.Permit().Probe() == nil || sent == nil || sent.LastWord().Entry != p.Permit().Entry() || sent.Digest != digest(p) {
 		return nil, nil //nolint:nilnil // no probe, no error
 	}
 	compiled := p.Permit().Probe()
-	sent := inDoubt(r.Tries)
-	if compiled == nil || sent == nil || sent.LastWord().Entry != p.Permit().Entry() || sent.Digest != digest(p) {
-		return nil, nil //nolint:nilnil // as above
-	}
 	// The attempt's result must be on the log before anything follows from it.
 	if err := t.State.Flush(ctx); err != nil {
 		return nil, err
