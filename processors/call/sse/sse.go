@@ -72,8 +72,18 @@ func (s *Reader) Next() (Event, error) {
 			pending = pending || ev.Name != ""
 		case "data":
 			pending = true
-			s.add(&ev, value, size-(len(line)-len(value)), lines)
-			lines++
+			if lines++; lines > 1 {
+				ev.Size++
+			}
+			// A partial line is over the limit too, and a longer event does not come back under it.
+			if ev.Size += size - (len(line) - len(value)); ev.Size > s.limit {
+				s.data = s.data[:0]
+				break
+			}
+			if lines > 1 {
+				s.data = append(s.data, '\n')
+			}
+			s.data = append(s.data, value...)
 		}
 		switch {
 		case ended && (size > 0 || !pending):
@@ -92,24 +102,6 @@ func (s *Reader) Next() (Event, error) {
 		}
 		return ev, nil
 	}
-}
-
-// add joins one more data line to an event, where there is room for it. size is
-// what the value has, which may be more than was kept of it.
-func (s *Reader) add(ev *Event, value []byte, size, lines int) {
-	whole := ev.Size == len(s.data)
-	if lines > 0 {
-		ev.Size++
-	}
-	ev.Size += size
-	if !whole || ev.Size > s.limit {
-		s.data = s.data[:0]
-		return
-	}
-	if lines > 0 {
-		s.data = append(s.data, '\n')
-	}
-	s.data = append(s.data, value...)
 }
 
 // field splits a line at its first colon; one space after it is not part of the value. A line that
