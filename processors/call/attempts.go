@@ -60,7 +60,7 @@ func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 			last := &tries[n-1]
 			number = last.Number + 1
 			switch {
-			case redirects(last.Result):
+			case redirects(last.Result) && last.Result.Location != "": // without one an older version has written it
 				number, from = last.Number, last
 			case last.Result.RetryAt.IsZero() && (!last.NotApplied || last.Number >= c.most(t, c.guard.Contract(last.Decision.Entry))):
 				return conclude(t, tries), nil

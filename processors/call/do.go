@@ -23,8 +23,9 @@ var errNoRepeat = errors.New("the call may not be repeated any more")
 
 // attempt makes one attempt at a call or, after from, at its redirect: dial, record the attempt,
 // send, record the result, and report it to the destination. It checks rules and policy again after
-// dialling, and policy for the last time right before the first byte is sent. The error is the log's,
-// ctx's or errStale; the upstream's result is in the attempt.
+// dialling, and policy for the last time right before the first byte is sent. A redirect without a
+// target is recorded as refused. The error is the log's, ctx's or errStale; the upstream's result
+// is in the attempt.
 func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int, from *ledger.Attempt, next *pending) error {
 	if !p.Valid() {
 		return ErrNoPass
@@ -74,6 +75,10 @@ func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int,
 	}
 	next.delayed = time.Time{}
 	c.learn(ctx, t, next.permit, done)
+	if res := done.Result; redirects(res) && res.Location == "" {
+		_, d := c.guard.Redirect(p, "", res.Status, done.Hop+1)
+		return c.refuse(ctx, t, done.Number, done, d)
+	}
 	return nil
 }
 

@@ -74,10 +74,11 @@ func (r *redactor) add(c completion.Chunk) (list []completion.Chunk, ok bool) {
 		r.list = append(r.list[:0], c)
 		return r.list, true
 	}
-	in := &held{}
-	if n := len(r.free); n > 0 {
-		in, r.free = r.free[n-1], r.free[:n-1]
+	if len(r.free) == 0 {
+		r.free = append(r.free, &held{})
 	}
+	in := r.free[len(r.free)-1]
+	r.free = r.free[:len(r.free)-1]
 	if in.chunk = c; !r.texts.Read(c.Raw, &in.found) {
 		return nil, false
 	}
