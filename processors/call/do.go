@@ -18,9 +18,6 @@ import (
 // traffic rules came into force while the target was dialled. The call must be evaluated again.
 var errStale = errors.New("the call must be evaluated again")
 
-// errNoRepeat is the cause if the policy now in force does not permit to send the call again.
-var errNoRepeat = errors.New("the call may not be repeated any more")
-
 // attempt makes one attempt at a call or, after from, at its redirect: dial, record the attempt,
 // send, record the result, and report it to the destination. It checks rules and policy again after
 // dialling, and policy for the last time right before the first byte is sent. A redirect without a
@@ -114,7 +111,7 @@ func (c *Caller) dispatch(ctx context.Context, t *Task, ex Exchange, e *started)
 		}
 		tries := t.tries()
 		if !c.canRetry(fresh, tries[:len(tries)-1]) { // the last one is this one
-			return nil, &fault.Call{Code: schemas.Canceled, Cause: errNoRepeat}
+			return nil, &fault.Call{Code: schemas.Canceled, Cause: errors.New("the policy in force does not permit to repeat the call")}
 		}
 		if err := ex.Renew(fresh); err != nil {
 			return nil, err

@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"weir/internal/fault"
@@ -105,11 +106,7 @@ func requestOf(t *Task, p guard.Pass) reconcile.Request {
 	if !call.TextBody && !call.Base64Body {
 		request.Body = call.Body
 	}
-	for _, h := range call.Headers {
-		if !policy.OwnCredential(h.Name) {
-			request.Headers = append(request.Headers, h)
-		}
-	}
+	request.Headers = slices.DeleteFunc(slices.Clone(call.Headers), func(h schemas.Header) bool { return policy.OwnCredential(h.Name) })
 	return request
 }
 

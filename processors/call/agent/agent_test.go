@@ -24,6 +24,7 @@ import (
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/processors/call/agent"
+	"weir/processors/call/dial"
 	"weir/processors/guard"
 	"weir/schemas"
 )
@@ -490,4 +491,14 @@ func TestMock(t *testing.T) {
 			assert.JSONEq(t, tt.outputs, string(got.Outputs))
 		}
 	})
+}
+
+// TestALateEndIsItself: the end that no other replaces is that of its own event, whatever came after.
+func TestALateEndIsItself(t *testing.T) {
+	t.Parallel()
+	const data = `{"type":"final","request_id":"r-1","status":"ok","outputs":{"a":1}}`
+	_, end, reply, err := newLine(t, says(t, "event: agent\ndata: "+data+"\n\nevent: log\ndata: "+strings.Repeat("x", 2*len(data))+"\n\n").URL()).talk(t.Context(), t, schemas.RouteRunStream)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"a":1}`, string(end.Outputs))
+	assert.Equal(t, dial.Hash([]byte(data)), reply.Answer.Hash)
 }

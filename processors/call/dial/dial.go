@@ -15,9 +15,6 @@ import (
 	"weir/schemas"
 )
 
-// errUsed is the cause if a change of policy makes a started call unrepeatable.
-var errUsed = errors.New("the connection has carried another request")
-
 // Adapter makes the calls of one surface. It is a call.Adapter, and safe for concurrent use where its
 // functions are.
 type Adapter struct {
@@ -127,8 +124,8 @@ func (e *exchange) Renew(p guard.Pass) error {
 	case !p.Valid(), p.Mocked() != (e.conn == nil):
 		return &fault.Call{Code: schemas.DenyAddress, Cause: call.ErrNoPass}
 	case p.Mocked(): // there is no connection
-	case e.conn.Used() && !p.Class().Repeatable():
-		return &fault.Call{Code: schemas.UpstreamReset, Cause: errUsed}
+	case e.conn.Used() && !p.Class().Repeatable(): // a change of policy has made the call unrepeatable
+		return &fault.Call{Code: schemas.UpstreamReset, Cause: errors.New("the connection has carried another request")}
 	default:
 		if err := e.conn.Recheck(p.Permit()); err != nil {
 			return err

@@ -62,7 +62,8 @@ func (s *Reader) Next() (Event, error) {
 	lines, pending := 0, false // data lines; whether there is anything to give
 	for {
 		line, size, ended := s.readLine()
-		name, value := field(line)
+		name, value, _ := bytes.Cut(line, []byte(":")) // the name of a comment is empty
+		value = bytes.TrimPrefix(value, []byte(" "))
 		switch string(name) {
 		case "event":
 			ev.Name = ""
@@ -102,13 +103,6 @@ func (s *Reader) Next() (Event, error) {
 		}
 		return ev, nil
 	}
-}
-
-// field splits a line at its first colon; one space after it is not part of the value. A line that
-// begins with a colon is a comment: its name is empty.
-func field(line []byte) (name, value []byte) {
-	name, value, _ = bytes.Cut(line, []byte(":"))
-	return name, bytes.TrimPrefix(value, []byte(" "))
 }
 
 // readLine returns one line without its end and, at the beginning, without the byte order mark, and
