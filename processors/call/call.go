@@ -43,14 +43,12 @@ type Adapter interface {
 
 // Exchange is one connection for one request.
 type Exchange interface {
-	// Renew has the exchange go by a fresh pass for the same call, which another
-	// policy gave since Open. Its errors are *fault.Call that was not sent.
-	Renew(p guard.Pass) error
-	// Do sends the request, once, and reads the answer. Its errors are *fault.Call.
+	// Do sends the request, once, and reads the answer. It goes by p: the pass of Open, or a fresh one
+	// for the same call, which another policy gave since. Its errors are *fault.Call.
 	// An exchange that writes to the log, which refuses, ends with INTERRUPTED.
 	// It calls begun, unless that is nil, when the request's first bytes were handed to
 	// the network, not when they are about to be; on any goroutine, or never.
-	Do(ctx context.Context, begun func()) (*Reply, error)
+	Do(ctx context.Context, p guard.Pass, begun func()) (*Reply, error)
 	// Close may be called more than once.
 	Close()
 }

@@ -50,7 +50,7 @@ func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int,
 		if p.Mocked() {
 			// Nothing is sent, so nothing is recorded before: a worker that dies here leaves no
 			// doubt, and the next one starts over.
-			reply, err = ex.Do(sendCtx, nil)
+			reply, err = ex.Do(sendCtx, p, nil)
 		} else {
 			e.undeclared = false
 			err = c.ledger.Append(ctx, t.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &e.attempt})
@@ -113,10 +113,7 @@ func (c *Caller) dispatch(ctx context.Context, t *Task, ex Exchange, e *started)
 		if !c.canRetry(fresh, tries[:len(tries)-1]) { // the last one is this one
 			return nil, &fault.Call{Code: schemas.Canceled, Cause: errors.New("the policy in force does not permit to repeat the call")}
 		}
-		if err := ex.Renew(fresh); err != nil {
-			return nil, err
-		}
 		e.pass = fresh
 	}
-	return ex.Do(ctx, leave)
+	return ex.Do(ctx, e.pass, leave)
 }

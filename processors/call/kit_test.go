@@ -77,12 +77,11 @@ type exchange struct {
 
 func (x *exchange) Close() {}
 
-func (x *exchange) Renew(p guard.Pass) error {
+func (x *exchange) Do(ctx context.Context, p guard.Pass, _ func()) (*call.Reply, error) {
+	if p != x.pass && x.end.renewErr != nil {
+		return nil, x.end.renewErr
+	}
 	x.pass = p
-	return x.end.renewErr
-}
-
-func (x *exchange) Do(ctx context.Context, _ func()) (*call.Reply, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &fault.Call{Code: schemas.UpstreamTimeout, Cause: err}
 	}

@@ -76,20 +76,25 @@ func (a *Adapter) Open(ctx context.Context, p guard.Pass) (call.Exchange, error)
 
 // Do reads the entry's secrets, which is as late as it can be, sends the request and has the answer
 // read. If a traffic rule answers, nothing is sent, and its answer is read like the target's.
-func (e *exchange) Do(ctx context.Context, begun func()) (reply *call.Reply, err error) {
-	a := &Answer{Pass: e.pass}
-	if e.pass.Mocked() {
+func (e *exchange) Do(ctx context.Context, p guard.Pass, begun func()) (reply *call.Reply, err error) {
+	if p != e.pass {
+		if err := e.renew(p); err != nil {
+			return nil, err
+		}
+	}
+	a := &Answer{Pass: p}
+	if p.Mocked() {
 		a.mock()
 		return e.adapter.Read(ctx, a)
 	}
 	var req outbound.Request
 	if req, a.Scrub, err = e.request(ctx); err == nil && e.adapter.Prepare != nil {
-		err = e.adapter.Prepare(ctx, e.pass, &req)
+		err = e.adapter.Prepare(ctx, p, &req)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if e.pass.Call().BodyBlob != "" {
+	if p.Call().BodyBlob != "" {
 		defer func() { unread(ctx, err) }()
 	}
 	req.Begun, a.Asked = begun, time.Now()
@@ -118,8 +123,8 @@ func unread(ctx context.Context, err error) {
 	}
 }
 
-// Renew switches the exchange to a fresh pass for the same call: its additions and allowed targets.
-func (e *exchange) Renew(p guard.Pass) error {
+// renew switches the exchange to a fresh pass for the same call: its additions and allowed targets.
+func (e *exchange) renew(p guard.Pass) error {
 	switch {
 	case !p.Valid(), p.Mocked() != (e.conn == nil):
 		return &fault.Call{Code: schemas.DenyAddress, Cause: call.ErrNoPass}
