@@ -2,7 +2,6 @@ package call
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"weir/internal/ledger"
@@ -22,7 +21,7 @@ func (c *Caller) learn(ctx context.Context, t *Task, permit *destination.Permit,
 		wish = res.Answer.RetryAfter
 	}
 	switch {
-	case res.Code == "" && (res.Status == http.StatusTooManyRequests || res.Status == http.StatusServiceUnavailable && wish > 0):
+	case res.Code == "" && (res.Status == statusTooMany || res.Status == statusUnavailable && wish > 0):
 		until := c.cfg.Now().Add(wish)
 		switch d := t.State.Action.Deadline; {
 		case !res.RetryAt.IsZero():
@@ -41,6 +40,11 @@ func (c *Caller) learn(ctx context.Context, t *Task, permit *destination.Permit,
 		permit.Succeeded(ctx)
 	}
 }
+
+const (
+	statusTooMany     = 429
+	statusUnavailable = 503
+)
 
 // Faulty reports whether an attempt failed because of its target, and not because of the call.
 func Faulty(res *schemas.Attempted) bool {

@@ -3,7 +3,7 @@ package dial
 import (
 	"bytes"
 	"io"
-	"net/http"
+	"net/textproto"
 	"time"
 
 	"weir/internal/fault"
@@ -36,15 +36,18 @@ type Answer struct {
 	Asked time.Time        // when the request was sent
 }
 
+// head is the method whose answers have no body.
+const head = "HEAD"
+
 // mock is the answer of the traffic rule that answers in the target's place, in the form in which an
 // upstream's would have come.
 func (a *Answer) mock() {
 	m, now := a.Pass.Answer(), time.Now()
 	a.Response = outbound.Response{Status: m.Status, Headers: m.Headers}
-	if a.Pass.Call().Method != http.MethodHead && len(m.Body) > 0 {
+	if a.Pass.Call().Method != head && len(m.Body) > 0 {
 		a.Body = m.Body
 	}
-	fields := http.Header{}
+	fields := textproto.MIMEHeader{}
 	for _, h := range m.Headers {
 		fields.Add(h.Name, h.Value)
 	}

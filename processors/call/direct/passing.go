@@ -64,7 +64,7 @@ func (a *Adapter) pass(ctx context.Context, answer *dial.Answer) (_ *call.Reply,
 	schema, _ := p.Permit().ResponseSchema() // nothing is shown of an answer before it is checked
 	inspected := schema != nil && !answer.Refused()
 	if inspected || policy.IsRedirect(answer.Status) || retry.Retryable(p.Class(), answer.Status, p.Contract().RetryOn(), nil) {
-		if answer.Body, err = answer.ReadAllBy(answer, a.passing.Whole); err != nil { //nolint:contextcheck // the stream has it
+		if answer.Body, err = answer.ReadAllBy(answer, a.passing.Whole); err != nil {
 			return nil, err
 		}
 		return a.reply(ctx, answer)
