@@ -103,8 +103,8 @@ func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 	}
 }
 
-// newest is the newest try of some classes that may have had an effect; nil: none, or a later one settles
-// what became of it.
+// newest is the newest try of some classes that may have had an effect; nil: none, or a later one
+// settles what became of it.
 func newest(tries []ledger.Attempt, settles func(*ledger.Attempt) bool, classes ...schemas.Class) *ledger.Attempt {
 	for i := len(tries) - 1; i >= 0; i-- {
 		switch t := &tries[i]; {
