@@ -124,9 +124,7 @@ type exchange struct {
 
 func (exchange) Close() {}
 
-func (exchange) Renew(guard.Pass) error { return nil }
-
-func (x exchange) Do(_ context.Context, begun func()) (*call.Reply, error) {
+func (x exchange) Do(_ context.Context, _ guard.Pass, begun func()) (*call.Reply, error) {
 	if begun != nil {
 		begun()
 	}

@@ -67,11 +67,6 @@ type exchange struct {
 	begun func() // nil: no callback
 }
 
-func (x *exchange) Renew(p guard.Pass) error {
-	x.pass = p
-	return nil
-}
-
 func (x *exchange) Close() {}
 
 // begins says that the request's first byte has left.
@@ -82,8 +77,8 @@ func (x *exchange) begins() {
 }
 
 // Do sends the request. A node that dies here leaves it as far as it has come.
-func (x *exchange) Do(ctx context.Context, begun func()) (*call.Reply, error) {
-	x.begun = begun
+func (x *exchange) Do(ctx context.Context, p guard.Pass, begun func()) (*call.Reply, error) {
+	x.pass, x.begun = p, begun
 	if x.pass.Mocked() {
 		return reply(x.pass.Answer().Status, `{"mocked":true}`), nil
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strconv"
 
-	"weir/internal/fault"
 	"weir/schemas"
 )
 
@@ -16,13 +15,12 @@ const (
 	KindOther   = "other"
 )
 
-// Kind names what an attempt ended with. status is set for KindStatus only.
-// What happened before a connection stood counts as connect.
-func Kind(status int, call *fault.Call) (kind, label string) {
-	if call == nil {
+// Kind names what an attempt ended with: a status or, without a whole answer, a code. The label is set
+// for KindStatus only. What happened before a connection stood counts as connect.
+func Kind(status int, code schemas.Code) (kind, label string) {
+	switch code {
+	case "":
 		return KindStatus, strconv.Itoa(status)
-	}
-	switch call.Code {
 	case schemas.UpstreamTimeout:
 		return KindTimeout, ""
 	case schemas.UpstreamDNS, schemas.UpstreamConnect, schemas.UpstreamTLS:
@@ -34,12 +32,12 @@ func Kind(status int, call *fault.Call) (kind, label string) {
 
 // Outcome is the same for schemas.RetryRecord: {"status":503}, "timeout", "connect", or
 // {"other":CODE} for any other failure.
-func Outcome(status int, call *fault.Call) json.RawMessage {
-	switch kind, label := Kind(status, call); kind {
+func Outcome(status int, code schemas.Code) json.RawMessage {
+	switch kind, label := Kind(status, code); kind {
 	case KindStatus:
 		return json.RawMessage(`{"status":` + label + `}`)
 	case KindOther:
-		return json.RawMessage(`{"other":` + strconv.Quote(string(call.Code)) + `}`)
+		return json.RawMessage(`{"other":` + strconv.Quote(string(code)) + `}`)
 	default:
 		return json.RawMessage(`"` + kind + `"`)
 	}

@@ -100,27 +100,26 @@ func TestDelay(t *testing.T) {
 
 func TestOutcome(t *testing.T) {
 	t.Parallel()
-	call := func(c schemas.Code) *fault.Call { return &fault.Call{Code: c} }
 	for _, c := range []struct {
 		status            int
-		call              *fault.Call
+		code              schemas.Code
 		want, kind, label string
 	}{
-		{503, nil, `{"status":503}`, "status", "503"},
-		{429, nil, `{"status":429}`, "status", "429"},
-		{0, call(schemas.UpstreamTimeout), `"timeout"`, "timeout", ""},
-		{0, call(schemas.UpstreamConnect), `"connect"`, "connect", ""},
-		{0, call(schemas.UpstreamDNS), `"connect"`, "connect", ""},
-		{0, call(schemas.UpstreamTLS), `"connect"`, "connect", ""},
-		{200, call(schemas.UpstreamTruncated), `{"other":"UPSTREAM_TRUNCATED"}`, "other", ""},
-		{0, call(schemas.UpstreamReset), `{"other":"UPSTREAM_RESET"}`, "other", ""},
+		{503, "", `{"status":503}`, "status", "503"},
+		{429, "", `{"status":429}`, "status", "429"},
+		{0, schemas.UpstreamTimeout, `"timeout"`, "timeout", ""},
+		{0, schemas.UpstreamConnect, `"connect"`, "connect", ""},
+		{0, schemas.UpstreamDNS, `"connect"`, "connect", ""},
+		{0, schemas.UpstreamTLS, `"connect"`, "connect", ""},
+		{200, schemas.UpstreamTruncated, `{"other":"UPSTREAM_TRUNCATED"}`, "other", ""},
+		{0, schemas.UpstreamReset, `{"other":"UPSTREAM_RESET"}`, "other", ""},
 	} {
-		assert.Equal(t, c.want, string(retry.Outcome(c.status, c.call)))
-		kind, label := retry.Kind(c.status, c.call)
+		assert.Equal(t, c.want, string(retry.Outcome(c.status, c.code)))
+		kind, label := retry.Kind(c.status, c.code)
 		assert.Equal(t, []string{c.kind, c.label}, []string{kind, label})
 	}
 	for _, code := range schemas.SettleCodes() {
-		require.True(t, json.Valid(retry.Outcome(0, call(code))), code)
+		require.True(t, json.Valid(retry.Outcome(0, code)), code)
 	}
 }
 

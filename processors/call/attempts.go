@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"weir/internal/failpoint"
@@ -15,8 +16,8 @@ import (
 	"weir/schemas"
 )
 
-// Result is the result of a task. Exactly one of Answered, Denied, Unknown, Failed, Canceled,
-// Expired and a non-zero Again holds.
+// Result is the result of a task. Exactly one of Answered, Denied, Unknown, Failed, Canceled and
+// Expired holds.
 type Result struct {
 	// Answered: a complete answer came back; it is Last's.
 	Answered bool
@@ -35,9 +36,6 @@ type Result struct {
 	// Reconciled goes with Answered: the call's answer was lost, and Last is the probe that showed
 	// its effect.
 	Reconciled bool
-	// Again is when the next attempt is due, where that is too far off to wait
-	// in a worker's slot.
-	Again time.Time
 
 	// Last is the newest attempt; nil if there was none.
 	Last *ledger.Attempt
@@ -45,7 +43,8 @@ type Result struct {
 	Tries []ledger.Attempt
 }
 
-// run is Run without probes.
+// run is Run without probes. Of a probe it ends with errStale at the time of the next: another entry
+// in force may have another probe.
 func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 	var next pending
 	defer func() { next.permit.Release() }() //nolint:contextcheck // released whatever the call's result
@@ -55,27 +54,25 @@ func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 	for {
 		next.permit.Release() //nolint:contextcheck // as above; a redirect takes its own
 		tries := t.tries()
-		number, from := 1, pendingRedirect(tries)
+		number, from := 1, (*ledger.Attempt)(nil)
 		canceled, over := Over(t.State, t.Stop, c.cfg.Now())
-		switch n := len(tries); {
-		case from != nil:
-			number = from.Number
-		case n > 0:
+		if n := len(tries); n > 0 {
 			last := &tries[n-1]
 			number = last.Number + 1
-			if last.Result.RetryAt.IsZero() && (!last.NotApplied || last.Number >= c.most(t, c.guard.Contract(last.Decision.Entry))) {
-				return conclude(t, tries), nil
-			}
-			wait := last.Result.RetryAt.Sub(c.cfg.Now())
 			switch {
+			case redirects(last.Result) && last.Result.Location != "": // without one an older version has written it
+				number, from = last.Number, last
+			case last.Result.RetryAt.IsZero() && (!last.NotApplied || last.Number >= c.most(t, c.guard.Contract(last.Decision.Entry))):
+				return conclude(t, tries), nil
 			case over: // nothing is waited for any more
-			case wait > c.cfg.Inline, t.probe != nil && wait > 0:
-				return concluded(Result{Again: last.Result.RetryAt}, tries), nil
 			default:
-				if err := await(ctx, wait, t.Stop.Done(), c.cfg.Draining, nil); err != nil {
-					return Result{}, err
+				err := c.wait(ctx, t, &Deferral{Until: last.Result.RetryAt, Reason: schemas.WaitDelay, Step: t.Step}, inline)
+				if errors.Is(err, errStale) && t.probe == nil {
+					continue
 				}
-				canceled, over = Over(t.State, t.Stop, c.cfg.Now())
+				if err != nil {
+					return Result{Last: last, Tries: tries}, err
+				}
 			}
 		}
 		if over {
@@ -85,8 +82,8 @@ func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 		failpoint.At(failpoint.Decided, t.State.ID)
 		switch {
 		case p.Valid():
-		case from != nil:
-			if err := c.refuseRedirect(ctx, t, *from, decision); err != nil {
+		case from != nil, t.probe != nil:
+			if err := c.refuse(ctx, t, number, from, decision); err != nil {
 				return Result{}, err
 			}
 			continue
@@ -96,44 +93,43 @@ func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 		if len(tries) > 0 && !c.canRetry(p, tries) {
 			return conclude(t, tries), nil
 		}
-		waited, err := c.hold(ctx, t, p, &next)
-		if err == nil && !waited {
+		err := c.hold(ctx, t, p, &next)
+		if err == nil {
 			err = c.attempt(ctx, t, p, number, from, &next)
 		}
-		if err != nil && !errors.Is(err, errStale) { // errStale: it is evaluated again
+		if err != nil && !errors.Is(err, errStale) {
 			return Result{}, err
 		}
 	}
+}
+
+// newest is the newest try of some classes that may have had an effect; nil: none, or a later one
+// settles what became of it.
+func newest(tries []ledger.Attempt, settles func(*ledger.Attempt) bool, classes ...schemas.Class) *ledger.Attempt {
+	for i := len(tries) - 1; i >= 0; i-- {
+		switch t := &tries[i]; {
+		case settles(t):
+			return nil
+		case t.MayHaveActed() && slices.Contains(classes, t.Class):
+			return t
+		}
+	}
+	return nil
 }
 
 // inDoubt is the newest try that may have had an unknown effect that is not harmless to repeat; nil:
 // none. A try that was not sent proves nothing about the one before. An answer of the target
 // resolves the doubt about all of them; an answer of a traffic rule does not.
 func inDoubt(tries []ledger.Attempt) *ledger.Attempt {
-	for i := len(tries) - 1; i >= 0; i-- {
-		switch t := &tries[i]; {
-		case t.Result.Status != 0 && t.Result.Sent:
-			return nil
-		case t.MayHaveActed() && (t.Class == schemas.ClassOnce || t.Class == schemas.ClassKeyed):
-			return t
-		}
-	}
-	return nil
+	answered := func(t *ledger.Attempt) bool { return t.Result.Status != 0 && t.Result.Sent }
+	return newest(tries, answered, schemas.ClassOnce, schemas.ClassKeyed)
 }
 
 // unanswered is the newest try that was sent with a class by which it may be repeated
-// but changes its target, and that no answer of a target's has followed; nil: none.
+// but changes its target, and that no whole answer of a target's has followed; nil: none.
 func unanswered(tries []ledger.Attempt) *ledger.Attempt {
-	for i := len(tries) - 1; i >= 0; i-- {
-		switch t := &tries[i]; {
-		case !t.MayHaveActed():
-		case t.Result.Code == "":
-			return nil
-		case t.Class == schemas.ClassIdempotent:
-			return t
-		}
-	}
-	return nil
+	whole := func(t *ledger.Attempt) bool { return t.MayHaveActed() && t.Result.Code == "" }
+	return newest(tries, whole, schemas.ClassIdempotent)
 }
 
 // canRetry checks, right before sending, whether a call may be sent in addition to the tries that
@@ -231,26 +227,12 @@ func conclude(t *Task, tries []ledger.Attempt) Result {
 	return r
 }
 
-// doubted is a result, or an unknown one if a try is in doubt.
+// doubted is the result after tries, or an unknown one if a try is in doubt.
 func doubted(r Result, tries []ledger.Attempt) Result {
 	if inDoubt(tries) != nil {
 		r = Result{Unknown: true}
 	}
-	return concluded(r, tries)
-}
-
-// Failure is the failed call that a result records; nil where an answer came.
-func Failure(res *schemas.Attempted) *fault.Call {
-	if res.Code == "" {
-		return nil
-	}
-	return &fault.Call{Code: res.Code, Sent: res.Sent, Status: res.Status}
-}
-
-// concluded adds to a result the attempts that led to it.
-func concluded(r Result, tries []ledger.Attempt) Result {
-	r.Tries = tries
-	if len(tries) > 0 {
+	if r.Tries = tries; len(tries) > 0 {
 		r.Last = &tries[len(tries)-1]
 	}
 	return r

@@ -90,7 +90,9 @@ func TestRun(t *testing.T) {
 		},
 		"a long wish gives the slot back": {
 			envConfig{method: "GET", script: []end{{status: 503, wish: 30 * time.Second}}},
-			func(r call.Result) bool { return !r.Again.IsZero() }, 1, 1, 0,
+			func(r call.Result) bool {
+				return !answered(r) && !spent(r) && !r.Failed && !r.Last.Result.RetryAt.IsZero()
+			}, 1, 1, 0,
 		},
 		"a method that no entry allows": {
 			envConfig{method: "TRACE", script: status(200)},
@@ -215,7 +217,7 @@ func TestRestEndsWithACancel(t *testing.T) {
 		start := time.Now()
 		time.AfterFunc(50*time.Millisecond, b.stop.Pull)
 		r := b.run()
-		if !r.Again.IsZero() {
+		if !b.again.IsZero() {
 			synctest.Wait()
 			<-b.stop.Done()
 			r = b.run()

@@ -26,7 +26,7 @@ import (
 
 // Ledger is where attempts are written.
 type Ledger interface {
-	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
+	Events
 	// Hold leaves the result of an attempt to the event that st appends next.
 	Hold(ctx context.Context, st *ledger.State, ev schemas.Event) error
 	PutBlob(ctx context.Context, tenant string, doc json.RawMessage) (inline json.RawMessage, name string, err error)
@@ -43,14 +43,12 @@ type Adapter interface {
 
 // Exchange is one connection for one request.
 type Exchange interface {
-	// Renew has the exchange go by a fresh pass for the same call, which another
-	// policy gave since Open. Its errors are *fault.Call that was not sent.
-	Renew(p guard.Pass) error
-	// Do sends the request, once, and reads the answer. Its errors are *fault.Call.
+	// Do sends the request, once, and reads the answer. It goes by p: the pass of Open, or a fresh one
+	// for the same call, which another policy gave since. Its errors are *fault.Call.
 	// An exchange that writes to the log, which refuses, ends with INTERRUPTED.
 	// It calls begun, unless that is nil, when the request's first bytes were handed to
 	// the network, not when they are about to be; on any goroutine, or never.
-	Do(ctx context.Context, begun func()) (*Reply, error)
+	Do(ctx context.Context, p guard.Pass, begun func()) (*Reply, error)
 	// Close may be called more than once.
 	Close()
 }
@@ -72,11 +70,6 @@ type Metrics interface {
 	SchemaViolated(entry, mode string)
 }
 
-// Destinations delays permitted calls; see destination.Limiter.
-type Destinations interface {
-	Acquire(ctx context.Context, c destination.Call) (*destination.Permit, *destination.Held, error)
-}
-
 // Config is what a Caller needs besides its collaborators.
 type Config struct {
 	// Worker names this process in attempts.
@@ -88,11 +81,9 @@ type Config struct {
 	Timeout time.Duration
 	// Margin is added to an attempt's timeout for its expires_at. Default 5 s.
 	Margin time.Duration
-	// Inline is the longest delay spent waiting in a worker's slot; a longer
-	// one becomes a wake-up on the log. Default 3 s.
-	Inline time.Duration
-	// Hold is the same limit for traffic rules. It is shorter, because a tenant's rules hold back
-	// any number of its calls at once, and all tenants share the slots. Default 500 ms.
+	// Hold is the longest wait for traffic rules and destinations in a worker's slot; see inline. It is
+	// shorter, because a tenant's rules hold back any number of its calls at once, and all tenants
+	// share the slots. Default 500 ms.
 	Hold     time.Duration
 	Schedule retry.Schedule
 	// Draining is closed when no new attempt may begin; nil never is.
@@ -101,8 +92,8 @@ type Config struct {
 	// Span names the span of a call by its place in the action, for a target whose entry requests it;
 	// nil: the span of the action's caller.
 	Span func(a schemas.Action, place ...int) string
-	// Destinations decides which calls may be made now; nil: all permitted ones.
-	Destinations Destinations
+	// Destinations decides which permitted calls may be made now; nil: all.
+	Destinations *destination.Limiter
 	// Now and Rand are for tests. Defaults: time.Now, rand.Float64.
 	Now  func() time.Time
 	Rand func() float64
@@ -110,7 +101,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.Timeout, c.Margin = cmp.Or(c.Timeout, 30*time.Second), cmp.Or(c.Margin, 5*time.Second)
-	c.Inline, c.Hold = cmp.Or(c.Inline, 3*time.Second), cmp.Or(c.Hold, 500*time.Millisecond)
+	c.Hold = cmp.Or(c.Hold, 500*time.Millisecond)
 	if c.Schedule.Attempts == 0 {
 		c.Schedule = retry.Default()
 	}
@@ -144,15 +135,8 @@ var ErrNoPass = errors.New("a call needs a pass")
 
 // limit is when an attempt that starts now is given up.
 func (c *Caller) limit(t *Task, p guard.Pass, start time.Time) time.Time {
-	timeout, deadline := cmp.Or(t.Timeout, c.cfg.Timeout), t.State.Action.Deadline
-	if own := p.Call().Timeout; own > 0 && own < timeout {
-		timeout = own
-	}
-	limit := start.Add(timeout)
-	if !deadline.IsZero() && deadline.Before(limit) {
-		return deadline
-	}
-	return limit
+	timeout := cmp.Or(t.Timeout, c.cfg.Timeout)
+	return earlier(start.Add(min(timeout, cmp.Or(p.Call().Timeout, timeout))), t.State.Action.Deadline)
 }
 
 // describe is the record of an attempt at a call or, after from, at its redirect.
@@ -207,8 +191,11 @@ func (c *Caller) finish(ctx context.Context, t *Task, e *started, reply *Reply, 
 	a, now := &e.attempt, c.cfg.Now()
 	res := schemas.Attempted{Step: a.Step, Number: a.Number, Hop: a.Hop, Probe: a.Probe, Decision: e.decision, Sent: true, Duration: now.Sub(e.start)}
 	var failed *fault.Call
-	switch {
-	case callErr == nil:
+	if callErr != nil && !errors.As(callErr, &failed) {
+		// An adapter that breaks its contract is taken at its worst.
+		failed = &fault.Call{Code: schemas.UpstreamProtocol, Sent: !e.undeclared, Cause: callErr}
+	}
+	if failed == nil {
 		if res.Status = reply.Answer.Status; t.probe != nil {
 			t.show(&res, e, reply.Answer)
 		}
@@ -220,15 +207,11 @@ func (c *Caller) finish(ctx context.Context, t *Task, e *started, reply *Reply, 
 				return nil, err
 			}
 		}
-	case errors.As(callErr, &failed):
+	} else {
 		res.Code, res.Sent, res.Status, res.NoMemory = failed.Code, failed.Sent, failed.Status, failed.NoMemory
 		if unread, ok := errors.AsType[*secrets.NameError](callErr); ok {
 			res.Secret = unread.Name
 		}
-	default:
-		// An adapter that breaks its contract is taken at its worst.
-		failed = &fault.Call{Code: schemas.UpstreamProtocol, Sent: !e.undeclared, Cause: callErr}
-		res.Code, res.Sent = failed.Code, failed.Sent
 	}
 	if e.pass.Mocked() {
 		res.Sent = false // and yet failed says what it would have been of the target's, for next
@@ -288,7 +271,7 @@ func (c *Caller) measure(p guard.Pass, try *ledger.Attempt) {
 	host, method := p.Permit().Host(), p.Call().Method
 	m.AttemptDone(host, method, res.Code, res.Duration)
 	if try.Probe == 0 && !res.RetryAt.IsZero() && !redirects(res) {
-		kind, status := retry.Kind(res.Status, Failure(res))
+		kind, status := retry.Kind(res.Status, res.Code)
 		m.Retry(host, method, try.Number, kind, status)
 	}
 }

@@ -14,12 +14,9 @@ import (
 	"weir/schemas"
 )
 
-// errStale ends an attempt before it was recorded: while the target was dialled, another policy or
-// other traffic rules came into force. The call must be evaluated again.
-var errStale = errors.New("the policy or the traffic rules have changed")
-
-// errNoRepeat is the cause if the policy now in force does not permit to send the call again.
-var errNoRepeat = errors.New("the call may not be repeated any more")
+// errStale ends an attempt before it was recorded: the worker has waited, or another policy or other
+// traffic rules came into force while the target was dialled. The call must be evaluated again.
+var errStale = errors.New("the call must be evaluated again")
 
 // attempt makes one attempt at a call or, after from, at its redirect: dial, record the attempt,
 // send, record the result, and report it to the destination. It checks rules and policy again after
@@ -53,7 +50,7 @@ func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int,
 		if p.Mocked() {
 			// Nothing is sent, so nothing is recorded before: a worker that dies here leaves no
 			// doubt, and the next one starts over.
-			reply, err = ex.Do(sendCtx, nil)
+			reply, err = ex.Do(sendCtx, p, nil)
 		} else {
 			e.undeclared = false
 			err = c.ledger.Append(ctx, t.State, schemas.Event{Type: schemas.EventAttempt, Attempt: &e.attempt})
@@ -77,7 +74,7 @@ func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int,
 	c.learn(ctx, t, next.permit, done)
 	if res := done.Result; redirects(res) && res.Location == "" {
 		_, d := c.guard.Redirect(p, "", res.Status, done.Hop+1)
-		return c.refuseRedirect(ctx, t, *done, d)
+		return c.refuse(ctx, t, done.Number, done, d)
 	}
 	return nil
 }
@@ -114,12 +111,9 @@ func (c *Caller) dispatch(ctx context.Context, t *Task, ex Exchange, e *started)
 		}
 		tries := t.tries()
 		if !c.canRetry(fresh, tries[:len(tries)-1]) { // the last one is this one
-			return nil, &fault.Call{Code: schemas.Canceled, Cause: errNoRepeat}
-		}
-		if err := ex.Renew(fresh); err != nil {
-			return nil, err
+			return nil, &fault.Call{Code: schemas.Canceled, Cause: errors.New("the policy in force does not permit to repeat the call")}
 		}
 		e.pass = fresh
 	}
-	return ex.Do(ctx, leave)
+	return ex.Do(ctx, e.pass, leave)
 }

@@ -114,7 +114,7 @@ func TestLongDelayRests(t *testing.T) {
 		<-rest.Replaced
 		time.Sleep(tt.woken - b.elapsed())
 		if tt.again > 0 {
-			assert.Equal(t, b.start.Add(tt.again), b.rested(t).Until)
+			assert.Equal(t, b.start.Add(tt.again), b.rested(t).Until.Local())
 			assert.Zero(t, b.target.opened)
 			return
 		}
@@ -153,7 +153,7 @@ func TestDelayEndsWithItsRule(t *testing.T) {
 		}
 		b.book.Put(b.t, rules...)
 		if tt.rests > 0 {
-			assert.Equal(t, b.start.Add(tt.rests), b.rested(t).Until)
+			assert.Equal(t, b.start.Add(tt.rests), b.rested(t).Until.Local())
 			time.Sleep(tt.rests)
 		}
 		r := b.run()

@@ -77,12 +77,11 @@ type exchange struct {
 
 func (x *exchange) Close() {}
 
-func (x *exchange) Renew(p guard.Pass) error {
+func (x *exchange) Do(ctx context.Context, p guard.Pass, _ func()) (*call.Reply, error) {
+	if p != x.pass && x.end.renewErr != nil {
+		return nil, x.end.renewErr
+	}
 	x.pass = p
-	return x.end.renewErr
-}
-
-func (x *exchange) Do(ctx context.Context, _ func()) (*call.Reply, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &fault.Call{Code: schemas.UpstreamTimeout, Cause: err}
 	}
@@ -135,6 +134,8 @@ type env struct {
 	guard  *guard.Guard
 	book   *rulebook.Book
 	start  time.Time
+	// again is when the last run's next attempt is due; zero: it came to a result
+	again time.Time
 	// actions counts those that calls were made for
 	actions  int
 	deadline time.Duration
@@ -219,10 +220,15 @@ func (b *env) anew(t *testing.T) {
 	}, nil)
 }
 
-// run makes the call, which must come to a result.
+// run makes the call, which must come to a result, or to a retry that is due later: see again.
 func (b *env) run() call.Result {
 	b.t.Helper()
 	r, err := b.caller.Run(b.t.Context(), b.task)
+	b.again = time.Time{}
+	if rest, later := errors.AsType[*call.Deferral](err); later && rest.Reason == schemas.WaitDelay {
+		b.again = rest.Until
+		return r
+	}
 	require.NoError(b.t, err)
 	return r
 }

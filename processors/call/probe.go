@@ -2,6 +2,8 @@ package call
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"weir/internal/fault"
@@ -27,63 +29,44 @@ type probing struct {
 
 // tries are the attempts of the task's step or, of a probe, the earlier ones of the same attempt.
 func (t *Task) tries() []ledger.Attempt {
+	of := 0
 	if t.probe != nil {
-		return t.State.ProbesOf(t.Step, t.probe.attempt)
+		of = t.probe.attempt
 	}
-	return t.State.AttemptsOf(t.Step)
+	return t.State.ProbesOf(t.Step, of)
 }
 
 // Run makes a task's attempts until it has a result. It does not repeat attempts on the log, so it
 // may be called on an action that another worker began. If the result is unknown, and the entry has
 // a probe, it probes: an effect that shows is the result, and a call without effect is made again.
-// The error is the log's or ctx's, or gives the time of the next try.
+// The error is the log's or ctx's, or gives the time of the next try; with a *Deferral, the result has
+// the attempts so far.
 func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 	for {
 		r, err := c.run(ctx, t)
 		if err != nil || !r.Unknown {
 			return r, err
 		}
-		r, repeat, err := c.reconcile(ctx, t, r)
-		if err != nil || !repeat {
-			return r, err
-		}
-	}
-}
-
-// reconcile probes after a task's result is unknown, unless the log already has what the probes have
-// shown. repeat: the call was not applied. Before each probe it asks for the entry in force, which may
-// have another probe, or none.
-func (c *Caller) reconcile(ctx context.Context, t *Task, r Result) (known Result, repeat bool, err error) {
-	for {
 		probes := t.State.ProbesOf(t.Step, r.Last.Number)
 		if n := len(probes); n > 0 && probes[n-1].Result.RetryAt.IsZero() {
 			last := &probes[n-1]
-			if last.Result.Effect == schemas.EffectApplied {
-				return Result{Answered: true, Reconciled: true, Last: last, Tries: r.Tries}, false, nil
+			if last.Result.Effect == schemas.EffectNotApplied {
+				continue
 			}
-			return r, last.Result.Effect == schemas.EffectNotApplied, nil
+			if last.Result.Effect == schemas.EffectApplied {
+				r = Result{Answered: true, Reconciled: true, Last: last, Tries: r.Tries}
+			}
+			return r, nil
 		}
 		if _, over := Over(t.State, t.Stop, c.cfg.Now()); over {
-			return r, false, nil
+			return r, nil
 		}
-		probe, err := c.probe(ctx, t, r)
+		probe, err := c.probe(ctx, t, r) // of the entry in force, which may have another, or none
 		if probe == nil || err != nil {
-			return r, false, err
+			return r, err
 		}
-		found, err := c.run(ctx, probe)
-		wait := found.Again.Sub(c.cfg.Now())
-		switch {
-		case err != nil:
-			return r, false, err
-		case found.Denied:
-			return r, false, c.refuseProbe(ctx, probe, found.Decision)
-		case found.Again.IsZero():
-		case wait > c.cfg.Inline:
-			return concluded(Result{Again: found.Again}, r.Tries), false, nil
-		default:
-			if err := await(ctx, wait, t.Stop.Done(), c.cfg.Draining, nil); err != nil {
-				return r, false, err
-			}
+		if _, err := c.run(ctx, probe); err != nil && !errors.Is(err, errStale) {
+			return r, err
 		}
 	}
 }
@@ -93,14 +76,11 @@ func (c *Caller) reconcile(ctx context.Context, t *Task, r Result) (known Result
 // was sent: otherwise the probe would look for another effect.
 func (c *Caller) probe(ctx context.Context, t *Task, r Result) (*Task, error) {
 	p, _ := c.ask(t, nil)
-	if !p.Valid() || p.Mocked() {
+	sent := inDoubt(r.Tries)
+	if !p.Valid() || p.Mocked() || p.Permit().Probe() == nil || sent == nil || sent.LastWord().Entry != p.Permit().Entry() || sent.Digest != digest(p) {
 		return nil, nil //nolint:nilnil // no probe, no error
 	}
 	compiled := p.Permit().Probe()
-	sent := inDoubt(r.Tries)
-	if compiled == nil || sent == nil || sent.LastWord().Entry != p.Permit().Entry() || sent.Digest != digest(p) {
-		return nil, nil //nolint:nilnil // as above
-	}
 	// The attempt's result must be on the log before anything follows from it.
 	if err := t.State.Flush(ctx); err != nil {
 		return nil, err
@@ -126,11 +106,7 @@ func requestOf(t *Task, p guard.Pass) reconcile.Request {
 	if !call.TextBody && !call.Base64Body {
 		request.Body = call.Body
 	}
-	for _, h := range call.Headers {
-		if !policy.OwnCredential(h.Name) {
-			request.Headers = append(request.Headers, h)
-		}
-	}
+	request.Headers = slices.DeleteFunc(slices.Clone(call.Headers), func(h schemas.Header) bool { return policy.OwnCredential(h.Name) })
 	return request
 }
 
@@ -139,20 +115,6 @@ func requestOf(t *Task, p guard.Pass) reconcile.Request {
 func genuine(p guard.Pass) bool {
 	d := p.Decision().Traffic
 	return !p.Mocked() && (d == nil || d.Redirected == "")
-}
-
-// refuseProbe records that a probe was not sent, and that none follows.
-func (c *Caller) refuseProbe(ctx context.Context, t *Task, d schemas.Decision) error {
-	number := 1
-	if probes := t.tries(); len(probes) > 0 {
-		number = probes[len(probes)-1].Number + 1
-	}
-	now := c.cfg.Now()
-	a := schemas.Attempt{
-		Step: t.Step, Number: number, Probe: t.probe.attempt, Class: schemas.ClassSafe, Worker: c.cfg.Worker, Message: t.State.Message,
-		Decision: d, Method: t.Call.Method, URL: t.Call.URL, ExpiresAt: now.UTC(),
-	}
-	return c.refuse(ctx, t, a, schemas.Attempted{Probe: a.Probe, Code: d.Code})
 }
 
 // show evaluates the answer to a probe, before anything is removed from it. A redirect that is
@@ -184,9 +146,7 @@ func (c *Caller) nextProbe(
 		return at
 	case began.Before(until):
 		s.Cap = max(s.Cap, t.probe.within/shares)
-		if at = now.Add(s.Delay(a.Number, rnd, wish)); at.After(until) {
-			at = until
-		}
+		at = earlier(now.Add(s.Delay(a.Number, rnd, wish)), until)
 	default:
 		late := 0
 		for _, earlier := range t.tries() {

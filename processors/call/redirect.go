@@ -10,21 +10,8 @@ import (
 	"weir/schemas"
 )
 
-// pendingRedirect is the try whose redirect must be followed now; nil if there is none. It is the same for the
-// worker that made the try and for a later reader: the decision for that redirect is not repeated.
-// A try from a version that did not record the target has none.
-func pendingRedirect(tries []ledger.Attempt) *ledger.Attempt {
-	if len(tries) == 0 {
-		return nil
-	}
-	last := &tries[len(tries)-1]
-	if !redirects(last.Result) || last.Result.Location == "" {
-		return nil
-	}
-	return last
-}
-
-// redirects reports whether the answer to a try is a redirect that must be followed.
+// redirects reports whether the answer to a try is a redirect that must be followed. It is the same
+// for the worker that made the try and for a later reader.
 func redirects(res *schemas.Attempted) bool {
 	return res.Code == "" && !res.RetryAt.IsZero() && policy.IsRedirect(res.Status)
 }
@@ -46,18 +33,21 @@ func (c *Caller) ask(t *Task, from *ledger.Attempt) (guard.Pass, schemas.Decisio
 	return p, d
 }
 
-// refuseRedirect records that a redirect was not followed: nothing was sent for it.
-func (c *Caller) refuseRedirect(ctx context.Context, t *Task, from ledger.Attempt, d schemas.Decision) error {
-	a := from.Attempt
-	a.Hop, a.Decision = a.Hop+1, d
-	return c.refuse(ctx, t, a, schemas.Attempted{
-		Code: cmp.Or(d.Code, schemas.DenyRedirect), Status: from.Result.Status, Answer: from.Result.Answer, AnswerBlob: from.Result.AnswerBlob,
-	})
-}
-
-// refuse records an attempt that was not made, and why.
-func (c *Caller) refuse(ctx context.Context, t *Task, a schemas.Attempt, res schemas.Attempted) error {
-	res.Step, res.Number, res.Hop = a.Step, a.Number, a.Hop
+// refuse records that policy refused the redirect after from or, without one, a probe: nothing was
+// sent for it, and none follows.
+func (c *Caller) refuse(ctx context.Context, t *Task, number int, from *ledger.Attempt, d schemas.Decision) error {
+	var a schemas.Attempt
+	res := schemas.Attempted{Step: t.Step, Number: number, Code: cmp.Or(d.Code, schemas.DenyRedirect)}
+	if from != nil {
+		a, res.Hop = from.Attempt, from.Hop+1
+		res.Status, res.Answer, res.AnswerBlob = from.Result.Status, from.Result.Answer, from.Result.AnswerBlob
+	} else {
+		a = schemas.Attempt{
+			Step: t.Step, Number: number, Probe: t.probe.attempt, Class: schemas.ClassSafe, Worker: c.cfg.Worker, Message: t.State.Message,
+			Method: t.Call.Method, URL: t.Call.URL, ExpiresAt: c.cfg.Now().UTC(),
+		}
+	}
+	a.Hop, a.Decision, res.Probe = res.Hop, d, a.Probe
 	if err := c.ledger.Append(ctx, t.State, schemas.Event{Type: schemas.EventAttempted, Attempt: &a, Attempted: &res}); err != nil {
 		return err
 	}

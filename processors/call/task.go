@@ -102,12 +102,12 @@ func (t *Task) written(try *ledger.Attempt) time.Time {
 func (t *Task) keyExpiry(p guard.Pass, now time.Time) time.Time {
 	ttl, _ := p.Permit().IdempotencyTTL()
 	expiry := now.Add(ttl).UTC()
-	if at := t.State.Action.KeyExpiresAt; now.Before(at) && at.Before(expiry) {
-		expiry = at
+	if at := t.State.Action.KeyExpiresAt; now.Before(at) {
+		expiry = earlier(expiry, at)
 	}
 	for _, try := range t.State.AttemptsOf(t.Step) {
-		if at := try.KeyExpiresAt; !at.IsZero() && !try.NotApplied && at.Before(expiry) {
-			expiry = at
+		if !try.NotApplied {
+			expiry = earlier(expiry, try.KeyExpiresAt)
 		}
 	}
 	return expiry

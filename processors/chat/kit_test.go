@@ -409,13 +409,12 @@ type exchange struct {
 	whole    completion.Answer
 }
 
-func (e *exchange) Renew(guard.Pass) error { return nil }
-func (e *exchange) Close()                 {}
+func (e *exchange) Close() {}
 
 // chunk is an event of an answer's stream.
 func chunk(said string) string { return llm.Say(schemas.DialectChat, said).Pieces[0] }
 
-func (e *exchange) Do(ctx context.Context, begun func()) (*call.Reply, error) {
+func (e *exchange) Do(ctx context.Context, _ guard.Pass, begun func()) (*call.Reply, error) {
 	if begun != nil {
 		begun()
 	}

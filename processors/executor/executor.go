@@ -54,9 +54,6 @@ func (e *Executor) Make(
 	if err != nil {
 		return v, err
 	}
-	if !r.Again.IsZero() {
-		return v, &call.Deferral{Until: r.Again, Reason: schemas.WaitDelay}
-	}
 	if r.Denied {
 		if err := settle.Deny(ctx, e.recorder, st, 0, c.Method, callurl.Target(c.Method, c.URL), r.Decision); err != nil {
 			return v, err

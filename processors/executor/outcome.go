@@ -188,7 +188,7 @@ func describe(r call.Result) string {
 func history(tries []ledger.Attempt) []schemas.RetryRecord {
 	var h []schemas.RetryRecord
 	for _, t := range tries {
-		rec := schemas.RetryRecord{Attempt: t.Number, Outcome: retry.Outcome(t.Result.Status, call.Failure(t.Result))}
+		rec := schemas.RetryRecord{Attempt: t.Number, Outcome: retry.Outcome(t.Result.Status, t.Result.Code)}
 		if n := len(h); n > 0 && h[n-1].Attempt == t.Number {
 			h[n-1] = rec
 			continue

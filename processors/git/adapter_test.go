@@ -45,7 +45,7 @@ func do(t *testing.T, s *upstream.Server, tk git.PushCall, rules ...schemas.Rule
 	e, err := r.forward.Push(tk).Open(t.Context(), pass)
 	require.NoError(t, err)
 	defer e.Close()
-	reply, err := e.Do(t.Context(), nil)
+	reply, err := e.Do(t.Context(), pass, nil)
 	var w git.Word
 	if err != nil {
 		return w, 0, err

@@ -188,11 +188,7 @@ func (o *opening) push(ctx context.Context, step int, oid string) (call.Result, 
 		},
 	})
 	t.Step, t.Stop, t.Timeout = step, call.Stop{Context: context.WithoutCancel(ctx)}, openingTimeout // too short to be stopped
-	r, err := o.cfg.Upstream.Caller.Run(ctx, t)
-	if err == nil && !r.Again.IsZero() {
-		err = &call.Deferral{Until: r.Again, Reason: schemas.WaitDelay, Step: step}
-	}
-	return r, err
+	return o.cfg.Upstream.Caller.Run(ctx, t)
 }
 
 // checkPush reports whether a push has made the branch. Where it has not, and another would

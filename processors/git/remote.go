@@ -30,46 +30,15 @@ const mostAnswer = 8 << 20
 // chunks. A larger one is streamed.
 const whole = 1 << 20
 
-// request is one request to an upstream. It is the adapter of its call.
-type request struct {
-	*Forward
-	// make returns what is sent. Its error means that nothing is, and that the call is not retried.
-	make func(guard.Pass) (outbound.Request, error)
-	// most is the size limit of the answer, in bytes.
-	most int64
-	take takeAnswer
-}
-
-// takeAnswer reads an answer of any status.
-type takeAnswer func(status int, headers []schemas.Header, r io.Reader, scrub *redact.Scrubber, mocked bool) (*call.Reply, error)
-
-// Open dials the server.
-func (q *request) Open(ctx context.Context, pass guard.Pass) (call.Exchange, error) {
-	return dial.Adapter{Client: q.client, Fresh: true, Do: q.send}.Open(ctx, pass)
-}
-
-// send sends the request, once, with what the policy's entry adds, and has the answer read. The
-// secrets in that are read as late as can be.
-func (q *request) send(ctx context.Context, l *dial.Base) (*call.Reply, error) {
-	if l.Pass.Mocked() {
-		m := l.Mock()
-		return q.take(m.Status, m.Headers, bytes.NewReader(m.Body), nil, true)
+// adapter returns the adapter of one request to an upstream, whose answer has up to most bytes. An
+// error of prepare means that nothing is sent, and that the call is not retried.
+func (f *Forward) adapter(
+	most int64, prepare func(context.Context, guard.Pass, *outbound.Request) error, read func(context.Context, *dial.Answer) (*call.Reply, error),
+) call.Adapter {
+	return &dial.Adapter{
+		Client: f.client, Secrets: f.cfg.Secrets, Fresh: true, Prepare: prepare, Read: read,
+		Limits: outbound.StreamLimits{Header: -1, Idle: idle, Bytes: most},
 	}
-	r, err := q.make(l.Pass)
-	if err != nil {
-		return nil, err
-	}
-	own, scrub, err := l.Request(ctx, q.cfg.Secrets, nil)
-	if err != nil {
-		return nil, err
-	}
-	r.Headers, r.Injected, r.Query, r.Begun = own.Headers, own.Injected, own.Query, own.Begun
-	s, err := l.Conn.Stream(ctx, r, outbound.StreamLimits{Header: -1, Idle: idle, Bytes: q.most})
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	return q.take(s.Status, s.Headers, s, scrub, false)
 }
 
 // PushCall is the request of one push.
@@ -100,47 +69,44 @@ type pushReport struct {
 // Push returns an adapter for one push. It keeps the status of the response and, on success, the
 // result in the report.
 func (f *Forward) Push(t PushCall) call.Adapter {
-	return &request{Forward: f, make: t.request, most: mostAnswer, take: t.read}
+	return f.adapter(mostAnswer, t.request, t.read)
 }
 
 var (
-	errMembers  = errors.New("the entry adds members to a body that is no JSON object")
 	errNoGit    = errors.New("the answer does not come from a git server")
 	errNoResult = errors.New("the report has no result for the ref")
 )
 
-func (t PushCall) request(pass guard.Pass) (outbound.Request, error) {
-	if len(pass.Added().Body) > 0 && !pass.IsRedirect() {
-		return outbound.Request{}, &fault.Call{Code: schemas.DenyBody, Cause: errMembers}
-	}
-	q := outbound.Request{ContentType: gitwire.RequestType(schemas.GitReceivePack)}
+// request puts the pack behind the command, with the capabilities that are sent.
+func (t PushCall) request(_ context.Context, _ guard.Pass, q *outbound.Request) error {
+	q.ContentType = gitwire.RequestType(schemas.GitReceivePack)
 	pack, size, err := t.Pack()
 	if err == nil {
 		body := io.MultiReader(bytes.NewReader(t.Command.Request(t.Capabilities...)), pack)
 		if size > whole {
-			q.Stream = io.NopCloser(body)
-			return q, nil
+			q.Body, q.Stream = nil, io.NopCloser(body)
+			return nil
 		}
 		q.Body, err = io.ReadAll(body)
 	}
 	if err != nil {
-		err = &fault.Call{Code: schemas.Canceled, Cause: err}
+		return &fault.Call{Code: schemas.Canceled, Cause: err}
 	}
-	return q, err
+	return nil
 }
 
 // read reads the answer of a push.
-func (t PushCall) read(status int, headers []schemas.Header, r io.Reader, scrub *redact.Scrubber, _ bool) (*call.Reply, error) {
-	answer := schemas.Answer{Status: status, Headers: []schemas.Header{}}
-	if status != statusOK {
+func (t PushCall) read(_ context.Context, a *dial.Answer) (*call.Reply, error) {
+	answer := schemas.Answer{Status: a.Status, Headers: []schemas.Header{}}
+	if a.Status != statusOK {
 		return &call.Reply{Answer: answer}, nil
 	}
 	err := errNoGit
-	if mediaType(headers) == gitwire.ResultType(schemas.GitReceivePack) {
-		answer.Body, err = t.report(r, scrub)
+	if mediaType(a.Headers) == gitwire.ResultType(schemas.GitReceivePack) {
+		answer.Body, err = t.report(a, a.Scrub)
 	}
 	if _, failed := errors.AsType[*fault.Call](err); err != nil && !failed {
-		err = &fault.Call{Code: schemas.UpstreamProtocol, Sent: true, Status: status, Cause: err}
+		err = a.Failure(schemas.UpstreamProtocol, err)
 	}
 	if err != nil {
 		return nil, err
@@ -209,7 +175,7 @@ func (w *work) remote(ctx context.Context) (settle.Outcome, error) {
 	})
 	t.Stop, t.TaskID, t.Timeout = w.stop, w.order.TaskID, w.cfg.Timeout
 	r, err := w.cfg.Upstream.Caller.Run(ctx, t)
-	if rest, waits := errors.AsType[*call.Deferral](err); waits || err == nil && !r.Again.IsZero() {
+	if rest, waits := errors.AsType[*call.Deferral](err); waits {
 		return w.tooLong(rest, r), nil
 	} else if err != nil {
 		return settle.Outcome{}, err
@@ -224,12 +190,12 @@ func (w *work) tooLong(rest *call.Deferral, r call.Result) settle.Outcome {
 	switch {
 	case w.spool == nil:
 		return unsent()
-	case rest != nil && rest.Reason != schemas.WaitRule:
-		return rejected("calls to the repository's upstream are held back just now (" + rest.Reason + "); nothing was sent, push again later")
-	case rest != nil:
+	case rest.Reason == schemas.WaitDelay:
+		return rejected("the repository's upstream could not be reached: " + call.Describe(*r.Last) + "; nothing was sent, push again later")
+	case rest.Reason == schemas.WaitRule:
 		return rejected("the traffic rules hold the push back for longer than it can wait; nothing was sent, push again when they let it pass")
 	}
-	return rejected("the repository's upstream could not be reached: " + call.Describe(*r.Last) + "; nothing was sent, push again later")
+	return rejected("calls to the repository's upstream are held back just now (" + rest.Reason + "); nothing was sent, push again later")
 }
 
 func unsent() settle.Outcome {

@@ -20,7 +20,6 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/outbound"
 	"weir/internal/policy/callurl"
-	"weir/internal/redact"
 	"weir/internal/traceparent"
 	"weir/processors/call"
 	"weir/processors/call/dial"
@@ -137,7 +136,7 @@ func (f *Forward) ask(ctx context.Context, who caller, q schemas.HTTPCall, body 
 	}}}
 	steady := context.WithoutCancel(ctx)
 	r, err := f.reads.Run(steady, &call.Task{
-		State: v.st, Call: q, Internal: true, Via: &request{f, v.request, f.cfg.Answer, v.take}, TaskID: who.taskID, Attempts: 1, Timeout: f.cfg.Timeout,
+		State: v.st, Call: q, Internal: true, Via: f.adapter(f.cfg.Answer, v.request, v.take), TaskID: who.taskID, Attempts: 1, Timeout: f.cfg.Timeout,
 		Stop: call.Stop{Context: ctx}, Abort: true, Record: v.record,
 	})
 	held, waits := errors.AsType[*call.Deferral](err)
@@ -163,31 +162,31 @@ func (f *Forward) ask(ctx context.Context, who caller, q schemas.HTTPCall, body 
 	return errors.Join(v.err, err)
 }
 
-func (v *reading) request(guard.Pass) (outbound.Request, error) {
-	q := outbound.Request{Body: v.body}
-	if v.body != nil {
+func (v *reading) request(_ context.Context, _ guard.Pass, q *outbound.Request) error {
+	if q.Body = v.body; v.body != nil {
 		q.ContentType = gitwire.RequestType(schemas.GitUploadPack)
 	}
-	return q, nil
+	return nil
 }
 
 // take reads an answer. One of any status is an answer.
-func (v *reading) take(status int, headers []schemas.Header, r io.Reader, _ *redact.Scrubber, mocked bool) (*call.Reply, error) {
+func (v *reading) take(_ context.Context, a *dial.Answer) (*call.Reply, error) {
+	mocked := a.Pass.Mocked()
 	switch {
-	case status != statusOK:
-		v.err = unexpected(status)
-	case !mocked && mediaType(headers) != v.want:
+	case a.Status != statusOK:
+		v.err = unexpected(a.Status)
+	case !mocked && mediaType(a.Headers) != v.want:
 		v.err = fault.New(schemas.UpstreamProtocol, "what answers at the repository's upstream is no git server that speaks smart HTTP; look at its URL")
 	default:
-		v.err = v.read(r, mocked)
+		v.err = v.read(a, mocked)
 	}
 	if _, failed := errors.AsType[*fault.Call](v.err); failed {
 		return nil, v.err
 	}
 	if said, ok := errors.AsType[*fault.Error](v.err); ok && said.Code != schemas.HTTPFailure {
-		return nil, &fault.Call{Code: said.Code, Sent: true, Status: status, Cause: v.err}
+		return nil, a.Failure(said.Code, v.err)
 	}
-	return &call.Reply{Answer: schemas.Answer{Status: status}}, nil
+	return &call.Reply{Answer: schemas.Answer{Status: a.Status}}, nil
 }
 
 func (v *reading) target() string { return callurl.Target(v.call.Method, v.call.URL) }

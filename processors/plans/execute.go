@@ -99,8 +99,6 @@ func (p *Plans) decision(ctx context.Context, st *ledger.State, stop call.Stop, 
 	switch {
 	case err != nil:
 		return step, err
-	case !r.Again.IsZero():
-		return step, &call.Deferral{Until: r.Again, Reason: schemas.WaitDelay}
 	case r.Answered && rejected(r.Last.Result.Schema):
 		code := r.Last.Result.Schema.Code
 		step.Message = Failure("the answer does not fit the response schema of its entry").Error()

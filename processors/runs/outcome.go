@@ -19,8 +19,6 @@ import (
 // outcome turns the end of a call to an agent into the run's verdict.
 func (m *Remote) outcome(ctx context.Context, st *ledger.State, run schemas.Run, r asked) (settle.Outcome, error) {
 	switch {
-	case !r.Again.IsZero():
-		return settle.Outcome{}, &call.Deferral{Until: r.Again, Reason: schemas.WaitDelay}
 	case r.Canceled, r.Expired:
 		return stopped(r.Canceled)
 	case r.Denied:

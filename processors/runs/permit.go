@@ -45,7 +45,7 @@ func (t *callPermit) answering(status int) {
 // one that a traffic rule answered, or for whose answer there was no memory.
 func (t *callPermit) learn(r call.Result) {
 	switch {
-	case len(t.state.Attempts) == t.before || r.Denied || r.Canceled || r.Expired || r.Last.Mocked() || r.Last.Result.NoMemory:
+	case len(t.state.Attempts) == t.before || r.Last == nil || r.Denied || r.Canceled || r.Expired || r.Last.Mocked() || r.Last.Result.NoMemory:
 	case faulty(r.Last.Result):
 		t.breaker.failure(t.probe)
 		t.probe = false

@@ -145,10 +145,10 @@ func (m *Remote) callAgent(ctx context.Context, d *agentState, st *ledger.State,
 		RequestID: id, TaskType: run.TaskType, Answering: permit.answering,
 		Progress: func(ctx context.Context, ev schemas.RunProgress) error { return m.progress(ctx, st, ev) },
 	})
-	if r.Result, err = m.caller.Run(ctx, t); err != nil {
+	r.Result, err = m.caller.Run(ctx, t)
+	if permit.learn(r.Result); err != nil {
 		return r, false, err
 	}
-	permit.learn(r.Result)
 	if r.Denied {
 		_, now, _ = m.agents.of(run.TaskType)
 	}

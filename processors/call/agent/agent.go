@@ -4,10 +4,9 @@
 package agent
 
 import (
-	"bytes"
+	"bufio"
 	"cmp"
 	"context"
-	"io"
 	"strings"
 	"time"
 
@@ -59,19 +58,18 @@ type CallOptions struct {
 // answer's body the end of the run: a schemas.RunResult. A success has no error; a refusal has the
 // agent's error, if any.
 func (a *Adapter) For(t CallOptions) call.Adapter {
-	return dial.Adapter{Client: a.client, Do: func(ctx context.Context, l *dial.Base) (*call.Reply, error) {
+	return &dial.Adapter{
+		Client: a.client, Secrets: a.secrets,
 		// Only ctx bounds the time before the first event, and between two events: an agent may
 		// think for as long as its run may take.
-		answer, err := l.Ask(ctx, a.secrets, outbound.StreamLimits{Header: -1, Bytes: a.cfg.Stream})
-		if err != nil {
-			return nil, err
-		}
-		defer answer.Close()
-		if t.Answering != nil && !l.Pass.Mocked() {
-			t.Answering(answer.Status)
-		}
-		return (&decoder{Answer: answer, cfg: a.cfg, opts: t, reader: ends{opts: t}}).decode(ctx)
-	}}
+		Limits: outbound.StreamLimits{Header: -1, Bytes: a.cfg.Stream},
+		Read: func(ctx context.Context, answer *dial.Answer) (*call.Reply, error) {
+			if t.Answering != nil && !answer.Pass.Mocked() {
+				t.Answering(answer.Status)
+			}
+			return (&decoder{Answer: answer, cfg: a.cfg, reader: ends{opts: t}}).decode(ctx)
+		},
+	}
 }
 
 // decoder is one answer while it is read.
@@ -79,7 +77,6 @@ type decoder struct {
 	*dial.Answer
 
 	cfg    Config
-	opts   CallOptions
 	reader ends
 	// last applies the newest event that may be the end; nil: there was none.
 	last func()
@@ -95,20 +92,20 @@ func (l *decoder) decode(ctx context.Context) (*call.Reply, error) {
 	if l.Refused() {
 		return l.refused()
 	}
+	in := bufio.NewReader(l)
 	switch media := dial.MediaType(l.Headers); {
 	case media == "text/event-stream":
-		return l.events(ctx, l)
+		return l.events(ctx, in)
 	case media == "application/json", strings.HasSuffix(media, "+json"):
-		return l.whole(nil)
+		return l.whole(in)
 	}
 	// What does not say what it is may be either; its first byte tells.
-	first, err := dial.Peek(l)
-	switch {
+	switch first, err := dial.Peek(in); {
 	case err != nil:
 		return l.ended(err)
 	case first == '{':
-		return l.whole([]byte{first})
+		return l.whole(in)
 	default:
-		return l.events(ctx, io.MultiReader(bytes.NewReader([]byte{first}), l))
+		return l.events(ctx, in)
 	}
 }

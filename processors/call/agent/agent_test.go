@@ -24,6 +24,7 @@ import (
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/processors/call/agent"
+	"weir/processors/call/dial"
 	"weir/processors/guard"
 	"weir/schemas"
 )
@@ -82,6 +83,7 @@ func (l *line) pass(t *testing.T, route string) guard.Pass {
 func (l *line) talk(ctx context.Context, t *testing.T, route string) ([]schemas.RunProgress, schemas.RunResult, *call.Reply, error) {
 	t.Helper()
 	var events []schemas.RunProgress
+	pass := l.pass(t, route)
 	ex, err := l.adapter.For(agent.CallOptions{
 		RequestID: id, TaskType: double.TaskType,
 		Progress: func(_ context.Context, p schemas.RunProgress) error {
@@ -89,10 +91,10 @@ func (l *line) talk(ctx context.Context, t *testing.T, route string) ([]schemas.
 			events = append(events, p)
 			return nil
 		},
-	}).Open(ctx, l.pass(t, route))
+	}).Open(ctx, pass)
 	require.NoError(t, err)
 	defer ex.Close()
-	reply, err := ex.Do(ctx, nil)
+	reply, err := ex.Do(ctx, pass, nil)
 	var end schemas.RunResult
 	if err == nil {
 		require.NoError(t, json.Unmarshal(reply.Answer.Body, &end), string(reply.Answer.Body))
@@ -279,11 +281,11 @@ func TestASinkThatFailsEndsTheCall(t *testing.T) {
 	t.Parallel()
 	a := double.New(t, double.Config{Fault: double.EndlessEvents})
 	l := newLine(t, a.URL())
-	full := errors.New("the log is gone")
-	ex, err := l.adapter.For(agent.CallOptions{RequestID: id, Progress: func(context.Context, schemas.RunProgress) error { return full }}).Open(t.Context(), l.pass(t, schemas.RouteRunStream))
+	full, pass := errors.New("the log is gone"), l.pass(t, schemas.RouteRunStream)
+	ex, err := l.adapter.For(agent.CallOptions{RequestID: id, Progress: func(context.Context, schemas.RunProgress) error { return full }}).Open(t.Context(), pass)
 	require.NoError(t, err)
 	defer ex.Close()
-	_, err = ex.Do(t.Context(), nil)
+	_, err = ex.Do(t.Context(), pass, nil)
 	require.ErrorIs(t, err, full)
 	<-a.WaitRun(1).Closed()
 	assert.True(t, a.WaitRun(1).Cut())
@@ -490,4 +492,14 @@ func TestMock(t *testing.T) {
 			assert.JSONEq(t, tt.outputs, string(got.Outputs))
 		}
 	})
+}
+
+// TestALateEndIsItself: the end that no other replaces is that of its own event, whatever came after.
+func TestALateEndIsItself(t *testing.T) {
+	t.Parallel()
+	const data = `{"type":"final","request_id":"r-1","status":"ok","outputs":{"a":1}}`
+	_, end, reply, err := newLine(t, says(t, "event: agent\ndata: "+data+"\n\nevent: log\ndata: "+strings.Repeat("x", 2*len(data))+"\n\n").URL()).talk(t.Context(), t, schemas.RouteRunStream)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"a":1}`, string(end.Outputs))
+	assert.Equal(t, dial.Hash([]byte(data)), reply.Answer.Hash)
 }

@@ -1,13 +1,14 @@
 package agent
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"weir/internal/ledger"
 	"weir/processors/call/dial"
@@ -45,7 +46,7 @@ type end struct {
 	result  schemas.RunResult
 	hash    string
 	id      string
-	outputs json.RawMessage // as they came; nil where none did
+	outputs gjson.Result
 }
 
 // ends finds the one end among all that an agent tells.
@@ -76,8 +77,8 @@ func (e *ends) end(d data, name string, raw []byte) {
 		return
 	}
 	m := d.members
-	success, said := m.success()
-	now := &end{hash: dial.Hash(raw), id: m.text("request_id"), outputs: m.outputs()}
+	success, said := success(m)
+	now := &end{hash: dial.Hash(raw), id: m.Get("request_id").Str, outputs: outputs(m)}
 	switch first := e.first; {
 	case said && first == nil:
 		e.first, now.result = now, e.result(m, success, now.id)
@@ -88,16 +89,16 @@ func (e *ends) end(d data, name string, raw []byte) {
 			e.warn("before its end the agent said: " + shorten(e.failing.result.Error.Message))
 		}
 	case said && (success != (first.result.Error == nil) || now.id != "" && first.id != "" && now.id != first.id ||
-		success && now.outputs != nil && first.outputs != nil && !sameJSON(now.outputs, first.outputs)):
+		success && now.outputs.Type != gjson.Null && first.outputs.Type != gjson.Null && !same(now.outputs.Raw, first.outputs.Raw)):
 		e.conflict = true
 	case first != nil:
 		e.warn(afterEnd)
-	case m.failure() == nil && !slices.Contains([]string{"error", "failed"}, strings.ToLower(strings.TrimSpace(name))):
+	case failure(m) == nil && !slices.Contains([]string{"error", "failed"}, strings.ToLower(strings.TrimSpace(name))):
 		e.vague = true
 	default:
 		e.failed(&now.result, m)
-		if words, ok := text(d.doc); ok && words != "" {
-			now.result.Error.Message = words
+		if d.text != "" {
+			now.result.Error.Message = d.text
 		}
 		e.failing = now
 	}
@@ -114,7 +115,7 @@ func (e *ends) outcome() schemas.RunResult {
 }
 
 // result is an end in canonical form.
-func (e *ends) result(m members, success bool, id string) schemas.RunResult {
+func (e *ends) result(m gjson.Result, success bool, id string) schemas.RunResult {
 	r := schemas.RunResult{RunExtras: e.extras(m)}
 	switch {
 	case id == "":
@@ -122,16 +123,16 @@ func (e *ends) result(m members, success bool, id string) schemas.RunResult {
 	case id != e.opts.RequestID:
 		return schemas.RunResult{Error: protocolError(otherIDText)}
 	}
-	if task, ok := text(m["task_type"]); ok && task != e.opts.TaskType {
+	if task := m.Get("task_type"); task.Type == gjson.String && task.Str != e.opts.TaskType {
 		e.warn(otherTask)
 	}
 	if !success {
 		e.failed(&r, m)
 		return r
 	}
-	if strings.EqualFold(m.text("status"), "degraded") {
+	if strings.EqualFold(m.Get("status").Str, "degraded") {
 		e.warn(degraded)
-		if told := m.failure(); told != nil {
+		if told := failure(m); told != nil {
 			e.warn("the agent said: " + shorten(told.Message))
 		}
 	}
@@ -145,28 +146,28 @@ func (e *ends) result(m members, success bool, id string) schemas.RunResult {
 // failed adds the error of an end that says that the run failed: its error member, or one in the
 // forms of common agent frameworks, under detail or message. Where the agent gives no error object,
 // its outputs may say why, and are kept.
-func (e *ends) failed(r *schemas.RunResult, m members) {
-	r.Error = m.failure()
-	if r.Error != nil && object(m["error"]) != nil {
+func (e *ends) failed(r *schemas.RunResult, m gjson.Result) {
+	r.Error = failure(m)
+	if r.Error != nil && m.Get("error").IsObject() {
 		return
 	}
-	out := e.outputs(m)
+	out := gjson.ParseBytes(e.outputs(m))
 	if !empty(out) {
-		r.Outputs = out
+		r.Outputs = given(out)
 	}
 	if r.Error != nil {
 		return
 	}
 	r.Error = &schemas.RunError{Code: string(schemas.TaskFailed), Message: NoWords}
 	for _, name := range []string{"message", "detail"} {
-		if words := m.text(name); words != "" {
-			r.Error.Message = words
-		} else if raw := present(m[name]); raw != nil {
-			r.Error.Details = details(raw, name)
+		if v := m.Get(name); v.Str != "" {
+			r.Error.Message = v.Str
+		} else if v.Type != gjson.Null {
+			r.Error.Details = details(v, name)
 		}
 	}
 	for _, name := range []string{"error", "warning"} {
-		if words := object(out).text(name); words != "" {
+		if words := out.Get(name).Str; words != "" {
 			r.Error.Message = words
 			return
 		}
@@ -174,48 +175,46 @@ func (e *ends) failed(r *schemas.RunResult, m members) {
 }
 
 // outputs are an end's outputs as an object; nil where there are none.
-func (e *ends) outputs(m members) json.RawMessage {
-	out := m.outputs()
-	if out == nil || out[0] == '{' {
-		return out
+func (e *ends) outputs(m gjson.Result) json.RawMessage {
+	out := outputs(m)
+	if out.Type == gjson.Null || out.IsObject() {
+		return given(out)
 	}
 	e.warn(oddOutputs)
 	return under("value", out)
 }
 
 // extras are the optional members, without nulls and what is in no known form.
-func (e *ends) extras(m members) schemas.RunExtras {
+func (e *ends) extras(m gjson.Result) schemas.RunExtras {
 	var x schemas.RunExtras
 	x.Artifacts, x.Warnings = e.texts(m, "artifacts"), e.texts(m, "warnings")
 	x.Provenance, x.Usage = e.object(m, "provenance"), e.object(m, "usage")
-	x.Grounding = present(m["grounding"])
+	x.Grounding = given(m.Get("grounding"))
 	return x
 }
 
 // object is a member that is an object.
-func (e *ends) object(m members, name string) json.RawMessage {
-	raw := present(m[name])
-	if raw != nil && raw[0] != '{' {
+func (e *ends) object(m gjson.Result, name string) json.RawMessage {
+	v := m.Get(name)
+	if v.Type != gjson.Null && !v.IsObject() {
 		e.warn(name + dropped)
 		return nil
 	}
-	return raw
+	return given(v)
 }
 
 // texts is a member that is a list of strings. One string is a list of one.
-func (e *ends) texts(m members, name string) (list []string) {
-	raw := present(m[name])
-	if one, ok := text(raw); ok {
-		return []string{one}
-	}
-	var items []json.RawMessage
-	if raw != nil && json.Unmarshal(raw, &items) != nil {
+func (e *ends) texts(m gjson.Result, name string) (list []string) {
+	switch v := m.Get(name); {
+	case v.Type == gjson.String:
+		return []string{v.Str}
+	case v.Type != gjson.Null && !v.IsArray():
 		e.warn(name + dropped)
 		return nil
 	}
-	for _, item := range items {
-		if s, ok := text(item); ok {
-			list = append(list, s)
+	for _, item := range m.Get(name).Array() {
+		if item.Type == gjson.String {
+			list = append(list, item.Str)
 		} else {
 			e.warn("an item of " + name + dropped)
 		}
@@ -223,14 +222,12 @@ func (e *ends) texts(m members, name string) (list []string) {
 	return list
 }
 
-func sameJSON(a, b json.RawMessage) bool {
-	return bytes.Equal(a, b) || reflect.DeepEqual(decode(a), decode(b))
-}
+// same reports whether two texts are the same JSON, with its numbers as they are written.
+func same(a, b string) bool { return a == b || reflect.DeepEqual(decode(a), decode(b)) }
 
-// decode reads JSON with its numbers as they are written.
-func decode(raw json.RawMessage) any {
+func decode(raw string) any {
 	var v any
-	d := json.NewDecoder(bytes.NewReader(raw))
+	d := json.NewDecoder(strings.NewReader(raw))
 	d.UseNumber()
 	if err := d.Decode(&v); err != nil {
 		return nil
@@ -249,7 +246,7 @@ func shorten(s string) string {
 // Timed adds to a result's usage how long the run took, where the agent did not
 // say it.
 func Timed(r schemas.RunResult, took time.Duration) schemas.RunResult {
-	var usage members
+	var usage map[string]json.RawMessage
 	if r.Usage != nil && json.Unmarshal(r.Usage, &usage) != nil {
 		return r
 	}
@@ -257,7 +254,7 @@ func Timed(r schemas.RunResult, took time.Duration) schemas.RunResult {
 		return r
 	}
 	if usage == nil {
-		usage = members{}
+		usage = map[string]json.RawMessage{}
 	}
 	usage["duration_ms"] = fmt.Append(nil, took.Milliseconds())
 	if doc, err := ledger.Encode(usage); err == nil {

@@ -13,6 +13,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/outbound"
 	"weir/internal/weirtest/table"
 	"weir/processors/call/dial"
 	"weir/processors/call/sse"
@@ -158,12 +159,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // listening is a listener to the run r-1, which gives its events to progress.
 func listening(progress func(schemas.RunProgress)) *decoder {
-	l := &decoder{Answer: &dial.Answer{Status: 200}}
-	l.opts = CallOptions{RequestID: "r-1", TaskType: "T", Progress: func(_ context.Context, p schemas.RunProgress) error {
+	l := &decoder{Answer: &dial.Answer{Response: outbound.Response{Status: 200}}}
+	l.reader.opts = CallOptions{RequestID: "r-1", TaskType: "T", Progress: func(_ context.Context, p schemas.RunProgress) error {
 		progress(p)
 		return nil
 	}}
-	l.reader.opts = l.opts
 	return l
 }
 

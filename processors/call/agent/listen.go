@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
 
 	"weir/internal/fault"
 	"weir/processors/call"
@@ -56,11 +59,11 @@ func (l *decoder) event(ctx context.Context, ev sse.Event) error {
 	d := l.read(ev.Data, ev.Mended)
 	name := ev.Name
 	if !known {
-		name, kind = l.opts.nameIn(ev.Name, d.members)
+		name, kind = l.reader.opts.nameIn(ev.Name, d.members)
 	}
 	name = l.name(name)
 	if ev.Cut {
-		if kind != isEnd || d.members == nil {
+		if kind != isEnd || !d.members.IsObject() {
 			return nil // half an event is none
 		}
 		l.reader.warn(unfinished)
@@ -70,7 +73,8 @@ func (l *decoder) event(ctx context.Context, ev sse.Event) error {
 	}
 	l.seen++
 	if kind == mayEnd && l.reader.first == nil && !d.doubted {
-		l.last = func() { l.end(d, name, ev.Data) }
+		raw := bytes.Clone(ev.Data) // the next event overwrites it
+		l.last = func() { l.end(d, name, raw) }
 	}
 	switch {
 	case kind == isEnd, kind == mayEnd && d.doubted:
@@ -79,7 +83,7 @@ func (l *decoder) event(ctx context.Context, ev sse.Event) error {
 	case l.reader.first != nil:
 		l.reader.warn(afterEnd)
 		return nil
-	case kind == isStart && !d.doubted && l.opts.plain(d.doc, d.members):
+	case kind == isStart && !d.doubted && l.reader.opts.plain(d):
 		return nil // a run's own first event says the same
 	case len(d.doc) > schemas.InlineLimit:
 		return l.progress(ctx, schemas.RunProgress{Name: name, Omitted: ev.Size})
@@ -107,7 +111,7 @@ func (l *decoder) progress(ctx context.Context, p schemas.RunProgress) error {
 		return nil
 	}
 	l.given++
-	return l.opts.Progress(ctx, p)
+	return l.reader.opts.Progress(ctx, p)
 }
 
 // result is the reply of an end, with how many events were not handed on.
@@ -165,15 +169,14 @@ func (l *decoder) ended(err error) (*call.Reply, error) {
 
 var errNoEnd = errors.New("the agent did not say how the run ended")
 
-// whole reads an answer that is one document, of which the first bytes were read.
-func (l *decoder) whole(first []byte) (*call.Reply, error) {
-	rest, err := l.ReadAllBy(l, l.cfg.Event-int64(len(first)))
+// whole reads an answer that is one document.
+func (l *decoder) whole(in io.Reader) (*call.Reply, error) {
+	raw, err := l.ReadAllBy(in, l.cfg.Event)
 	if err != nil {
 		return nil, err
 	}
-	raw := slices.Concat(first, rest)
 	d := l.read(raw, false)
-	if d.members == nil {
+	if !d.members.IsObject() {
 		return nil, l.Failure(schemas.UpstreamProtocol, errNoEnd)
 	}
 	l.end(d, "", raw)
@@ -186,7 +189,7 @@ func (l *decoder) refused() (*call.Reply, error) {
 	raw, readable := l.Refusal(l)
 	var told schemas.RunResult
 	d := l.read(raw, false)
-	if d.members != nil && !d.doubted {
+	if d.members.IsObject() && !d.doubted {
 		told.RunExtras = l.reader.extras(d.members)
 		l.reader.failed(&told, d.members)
 		if told.Error.Message == NoWords && told.Error.Code == string(schemas.TaskFailed) && told.Error.Details == nil {
@@ -210,9 +213,10 @@ func NoRoute(status int) bool {
 // ofContract reports whether a refusal may be the agent's own answer to a run, rather than that
 // of a router which has no such route: it has a member of the contract, or is a 404 whose detail
 // is not a router's. After such an answer the run is not sent again.
-func ofContract(status int, members members) bool {
-	if members.text("request_id") != "" || present(members["outputs"]) != nil || object(members["error"]) != nil {
+func ofContract(status int, m gjson.Result) bool {
+	if m.Get("request_id").Str != "" || m.Get("outputs").Type != gjson.Null || m.Get("error").IsObject() {
 		return true
 	}
-	return status == 404 && present(members["detail"]) != nil && !strings.EqualFold(members.text("detail"), "Not Found")
+	detail := m.Get("detail")
+	return status == 404 && detail.Type != gjson.Null && !strings.EqualFold(detail.Str, "Not Found")
 }

@@ -1,8 +1,9 @@
 package agent
 
 import (
-	"encoding/json"
 	"strings"
+
+	"github.com/tidwall/gjson"
 
 	"weir/schemas"
 )
@@ -38,20 +39,20 @@ func partOf(word string) (p part, known bool) {
 // its type. The first known one decides what the event is; so a progress event whose data has the
 // type "completed" ends nothing. An event with a name of its own, such as a tool call, ends nothing
 // either, unless the data could be the run's.
-func (t CallOptions) nameIn(sse string, members members) (string, part) {
+func (t CallOptions) nameIn(sse string, m gjson.Result) (string, part) {
 	name := sse
 	if strings.EqualFold(strings.TrimSpace(name), "message") { // the name of events without one
 		name = ""
 	}
 	own := strings.TrimSpace(name) != ""
 	for _, member := range []string{"event", "type"} {
-		word := members.text(member)
+		word := m.Get(member).Str
 		if word == "" {
 			continue
 		}
 		p, known := partOf(word)
 		switch {
-		case known && p == isEnd && own && t.ours(members):
+		case known && p == isEnd && own && t.ours(m):
 			return name, mayEnd
 		case known && p == isEnd && own:
 			return name, isProgress
@@ -70,30 +71,29 @@ func (t CallOptions) nameIn(sse string, members members) (string, part) {
 
 // ours reports whether data with an end keyword belongs to the run itself and not to a step in it:
 // it names the request, or it names none and has outputs and a success flag.
-func (t CallOptions) ours(members members) bool {
-	if id := members.text("request_id"); id != "" {
+func (t CallOptions) ours(m gjson.Result) bool {
+	if id := m.Get("request_id").Str; id != "" {
 		return id == t.RequestID
 	}
-	_, said := members.success()
-	out := members.outputs()
-	return said && out != nil && out[0] == '{'
+	_, said := success(m)
+	return said && outputs(m).IsObject()
 }
 
 // plain reports whether a started event says nothing but what the first event of
 // every run of Weir says.
-func (t CallOptions) plain(doc json.RawMessage, members members) bool {
-	if members == nil {
-		return present(doc) == nil || starts(doc)
+func (t CallOptions) plain(d data) bool {
+	if !d.members.IsObject() {
+		return string(d.doc) == "null" || starts(gjson.ParseBytes(d.doc))
 	}
-	for name, raw := range members {
-		said := present(raw) == nil
-		switch name {
+	for name, member := range d.members.All() {
+		said := member.Type == gjson.Null
+		switch name.Str {
 		case "event", "type", "status":
-			said = said || starts(raw)
+			said = said || starts(member)
 		case "request_id":
-			said = said || members.text(name) == t.RequestID
+			said = said || member.Str == t.RequestID
 		case "task_type":
-			said = said || members.text(name) == t.TaskType
+			said = said || member.Str == t.TaskType
 		}
 		if !said {
 			return false
@@ -103,8 +103,7 @@ func (t CallOptions) plain(doc json.RawMessage, members members) bool {
 }
 
 // starts holds for the words for a start, and for none at all.
-func starts(raw json.RawMessage) bool {
-	word, ok := text(raw)
-	p, known := partOf(word)
-	return ok && (word == "" || known && p == isStart)
+func starts(v gjson.Result) bool {
+	p, known := partOf(v.Str)
+	return v.Type == gjson.String && (v.Str == "" || known && p == isStart)
 }

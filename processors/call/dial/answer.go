@@ -2,15 +2,17 @@ package dial
 
 import (
 	"bytes"
-	"context"
 	"io"
+	"net/textproto"
 	"time"
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/outbound"
 	"weir/internal/redact"
+	"weir/internal/retry"
 	"weir/processors/call"
+	"weir/processors/guard"
 	"weir/schemas"
 )
 
@@ -18,40 +20,42 @@ import (
 type Stream interface {
 	io.Reader
 	ReadAllBy(r io.Reader, limit int64) ([]byte, error)
+	Declared() int64
 	Patience(idle time.Duration)
 	Close()
 }
 
-// Answer is an answer whose body is read as it comes.
+// Answer is an answer to a call. Its Body is that of one that was read as a whole, or of a traffic
+// rule's; its Stream is the body as it comes.
 type Answer struct {
 	Stream
+	outbound.Response
 
-	Status     int
-	Headers    []schemas.Header
-	RetryAfter time.Duration
-	Scrub      *redact.Scrubber // see Request
-	Asked      time.Time        // when the request was sent
+	Pass  guard.Pass       // of the call
+	Scrub *redact.Scrubber // takes out the secrets that were sent; nil: there were none
+	Asked time.Time        // when the request was sent
 }
 
-// Ask sends the JSON of the call, and returns when the answer begins; close it. The secrets of the
-// entry are read as late as possible. If a traffic rule answers, nothing is sent, and its answer is
-// read like the target's.
-func (l *Base) Ask(ctx context.Context, secrets Secrets, limits outbound.StreamLimits) (*Answer, error) {
-	if l.Pass.Mocked() {
-		r := l.Mock()
-		return &Answer{Stream: page{bytes.NewReader(r.Body), r.Status}, Status: r.Status, Headers: r.Headers, RetryAfter: r.RetryAfter, Asked: time.Now()}, nil
+// head is the method whose answers have no body.
+const head = "HEAD"
+
+// mock is the answer of the traffic rule that answers in the target's place, in the form in which an
+// upstream's would have come.
+func (a *Answer) mock() {
+	m, now := a.Pass.Answer(), time.Now()
+	a.Response = outbound.Response{Status: m.Status, Headers: m.Headers}
+	if a.Pass.Call().Method != head && len(m.Body) > 0 {
+		a.Body = m.Body
 	}
-	req, scrub, err := l.Request(ctx, secrets, l.Pass.Call().Body)
-	if err != nil {
-		return nil, err
+	fields := textproto.MIMEHeader{}
+	for _, h := range m.Headers {
+		fields.Add(h.Name, h.Value)
 	}
-	req.ContentType = "application/json"
-	asked := time.Now()
-	s, err := l.Conn.Stream(ctx, req, limits)
-	if err != nil {
-		return nil, err
+	a.RetryAfter = retry.Wish(a.Status, fields.Values, now)
+	if locations := fields["Location"]; len(locations) == 1 {
+		a.Location = locations[0]
 	}
-	return &Answer{s, s.Status, s.Headers, s.RetryAfter, scrub, asked}, nil
+	a.Stream, a.Asked = page{bytes.NewReader(a.Body), a.Status}, now
 }
 
 // Refused reports whether the answer is no success.
@@ -100,5 +104,6 @@ func (p page) ReadAllBy(r io.Reader, limit int64) ([]byte, error) {
 	return raw, err
 }
 
+func (p page) Declared() int64      { return p.Size() }
 func (page) Patience(time.Duration) {}
 func (page) Close()                 {}

@@ -1,12 +1,12 @@
 package dial
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"io"
 	"mime"
 	"strings"
 	"unicode/utf8"
@@ -74,9 +74,10 @@ func JSON(raw, clean []byte, scrub *redact.Scrubber) (doc json.RawMessage, ok bo
 	if len(raw) == 0 || !call.Shallow(raw, maxDepth) || !utf8.Valid(raw) || !json.Valid(raw) {
 		return nil, false
 	}
-	if !bytes.Equal(raw, clean) {
-		raw = scrub.JSON(raw)
+	if bytes.Equal(raw, clean) {
+		return bytes.TrimSpace(raw), true
 	}
+	raw = scrub.JSON(raw)
 	return bytes.TrimSpace(raw), json.Valid(raw)
 }
 
@@ -111,15 +112,15 @@ func textual(contentType string) bool {
 	}
 }
 
-// Peek passes over white space and gives the first other byte.
-func Peek(r io.Reader) (byte, error) {
-	one := []byte{0}
+// Peek passes over white space and shows the first other byte, which is read next.
+func Peek(r *bufio.Reader) (byte, error) {
 	for {
-		if _, err := io.ReadFull(r, one); err != nil {
+		c, err := r.ReadByte()
+		if err != nil {
 			return 0, err
 		}
-		if !strings.ContainsRune(" \t\r\n", rune(one[0])) {
-			return one[0], nil
+		if !strings.ContainsRune(" \t\r\n", rune(c)) {
+			return c, r.UnreadByte()
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Package dial is the common part of all exchanges: a guarded connection and its pass, or the
+// Package dial is the one exchange behind all surfaces: a guarded connection and its pass, or the
 // answer of a traffic rule without a connection; the request with what its entry adds; and what may
 // be kept of a body: without the secrets that were sent, as JSON, text or base64.
 package dial
@@ -6,50 +6,53 @@ package dial
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"weir/internal/fault"
 	"weir/internal/outbound"
-	"weir/internal/retry"
 	"weir/processors/call"
 	"weir/processors/guard"
 	"weir/schemas"
 )
 
-// errUsed is the cause if a change of policy makes a started call unrepeatable.
-var errUsed = errors.New("the connection has carried another request")
-
-// Adapter makes calls by one function. It is a call.Adapter.
+// Adapter makes the calls of one surface. It is a call.Adapter, and safe for concurrent use where its
+// functions are.
 type Adapter struct {
-	Client *outbound.Client
+	Client  *outbound.Client
+	Secrets Secrets
 	// Connect bounds the time until the connection stands; zero: the attempt's own time.
 	Connect time.Duration
 	// Fresh: every call has a connection of its own. Otherwise a call may use an idle one by its class,
 	// because its attempts follow that.
 	Fresh bool
-	// Do makes the request of an exchange and reads its answer; see call.Exchange.
-	Do func(ctx context.Context, l *Base) (*call.Reply, error)
+	// Whole: an answer is read as a whole, by the client's limits. Otherwise Limits bound it, and it is
+	// read as it comes.
+	Whole  bool
+	Limits outbound.StreamLimits
+	// Prepare changes the request before it is sent; nil: the body is the call's. An error means that
+	// nothing is sent.
+	Prepare func(ctx context.Context, p guard.Pass, r *outbound.Request) error
+	// Read reads an answer of any status, a traffic rule's too. Its errors are those of
+	// call.Exchange.Do.
+	Read func(ctx context.Context, a *Answer) (*call.Reply, error)
 }
 
-// Base is a connection to the target of a pass. It is a call.Exchange.
-type Base struct {
-	Conn *outbound.Conn // nil for a mocked pass
-	Pass guard.Pass     // the one in force
-
-	do    func(ctx context.Context, l *Base) (*call.Reply, error)
-	begun func()
+// exchange is a connection to the target of a pass.
+type exchange struct {
+	adapter *Adapter
+	conn    *outbound.Conn // nil for a mocked pass
+	pass    guard.Pass     // the one in force
 }
 
 // Open connects to the target of a pass. For a mocked target nothing is ever resolved, dialled or
 // sent. A redirect always dials, because its name must be resolved again.
-func (a Adapter) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
-	l := &Base{Pass: p, do: a.Do}
+func (a *Adapter) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) {
+	e := &exchange{adapter: a, pass: p}
 	switch {
 	case !p.Valid():
 		return nil, call.ErrNoPass
 	case p.Mocked():
-		return l, nil
+		return e, nil
 	}
 	reuse := outbound.Fresh
 	switch {
@@ -65,65 +68,82 @@ func (a Adapter) Open(ctx context.Context, p guard.Pass) (call.Exchange, error) 
 		defer cancel()
 	}
 	var err error
-	if l.Conn, err = a.Client.Open(ctx, p.Permit(), p.Tenant(), reuse); err != nil {
+	if e.conn, err = a.Client.Open(ctx, p.Permit(), p.Tenant(), reuse); err != nil {
 		return nil, err
 	}
-	return l, nil
+	return e, nil
 }
 
-// Do is Adapter.Do.
-func (l *Base) Do(ctx context.Context, begun func()) (*call.Reply, error) {
-	l.begun = begun
-	return l.do(ctx, l)
+// Do reads the entry's secrets, which is as late as it can be, sends the request and has the answer
+// read. If a traffic rule answers, nothing is sent, and its answer is read like the target's.
+func (e *exchange) Do(ctx context.Context, p guard.Pass, begun func()) (reply *call.Reply, err error) {
+	if p != e.pass {
+		if err := e.renew(p); err != nil {
+			return nil, err
+		}
+	}
+	a := &Answer{Pass: p}
+	if p.Mocked() {
+		a.mock()
+		return e.adapter.Read(ctx, a)
+	}
+	var req outbound.Request
+	if req, a.Scrub, err = e.request(ctx); err == nil && e.adapter.Prepare != nil {
+		err = e.adapter.Prepare(ctx, p, &req)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if p.Call().BodyBlob != "" {
+		defer func() { unread(ctx, err) }()
+	}
+	req.Begun, a.Asked = begun, time.Now()
+	if e.adapter.Whole {
+		whole, err := e.conn.Do(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		a.Response = *whole
+		return e.adapter.Read(ctx, a)
+	}
+	s, err := e.conn.Stream(ctx, req, e.adapter.Limits)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	a.Stream, a.Response = s, s.Response
+	return e.adapter.Read(ctx, a)
 }
 
-// Renew switches the exchange to a fresh pass for the same call: its additions and allowed targets.
-func (l *Base) Renew(p guard.Pass) error {
+// unread changes the error of a call whose stored body could not be read to its end. The target has
+// got less than it was announced.
+func unread(ctx context.Context, err error) {
+	if failed, ok := errors.AsType[*fault.Call](err); ok && ctx.Err() == nil && errors.Is(err, outbound.ErrBody) {
+		failed.Code = schemas.Interrupted
+	}
+}
+
+// renew switches the exchange to a fresh pass for the same call: its additions and allowed targets.
+func (e *exchange) renew(p guard.Pass) error {
 	switch {
-	case !p.Valid(), p.Mocked() != (l.Conn == nil):
+	case !p.Valid(), p.Mocked() != (e.conn == nil):
 		return &fault.Call{Code: schemas.DenyAddress, Cause: call.ErrNoPass}
 	case p.Mocked(): // there is no connection
-	case l.Conn.Used() && !p.Class().Repeatable():
-		return &fault.Call{Code: schemas.UpstreamReset, Cause: errUsed}
+	case e.conn.Used() && !p.Class().Repeatable(): // a change of policy has made the call unrepeatable
+		return &fault.Call{Code: schemas.UpstreamReset, Cause: errors.New("the connection has carried another request")}
 	default:
-		if err := l.Conn.Recheck(p.Permit()); err != nil {
+		if err := e.conn.Recheck(p.Permit()); err != nil {
 			return err
 		}
 	}
-	l.Pass = p
+	e.pass = p
 	return nil
 }
 
 // Close ends the connection and gives back the memory of its answer: it comes after the answer is stored.
-func (l *Base) Close() {
-	if l.Conn != nil {
-		l.Conn.Close()
-		l.Conn.Release()
+func (e *exchange) Close() {
+	if e.conn != nil {
+		e.conn.Close()
+		e.conn.Release()
 	}
-}
-
-// head is the method whose answers have no body.
-const head = "HEAD"
-
-// Mock is the answer of the traffic rule that answers in the target's place, in the
-// form in which an upstream's would have come.
-func (l *Base) Mock() *outbound.Response {
-	a := l.Pass.Answer()
-	r := &outbound.Response{Status: a.Status, Headers: a.Headers}
-	if l.Pass.Call().Method != head && len(a.Body) > 0 {
-		r.Body = a.Body
-	}
-	values := func(name string) (all []string) {
-		for _, h := range a.Headers {
-			if strings.EqualFold(h.Name, name) {
-				all = append(all, h.Value)
-			}
-		}
-		return all
-	}
-	r.RetryAfter = retry.Wish(r.Status, values, time.Now())
-	if locations := values("location"); len(locations) == 1 {
-		r.Location = locations[0]
-	}
-	return r
 }

@@ -2,6 +2,7 @@ package dial
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -28,16 +29,23 @@ type Secrets interface {
 	Resolve(template string) (value secrets.Value, used []secrets.Value, err error)
 }
 
-// Request is what the call of the pass sends with a body, and what takes the entry's secrets and the
-// caller's own credentials out of the answer; nil: there is nothing to take out. It reads the secrets,
-// so it is called as late as possible. A redirect carries no secrets, but its target may know them
-// anyway, so they are read for redaction. If a secret cannot be read, or does not fit, the error is a
-// *fault.Call that was not sent.
+// request is what the call of the pass sends, and what takes the entry's secrets and the caller's own
+// credentials out of the answer; nil: there is nothing to take out. A redirect carries no secrets, but
+// its target may know them anyway, so they are read for redaction. If a secret cannot be read, or does
+// not fit, the error is a *fault.Call that was not sent.
 //
 // A header for the call's span gets the span of ctx.
-func (l *Base) Request(ctx context.Context, s Secrets, body []byte) (outbound.Request, *redact.Scrubber, error) {
-	c, added, own := l.Pass.Call(), l.Pass.Added(), additions{secrets: s, span: traceparent.From(ctx), secret: credentials(l.Pass.Credentials())}
-	req := outbound.Request{Headers: c.Headers, Body: body, IdempotencyKey: c.IdempotencyKey, Begun: l.begun}
+func (e *exchange) request(ctx context.Context) (req outbound.Request, scrub *redact.Scrubber, err error) {
+	c, added := e.pass.Call(), e.pass.Added()
+	body, err := c.Sent()
+	if err != nil {
+		return req, nil, &fault.Call{Code: schemas.DenyBody, Cause: err}
+	}
+	req = outbound.Request{Headers: c.Headers, Body: body, IdempotencyKey: c.IdempotencyKey}
+	if body != nil || c.BodyBlob != "" {
+		req.ContentType = cmp.Or(c.ContentType, "application/json")
+	}
+	own := additions{secrets: e.adapter.Secrets, span: traceparent.From(ctx), secret: credentials(e.pass.Credentials())}
 	var members []schemas.Header
 	for _, part := range []struct {
 		into      *[]schemas.Header
@@ -49,24 +57,22 @@ func (l *Base) Request(ctx context.Context, s Secrets, body []byte) (outbound.Re
 		if len(part.templates) == 0 {
 			continue
 		}
-		var err error
 		if *part.into, err = own.fill(part.templates, part.fits); err != nil {
-			return outbound.Request{}, nil, err
+			return req, nil, err
 		}
 	}
-	if l.Pass.IsRedirect() {
+	if e.pass.IsRedirect() {
 		req.Injected, req.Query, members = nil, nil, nil
 	}
 	if len(members) > 0 && body != nil {
-		var err error
 		if req.Body, err = withMembers(body, members); err != nil {
-			return outbound.Request{}, nil, &fault.Call{Code: schemas.DenyBody, Cause: err}
+			return req, nil, &fault.Call{Code: schemas.DenyBody, Cause: err}
 		}
 	}
-	if len(own.secret) == 0 {
-		return req, nil, nil
+	if len(own.secret) > 0 {
+		scrub = redact.Values(own.secret)
 	}
-	return req, redact.Values(own.secret), nil
+	return req, scrub, nil
 }
 
 // additions are what an entry adds to one request while its secrets are filled in.
@@ -177,23 +183,21 @@ func basic(value string) []string {
 // because other text could leak the secret.
 func withMembers(body []byte, members []schemas.Header) ([]byte, error) {
 	end := bytes.LastIndexByte(body, '}')
-	start := bytes.IndexByte(body, '{')
-	if start < 0 || end <= start || len(bytes.TrimSpace(body[:start])) > 0 || len(bytes.TrimSpace(body[end+1:])) > 0 {
+	if end < 0 || len(bytes.TrimSpace(body[end+1:])) > 0 || bytes.TrimSpace(body)[0] != '{' {
 		return nil, errors.New("the body is not a JSON object")
 	}
-	out := slices.Clone(body[:end])
+	out, empty := slices.Clone(body[:end]), bytes.HasSuffix(bytes.TrimSpace(body[:end]), []byte("{"))
 	for i, m := range members {
-		if i > 0 || len(bytes.TrimSpace(body[start+1:end])) > 0 {
+		if i > 0 || !empty {
 			out = append(out, ',')
 		}
-		for _, text := range []string{m.Name, m.Value} {
-			var err error
-			if out, err = jsontext.AppendQuote(out, text); err != nil {
-				return nil, err
-			}
-			out = append(out, ':')
+		var err error
+		if out, err = jsontext.AppendQuote(out, m.Name); err == nil {
+			out, err = jsontext.AppendQuote(append(out, ':'), m.Value)
 		}
-		out = out[:len(out)-1] // nothing follows the value
+		if err != nil {
+			return nil, err
+		}
 	}
 	return append(out, body[end:]...), nil
 }

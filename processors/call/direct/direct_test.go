@@ -88,7 +88,7 @@ func (h *env) send(t *testing.T, p guard.Pass) (*call.Reply, error) {
 	ex, err := h.adapter.Open(t.Context(), p)
 	require.NoError(t, err)
 	defer ex.Close()
-	return ex.Do(t.Context(), nil)
+	return ex.Do(t.Context(), p, nil)
 }
 
 // ask makes a call that has an answer.
@@ -342,9 +342,8 @@ func mocked(t *testing.T, method string, rules ...schemas.Rule) (*call.Reply, er
 	t.Cleanup(client.Close)
 	ex, err := direct.New(client, o, redact.New([]string{"X-Internal"})).Open(t.Context(), pass)
 	require.NoError(t, err)
-	require.NoError(t, ex.Renew(pass))
 	defer ex.Close()
-	return ex.Do(t.Context(), nil)
+	return ex.Do(t.Context(), pass, nil)
 }
 
 // TestMock: a rule's answer is kept as the target's would be, and for it nothing
@@ -417,7 +416,7 @@ func TestNoWayOutOfAMock(t *testing.T) {
 	for _, passes := range [][2]guard.Pass{{sent, mock}, {mock, sent}} {
 		ex, err := h.adapter.Open(t.Context(), passes[0])
 		require.NoError(t, err)
-		err = ex.Renew(passes[1])
+		_, err = ex.Do(t.Context(), passes[1], nil)
 		failed := harness.As[*fault.Call](t, err)
 		assert.Equal(t, schemas.DenyAddress, failed.Code)
 		assert.False(t, failed.Sent)

@@ -10,9 +10,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"weir/internal/outbound"
 	"weir/internal/redact"
 	"weir/processors/call"
+	"weir/processors/call/dial"
 	"weir/schemas"
 )
 
@@ -27,7 +27,7 @@ const (
 
 // receive reads a stream ahead, up to backlog. The channel is closed after its end, whose cause is
 // then in err.
-func receive(s *outbound.Stream) (chunks <-chan []byte, err *error) {
+func receive(s dial.Stream) (chunks <-chan []byte, err *error) {
 	size := int64(readSize)
 	if n := s.Declared(); n >= 0 {
 		size = min(n+1, size)
@@ -50,42 +50,42 @@ func receive(s *outbound.Stream) (chunks <-chan []byte, err *error) {
 // read reads an answer to its end. If all of it is there soon, and it is not large, it is the
 // reply's body. If not, or if inParts is set, what has come is given to Part while more is read, so
 // that an answer which the log keeps up with is one part for each read, and another one has fewer.
-func (e *exchange) read(ctx context.Context, head *outbound.Response, scrub *redact.Scrubber, s *outbound.Stream, inParts bool) (*call.Reply, error) {
-	chunks, end := receive(s)
+func (a *Adapter) read(ctx context.Context, answer *dial.Answer, inParts bool) (*call.Reply, error) {
+	chunks, end := receive(answer)
 	defer func() {
-		s.Close()
+		answer.Close()
 		for range chunks { // until the reader has ended
 		}
 	}()
-	hold := time.NewTimer(e.adapter.passing.Hold)
+	hold := time.NewTimer(a.passing.Hold)
 	defer hold.Stop()
 	more := true
-	for more && !inParts && len(head.Body) <= schemas.InlineLimit {
+	for more && !inParts && len(answer.Body) <= schemas.InlineLimit {
 		var b []byte
 		select {
 		case b, more = <-chunks:
-			head.Body = append(head.Body, b...)
+			answer.Body = append(answer.Body, b...)
 		case <-hold.C:
 			inParts = true
 		}
 	}
 	switch {
 	case more:
-		return e.give(ctx, head, scrub, chunks, end)
+		return a.give(ctx, answer, chunks, end)
 	case !errors.Is(*end, io.EOF):
 		return nil, *end
 	default:
-		return e.reply(head, scrub), nil
+		return a.reply(ctx, answer)
 	}
 }
 
-// give gives an answer in parts until its end: the beginning of the body in head, and then what
+// give gives an answer in parts until its end: the beginning of its body, and then what
 // chunks brings. A part that cannot be given ends the call.
-func (e *exchange) give(ctx context.Context, head *outbound.Response, scrub *redact.Scrubber, chunks <-chan []byte, end *error) (*call.Reply, error) {
-	reply := e.head(head, scrub)
+func (a *Adapter) give(ctx context.Context, answer *dial.Answer, chunks <-chan []byte, end *error) (*call.Reply, error) {
+	reply := a.head(answer)
 	part := schemas.AnswerPart{Status: reply.Answer.Status, Headers: reply.Answer.Headers, Hidden: reply.Answer.Hidden}
-	c := cleaner{pieces: scrub.Pieces()}
-	b, more := head.Body, true
+	c := cleaner{pieces: answer.Scrub.Pieces()}
+	b, more := answer.Body, true
 	sum := sha256.New()
 	for {
 		if more {
@@ -109,7 +109,7 @@ func (e *exchange) give(ctx context.Context, head *outbound.Response, scrub *red
 			} else {
 				part.Base64 = piece
 			}
-			if err := e.adapter.passing.Part(ctx, part); err != nil {
+			if err := a.passing.Part(ctx, part); err != nil {
 				return nil, err
 			}
 			c.clean, part = c.clean[n:], schemas.AnswerPart{}

@@ -2,17 +2,16 @@ package direct
 
 import (
 	"context"
-	"errors"
 	"io"
 	"time"
 
 	"weir/internal/fault"
 	"weir/internal/outbound"
 	"weir/internal/policy"
-	"weir/internal/redact"
 	"weir/internal/retry"
 	"weir/processors/call"
 	"weir/processors/call/dial"
+	"weir/processors/guard"
 	"weir/schemas"
 )
 
@@ -35,44 +34,40 @@ type PassOptions struct {
 
 // Passing returns an adapter for one call.
 func (a *Adapter) Passing(o PassOptions) call.Adapter {
-	return (&Adapter{secrets: a.secrets, redactor: a.redactor, passing: &o}).over(a.Client)
+	via := &Adapter{redactor: a.redactor, passing: &o}
+	via.Adapter = dial.Adapter{
+		Client: a.Client, Secrets: a.Secrets, Limits: outbound.StreamLimits{Bytes: o.Stream, Keep: true}, Prepare: o.stored, Read: via.pass,
+	}
+	return via
 }
 
-// pass sends, and reads the answer as a whole if it is there soon, and otherwise in parts.
-func (e *exchange) pass(ctx context.Context, req outbound.Request, scrub *redact.Scrubber) (*call.Reply, error) {
-	o := e.adapter.passing
-	if name := e.Pass.Call().BodyBlob; name != "" {
-		var err error
-		if req.Stream, req.Length, err = o.Body(ctx, name); err != nil {
-			return nil, &fault.Call{Code: schemas.Interrupted, Cause: err}
+// stored opens the body of a call that has it stored apart.
+func (o *PassOptions) stored(ctx context.Context, p guard.Pass, r *outbound.Request) (err error) {
+	if name := p.Call().BodyBlob; name != "" {
+		if r.Stream, r.Length, err = o.Body(ctx, name); err != nil {
+			return &fault.Call{Code: schemas.Interrupted, Cause: err}
 		}
 	}
-	s, err := e.Conn.Stream(ctx, req, outbound.StreamLimits{Bytes: o.Stream, Keep: true})
-	if err != nil {
-		return nil, err
+	return nil
+}
+
+// pass reads an answer as a whole if it is there soon, and otherwise in parts.
+func (a *Adapter) pass(ctx context.Context, answer *dial.Answer) (_ *call.Reply, err error) {
+	p := answer.Pass
+	if p.Mocked() {
+		return a.reply(ctx, answer)
 	}
-	defer s.Close()
-	r := &outbound.Response{Status: s.Status, Headers: s.Headers, Location: s.Location, RetryAfter: s.RetryAfter}
-	events := dial.MediaType(s.Headers) == "text/event-stream"
+	events := dial.MediaType(answer.Headers) == "text/event-stream"
 	if !events {
-		s.Patience(o.Idle)
+		answer.Patience(a.passing.Idle)
 	}
-	schema, _ := e.Pass.Permit().ResponseSchema() // nothing is shown of an answer before it is checked
-	inspected := schema != nil && s.Status >= 200 && s.Status <= 299
-	if inspected || policy.IsRedirect(s.Status) || retry.Retryable(e.Pass.Class(), s.Status, e.Pass.Contract().RetryOn(), nil) {
-		if r.Body, err = s.ReadAll(o.Whole); err != nil { //nolint:contextcheck // the stream has it
+	schema, _ := p.Permit().ResponseSchema() // nothing is shown of an answer before it is checked
+	inspected := schema != nil && !answer.Refused()
+	if inspected || policy.IsRedirect(answer.Status) || retry.Retryable(p.Class(), answer.Status, p.Contract().RetryOn(), nil) {
+		if answer.Body, err = answer.ReadAllBy(answer, a.passing.Whole); err != nil {
 			return nil, err
 		}
-		return e.reply(r, scrub), nil
+		return a.reply(ctx, answer)
 	}
-	return e.read(ctx, r, scrub, s, events || s.Declared() > schemas.InlineLimit)
-}
-
-// unread is the error of a call whose stored body could not be read to its end. The target has got less
-// than it was announced.
-func unread(ctx context.Context, err error) error {
-	if failed, ok := errors.AsType[*fault.Call](err); ok && ctx.Err() == nil && errors.Is(err, outbound.ErrBody) {
-		failed.Code = schemas.Interrupted
-	}
-	return err
+	return a.read(ctx, answer, events || answer.Declared() > schemas.InlineLimit)
 }

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -10,7 +11,6 @@ import (
 	"errors"
 	"hash"
 	"io"
-	"slices"
 	"time"
 
 	"weir/internal/completion"
@@ -32,7 +32,6 @@ type decoder struct {
 	whole    completion.Answer
 	weighed  int // bytes of chunks since whole was measured
 	response Response
-	called   bool // Chunk was
 }
 
 var (
@@ -52,8 +51,11 @@ func (d *decoder) decode(ctx context.Context) (reply *call.Reply, err error) {
 	}
 	d.protocol = completion.For(d.options.Dialect)
 	d.whole = d.protocol.Answer(d.options.Options)
+	if d.options.Clean != nil {
+		d.options.Clean(d.last)
+	}
 	defer func() {
-		if d.called && d.options.Done != nil {
+		if d.options.Done != nil {
 			if late := d.options.Done(ctx); late != nil && err == nil {
 				reply, err = nil, late
 			}
@@ -64,18 +66,19 @@ func (d *decoder) decode(ctx context.Context) (reply *call.Reply, err error) {
 			}
 		}
 	}()
-	begin, err := dial.Peek(d)
+	in := bufio.NewReader(d)
+	begin, err := dial.Peek(in)
 	switch {
 	case errors.Is(err, io.EOF):
 		return nil, d.Failure(schemas.UpstreamTruncated, errNoEnd)
 	case err != nil:
 		return nil, err
 	case begin == '{', begin == '[':
-		return d.document(ctx, begin)
+		return d.document(ctx, in, begin == '[')
 	case begin == '<':
 		return nil, d.Failure(schemas.UpstreamProtocol, errNoAnswer)
 	default:
-		return d.events(ctx, begin)
+		return d.events(ctx, in)
 	}
 }
 
@@ -108,18 +111,17 @@ func (d *decoder) fault(f *completion.Fault) {
 	}
 }
 
-// document reads an answer that is one document, of which the first byte was read.
-func (d *decoder) document(ctx context.Context, begin byte) (*call.Reply, error) {
+// document reads an answer that is one document, or a list: some providers have their errors in one.
+func (d *decoder) document(ctx context.Context, in io.Reader, list bool) (*call.Reply, error) {
 	limit := d.cfg.Event
 	if d.options.Dialect == schemas.DialectEmbeddings { // many of them are one document
 		limit = d.cfg.Answer
 	}
-	rest, err := d.ReadAllBy(d, limit-1)
+	raw, err := d.ReadAllBy(in, limit)
 	if err != nil {
 		return nil, err
 	}
-	raw := slices.Concat([]byte{begin}, rest)
-	if begin == '[' { // some have their errors in a list
+	if list {
 		d.fault(completion.ReadFault(d.Scrub.Bytes(raw)))
 		if d.response.Fault == nil {
 			return nil, d.Failure(schemas.UpstreamProtocol, errNoAnswer)
@@ -194,10 +196,6 @@ func (d *decoder) give(ctx context.Context, p Piece) error {
 	if d.options.Chunk == nil {
 		return nil
 	}
-	if !d.called && d.options.Clean != nil {
-		d.options.Clean(d.last)
-	}
-	d.called = true
 	if err := d.options.Chunk(ctx, p); err != nil {
 		return err
 	}

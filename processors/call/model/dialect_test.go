@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/completion"
+	"weir/internal/outbound"
 	"weir/internal/redact"
 	"weir/internal/weirtest/llm"
 	"weir/internal/weirtest/table"
@@ -244,7 +245,7 @@ func TestSecretInANestedError(t *testing.T) {
 	// A long message is cut, but no secret is.
 	body = `{"error":{"message":"` + strings.Repeat("x", 4<<10-8) + key + `"}}`
 	from := &slow{parts: []string{body}, ends: true, closed: make(chan struct{})}
-	answer := &dial.Answer{Stream: from, Status: 400, Scrub: redact.Values([]string{key}), Asked: time.Now()}
+	answer := &dial.Answer{Stream: from, Response: outbound.Response{Status: 400}, Scrub: redact.Values([]string{key}), Asked: time.Now()}
 	d := &decoder{Answer: answer, cfg: Config{}.withDefaults(), options: CallOptions{Dialect: schemas.DialectChat}}
 	_, err = d.decode(t.Context())
 	require.NoError(t, err)

@@ -16,6 +16,7 @@ import (
 
 	"weir/internal/completion"
 	"weir/internal/fault"
+	"weir/internal/outbound"
 	"weir/internal/redact"
 	"weir/internal/weirtest/table"
 	"weir/processors/call/dial"
@@ -80,7 +81,7 @@ func (s *slow) Close() { s.once.Do(func() { close(s.closed) }) }
 
 // decode has a decoder read a stream.
 func decode(ctx context.Context, cfg Config, o CallOptions, s *redact.Scrubber, from dial.Stream) (response Response, err error) {
-	answer := &dial.Answer{Stream: from, Status: 200, Scrub: s, Asked: time.Now()}
+	answer := &dial.Answer{Stream: from, Response: outbound.Response{Status: 200}, Scrub: s, Asked: time.Now()}
 	reply, err := (&decoder{Answer: answer, cfg: cfg.withDefaults(), options: o}).decode(ctx)
 	if err == nil {
 		err = json.Unmarshal(reply.Answer.Body, &response)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"weir/internal/completion"
-	"weir/internal/fault"
 	"weir/processors/call"
 	"weir/processors/call/sse"
 	"weir/schemas"
@@ -22,14 +21,14 @@ const weighing = 256 << 10
 // says nothing.
 const done = "[DONE]"
 
-// events reads a stream, of which the first byte was read.
-func (d *decoder) events(ctx context.Context, begin byte) (*call.Reply, error) {
-	in := sse.New(io.MultiReader(bytes.NewReader([]byte{begin}), d), int(d.cfg.Event))
+// events reads a stream.
+func (d *decoder) events(ctx context.Context, from io.Reader) (*call.Reply, error) {
+	in := sse.New(from, int(d.cfg.Event))
 	held := newRedactor(d.Scrub, d.protocol)
 	for seen := false; ; seen = true {
 		ev, err := in.Next()
 		if err != nil {
-			return d.ended(ctx, held, broken(err, seen, d))
+			return d.ended(ctx, held, d.broken(err, seen))
 		}
 		over, err := d.event(ctx, held, ev)
 		switch {
@@ -43,14 +42,11 @@ func (d *decoder) events(ctx context.Context, begin byte) (*call.Reply, error) {
 	}
 }
 
-// broken is the failure behind a stream that brings no more events; nil: it just ended.
-func broken(err error, seen bool, d *decoder) error {
+// broken is the failure behind a stream that brings no more events, after some or none.
+func (d *decoder) broken(err error, seen bool) error {
 	switch {
 	case !errors.Is(err, io.EOF):
-		if _, ok := errors.AsType[*fault.Call](err); ok {
-			return err
-		}
-		return d.Failure(schemas.UpstreamProtocol, err)
+		return err
 	case !seen:
 		return d.Failure(schemas.UpstreamProtocol, errNoAnswer)
 	default:

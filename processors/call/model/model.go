@@ -64,15 +64,15 @@ type CallOptions struct {
 	// Chunk takes the next chunk for the reader, in order, on the goroutine of Do, which
 	// reads no further until it returns. Its error ends the call.
 	Chunk func(ctx context.Context, c Piece) error
-	// Clean is called before Chunk, with the function that redacts the entry's secrets from a
-	// document assembled from chunks. Chunk never receives a secret, in one piece or several; this
+	// Clean is called before the answer is read, with the function that redacts the entry's secrets from
+	// a document assembled from chunks. Chunk never receives a secret, in one piece or several; this
 	// covers the assembled document, as at the end of the answer. nil: no callback.
 	Clean func(scrub func(doc json.RawMessage) json.RawMessage)
 	// Broke is called before Do returns with the usage of a call without a reply, if the provider
 	// reported it before the connection broke. nil: no callback.
 	Broke func(used *schemas.ChatUsage)
-	// Done returns once every chunk is on the log. It is called before Do returns, if
-	// Chunk was called, whatever came of the call.
+	// Done returns once every chunk is on the log. It is called before Do returns, whatever came of an
+	// answer that began with a success.
 	Done func(ctx context.Context) error
 }
 
@@ -110,12 +110,11 @@ type Response struct {
 // what came. An error of Chunk, or of Done where nothing else went wrong, is returned as
 // it is.
 func (a *Adapter) For(t CallOptions) call.Adapter {
-	return dial.Adapter{Client: a.client, Connect: t.Connect, Do: func(ctx context.Context, l *dial.Base) (*call.Reply, error) {
-		answer, err := l.Ask(ctx, a.secrets, outbound.StreamLimits{Header: cmp.Or(t.FirstByte, -1), Bytes: a.cfg.Stream})
-		if err != nil {
-			return nil, err
-		}
-		defer answer.Close()
-		return (&decoder{Answer: answer, cfg: a.cfg, options: t}).decode(ctx)
-	}}
+	return &dial.Adapter{
+		Client: a.client, Secrets: a.secrets, Connect: t.Connect,
+		Limits: outbound.StreamLimits{Header: cmp.Or(t.FirstByte, -1), Bytes: a.cfg.Stream},
+		Read: func(ctx context.Context, answer *dial.Answer) (*call.Reply, error) {
+			return (&decoder{Answer: answer, cfg: a.cfg, options: t}).decode(ctx)
+		},
+	}
 }

@@ -137,13 +137,14 @@ func (l *line) call(ctx context.Context, t *testing.T, body string, options mode
 		return nil
 	}
 	options.Done = func(context.Context) error { h.done++; return nil }
-	ex, err := l.adapter.For(options).Open(ctx, l.pass(t, body))
+	pass := l.pass(t, body)
+	ex, err := l.adapter.For(options).Open(ctx, pass)
 	if err != nil {
 		h.err = err
 		return h
 	}
 	defer ex.Close()
-	h.reply, h.err = ex.Do(ctx, nil)
+	h.reply, h.err = ex.Do(ctx, pass, nil)
 	if h.reply == nil {
 		h.reply = &call.Reply{}
 	}
@@ -178,9 +179,10 @@ func TestMemoryOfALargeCompletion(t *testing.T) {
 				}}
 			}
 		})
-		ex, err := l.adapter.For(model.CallOptions{Options: completion.Options{ID: id}}).Open(t.Context(), l.pass(t, request("m", false)))
+		pass := l.pass(t, request("m", false))
+		ex, err := l.adapter.For(model.CallOptions{Options: completion.Options{ID: id}}).Open(t.Context(), pass)
 		require.NoError(t, err)
-		reply, err := ex.Do(t.Context(), nil)
+		reply, err := ex.Do(t.Context(), pass, nil)
 		require.NoError(t, err)
 		require.Contains(t, string(reply.Answer.Body), content)
 		require.EqualValues(t, reserved, asked.Load())
@@ -304,7 +306,8 @@ func (w want) check(t *testing.T, h heard, options model.CallOptions) {
 	if options.Stream && text != "-" {
 		assert.Equal(t, strings.TrimPrefix(text, "none"), h.text(t))
 	}
-	assert.Equal(t, h.done, min(1, len(h.chunks)+int(h.output)))
+	assert.LessOrEqual(t, min(1, len(h.chunks)+int(h.output)), h.done)
+	assert.LessOrEqual(t, h.done, 1)
 	require.Equal(t, w.code, h.code(), "%v", h.err)
 	if w.code != "" {
 		assert.ErrorAs(t, h.err, new(*fault.Call))
@@ -395,13 +398,13 @@ func TestDoneFails(t *testing.T) {
 	t.Parallel()
 	s := llm.New(t, llm.Config{})
 	l := newLine(t, s.URL())
-	lost := &fault.Call{Code: schemas.Interrupted, Sent: true}
+	lost, pass := &fault.Call{Code: schemas.Interrupted, Sent: true}, l.pass(t, request("m", true))
 	ex, err := l.adapter.For(model.CallOptions{
 		Stream: true, Chunk: func(context.Context, model.Piece) error { return nil }, Done: func(context.Context) error { return lost },
-	}).Open(t.Context(), l.pass(t, request("m", true)))
+	}).Open(t.Context(), pass)
 	require.NoError(t, err)
 	defer ex.Close()
-	_, err = ex.Do(t.Context(), nil)
+	_, err = ex.Do(t.Context(), pass, nil)
 	assert.Equal(t, error(lost), err)
 }
 

@@ -74,18 +74,26 @@ func (r *redactor) add(c completion.Chunk) (list []completion.Chunk, ok bool) {
 		r.list = append(r.list[:0], c)
 		return r.list, true
 	}
-	in := r.room()
+	if len(r.free) == 0 {
+		r.free = append(r.free, &held{})
+	}
+	in := r.free[len(r.free)-1]
+	r.free = r.free[:len(r.free)-1]
 	if in.chunk = c; !r.texts.Read(c.Raw, &in.found) {
 		return nil, false
 	}
 	in.left = len(in.found.Texts)
 	in.pieces = slices.Grow(in.pieces[:0], in.left)[:in.left]
 	r.queue = append(r.queue, in)
-	r.bytes += len(in.chunk.Raw)
+	r.bytes += len(c.Raw)
 	for i, t := range in.found.Texts {
 		l := r.lane(t)
 		l.waiting = append(l.waiting, slot{in, i})
-		l.assign(l.pieces.Add(r.text(in.chunk.Raw, t)))
+		if cap(r.buf) > maxBuffer {
+			r.buf = nil
+		}
+		r.buf = t.Append(r.buf[:0], c.Raw) // the text as its reader has it
+		l.assign(l.pieces.Add(r.buf))
 		if len(l.waiting) > 0 && !l.listed {
 			l.listed = true
 			r.some = append(r.some, l)
@@ -101,17 +109,6 @@ func (r *redactor) add(c completion.Chunk) (list []completion.Chunk, ok bool) {
 	return list, err == nil
 }
 
-// room is a held to be filled.
-func (r *redactor) room() *held {
-	n := len(r.free)
-	if n == 0 {
-		return &held{}
-	}
-	in := r.free[n-1]
-	r.free = r.free[:n-1]
-	return in
-}
-
 // lane is the lane of a text; numbers come in order.
 func (r *redactor) lane(t completion.Text) *lane {
 	for t.Lane >= len(r.lanes) {
@@ -123,15 +120,6 @@ func (r *redactor) lane(t completion.Text) *lane {
 		r.lanes[t.Lane] = l
 	}
 	return l
-}
-
-// text is a text as its reader has it, until the next call.
-func (r *redactor) text(raw []byte, t completion.Text) []byte {
-	if cap(r.buf) > maxBuffer {
-		r.buf = nil
-	}
-	r.buf = t.Append(r.buf[:0], raw)
-	return r.buf
 }
 
 // end gives all that is left.
@@ -189,35 +177,32 @@ func (in *held) shown(p completion.Protocol) (completion.Chunk, error) {
 	if !slices.ContainsFunc(in.pieces, func(p redact.Piece) bool { return p.Hit }) {
 		return in.chunk, nil
 	}
-	raw := in.chunk.Raw
-	var out []byte
-	kept, tokens := 0, in.found.Tokens
-	for i, t := range in.found.Texts {
-		for len(tokens) > 0 && tokens[0].From < t.From {
-			out, kept = null(out, raw, kept, tokens[0])
-			tokens = tokens[1:]
-		}
-		if t.From < kept || !in.pieces[i].Hit {
-			continue
-		}
-		text, err := jsontext.AppendQuote(nil, strings.ToValidUTF8(in.pieces[i].Text, "\uFFFD"))
-		if err != nil {
-			return completion.Chunk{}, err
-		}
-		out = append(append(out, raw[kept:t.From]...), text...)
-		kept = t.To
+	type edit struct {
+		completion.Extent
+
+		text []byte // in its place
 	}
-	for _, t := range tokens {
-		out, kept = null(out, raw, kept, t)
+	var edits []edit
+	for _, t := range in.found.Tokens {
+		edits = append(edits, edit{t, []byte("null")})
+	}
+	for i, t := range in.found.Texts {
+		if in.pieces[i].Hit {
+			text, err := jsontext.AppendQuote(nil, strings.ToValidUTF8(in.pieces[i].Text, "\uFFFD"))
+			if err != nil {
+				return completion.Chunk{}, err
+			}
+			edits = append(edits, edit{t.Extent, text})
+		}
+	}
+	slices.SortStableFunc(edits, func(a, b edit) int { return a.From - b.From })
+	raw, kept := in.chunk.Raw, 0
+	var out []byte
+	for _, e := range edits {
+		if e.From >= kept { // else it is in a value that has gone
+			out = append(append(out, raw[kept:e.From]...), e.text...)
+			kept = e.To
+		}
 	}
 	return p.Read(in.chunk.Type, append(out, raw[kept:]...))
-}
-
-// null writes the text before a value, and null in its place; nothing if the value was already
-// removed.
-func null(out, raw []byte, kept int, value completion.Extent) ([]byte, int) {
-	if value.From < kept {
-		return out, kept
-	}
-	return append(append(out, raw[kept:value.From]...), "null"...), value.To
 }

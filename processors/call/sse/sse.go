@@ -62,73 +62,47 @@ func (s *Reader) Next() (Event, error) {
 	lines, pending := 0, false // data lines; whether there is anything to give
 	for {
 		line, size, ended := s.readLine()
-		if len(line) == 0 && size == 0 && ended {
-			if !pending {
-				continue
+		name, value, _ := bytes.Cut(line, []byte(":")) // the name of a comment is empty
+		value = bytes.TrimPrefix(value, []byte(" "))
+		switch string(name) {
+		case "event":
+			ev.Name = ""
+			if size == len(line) { // the field name of a partial line would be unknown
+				ev.Name = string(value)
 			}
-			return s.finish(ev), nil
-		}
-		if size > 0 {
-			name, value := field(line)
-			switch string(name) {
-			case "event":
-				ev.Name = ""
-				if size == len(line) { // the field name of a partial line would be unknown
-					ev.Name = string(value)
-				}
-				pending = pending || ev.Name != ""
-			case "data":
-				pending = true
-				s.add(&ev, value, size-(len(line)-len(value)), lines)
-				lines++
+			pending = pending || ev.Name != ""
+		case "data":
+			pending = true
+			if lines++; lines > 1 {
+				ev.Size++
 			}
+			// A partial line is over the limit too, and a longer event does not come back under it.
+			if ev.Size += size - (len(line) - len(value)); ev.Size > s.limit {
+				s.data = s.data[:0]
+				break
+			}
+			if lines > 1 {
+				s.data = append(s.data, '\n')
+			}
+			s.data = append(s.data, value...)
 		}
-		if ended {
+		switch {
+		case ended && (size > 0 || !pending):
 			continue
+		case !pending:
+			return ev, s.err
 		}
-		if pending {
-			ev.Cut = true
-			return s.finish(ev), nil
+		ev.Cut = !ended
+		if ev.Size != len(s.data) {
+			return ev, nil
 		}
-		return ev, s.err
+		ev.Data = s.data
+		if !utf8.Valid(ev.Data) { // it is mended as the standard has it
+			ev.Data = bytes.ToValidUTF8(ev.Data, []byte("\uFFFD"))
+			ev.Size, ev.Mended = len(ev.Data), true
+		}
+		return ev, nil
 	}
-}
-
-// add joins one more data line to an event, where there is room for it. size is
-// what the value has, which may be more than was kept of it.
-func (s *Reader) add(ev *Event, value []byte, size, lines int) {
-	whole := ev.Size == len(s.data)
-	if lines > 0 {
-		ev.Size++
-	}
-	ev.Size += size
-	if !whole || ev.Size > s.limit {
-		s.data = s.data[:0]
-		return
-	}
-	if lines > 0 {
-		s.data = append(s.data, '\n')
-	}
-	s.data = append(s.data, value...)
-}
-
-func (s *Reader) finish(ev Event) Event {
-	if ev.Size != len(s.data) {
-		return ev
-	}
-	ev.Data = s.data
-	if !utf8.Valid(ev.Data) { // it is mended as the standard has it
-		ev.Data = bytes.ToValidUTF8(ev.Data, []byte("\uFFFD"))
-		ev.Size, ev.Mended = len(ev.Data), true
-	}
-	return ev
-}
-
-// field splits a line at its first colon; one space after it is not part of the value. A line that
-// begins with a colon is a comment: its name is empty.
-func field(line []byte) (name, value []byte) {
-	name, value, _ = bytes.Cut(line, []byte(":"))
-	return name, bytes.TrimPrefix(value, []byte(" "))
 }
 
 // readLine returns one line without its end and, at the beginning, without the byte order mark, and
