@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -16,38 +15,6 @@ import (
 	"weir/internal/policy"
 	"weir/schemas"
 )
-
-var (
-	// ErrNoPermit is behind the refusal of a permit that no decision made.
-	ErrNoPermit = errors.New("no decision permits this")
-	// errOtherTarget is behind the refusal of a permit for another target.
-	errOtherTarget = errors.New("the permit is for another target")
-	// ErrSpent is behind the refusal of a second request on a connection.
-	ErrSpent = errors.New("the connection has carried its request")
-)
-
-// Conn is a connection, TLS included, for one request that was permitted. It
-// holds a socket until Close, or until its request has it wait for another.
-type Conn struct {
-	client  *Client
-	permit  *policy.Permit
-	wire    *wire
-	spent   atomic.Bool
-	over    atomic.Bool // it was closed, or given back
-	keep    bool        // the connection may carry another request of the tenant after this one
-	tenant  string
-	quota   Quota
-	release func() // the reserved part for the answer; nil: nothing was reserved
-}
-
-// Release returns the memory that was reserved for the answer, once that is not needed any more. It
-// belongs to the goroutine of the request, and may be called more than once.
-func (c *Conn) Release() {
-	if c.release != nil {
-		c.release()
-		c.release = nil
-	}
-}
 
 // Reuse says which idle connections a call may use.
 type Reuse int
@@ -78,7 +45,7 @@ func (c *Client) Open(ctx context.Context, p *policy.Permit, tenant string, reus
 	if reuse != Fresh {
 		k := keyOf(p, tenant, reuse == Kept)
 		if reuse == Spare {
-			defer c.dialAhead(p, k) //nolint:contextcheck // it is for another call
+			defer c.pool.dialAhead(k, func(ctx context.Context) (*link, error) { return c.dial(ctx, p) }) //nolint:contextcheck // for another call
 		}
 		l = c.pool.get(k, p)
 	}
@@ -88,7 +55,8 @@ func (c *Client) Open(ctx context.Context, p *policy.Permit, tenant string, reus
 			return nil, err
 		}
 	}
-	conn := &Conn{client: c, permit: p, wire: newWire(l, c.cfg.MaxHeaderBytes), keep: reuse == Kept, tenant: tenant}
+	conn := newConn(l, c.cfg.MaxHeaderBytes)
+	conn.client, conn.permit, conn.tenant, conn.keep = c, p, tenant, reuse == Kept
 	if c.cfg.Quota != nil {
 		conn.quota = c.cfg.Quota(tenant)
 	}
@@ -123,7 +91,7 @@ func (c *Client) dial(ctx context.Context, p *policy.Permit) (*link, error) {
 		return nil, err
 	}
 	s := &socket{Conn: conn}
-	l := &link{Conn: s, socket: s, reader: bufio.NewReaderSize(nil, readAhead), addrs: addrs, born: time.Now(), epoch: epoch}
+	l := &link{Conn: s, socket: s, reader: bufio.NewReaderSize(nil, readAhead), addrs: addrs, born: time.Now(), epoch: epoch, peeks: canPeek(conn)}
 	if p.Scheme() != "https" {
 		return l, nil
 	}
@@ -138,34 +106,6 @@ func (c *Client) dial(ctx context.Context, p *policy.Permit) (*link, error) {
 	}
 	l.Conn = secure
 	return l, nil
-}
-
-// dialAhead dials a spare, where one is wanted.
-func (c *Client) dialAhead(p *policy.Permit, k poolKey) {
-	ctx, wanted := c.pool.wanted(k)
-	if !wanted {
-		return
-	}
-	go func() {
-		l, err := c.dial(ctx, p)
-		if err == nil && !l.socket.canPeek() {
-			l.shut() // no look could show whether it is still open
-			l = nil
-		}
-		c.pool.dialled(l, k)
-	}()
-}
-
-// Used reports whether the connection has carried another request, so that one which may not
-// be repeated is not made on it.
-func (c *Conn) Used() bool { return c.wire.used }
-
-// Close ends the connection with any running request, unless Do has given it back. It may be called
-// more than once and from any goroutine.
-func (c *Conn) Close() {
-	if !c.over.Swap(true) {
-		c.wire.Close()
-	}
 }
 
 // resolve returns the host's addresses, every one of them checked. It resolves the absolute name once:
@@ -206,7 +146,10 @@ func (c *Client) connect(ctx context.Context, p *policy.Permit, addrs []netip.Ad
 	}
 	var failures []error
 	for i, addr := range addrs {
-		conn, err := dialShare(limited, dial, netip.AddrPortFrom(addr, p.Port()), len(addrs)-i)
+		end, _ := limited.Deadline()
+		share, done := context.WithTimeout(limited, time.Until(end)/time.Duration(len(addrs)-i))
+		conn, err := dial(share, "tcp", netip.AddrPortFrom(addr, p.Port()).String())
+		done()
 		if err == nil {
 			return conn, nil
 		}
@@ -219,17 +162,6 @@ func (c *Client) connect(ctx context.Context, p *policy.Permit, addrs []netip.Ad
 		}
 	}
 	return nil, unsent(ctx, schemas.UpstreamConnect, PhaseConnect, errors.Join(failures...))
-}
-
-func dialShare(
-	ctx context.Context, dial func(context.Context, string, string) (net.Conn, error), to netip.AddrPort, shares int,
-) (net.Conn, error) {
-	if end, ok := ctx.Deadline(); ok && shares > 1 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(shares))
-		defer cancel()
-	}
-	return dial(ctx, "tcp", to.String())
 }
 
 // dialer is the network's, for one permit. It checks an address for the last time when the kernel
@@ -267,26 +199,4 @@ func givenUp(ctx context.Context) (schemas.Code, bool) {
 	default:
 		return schemas.Canceled, true
 	}
-}
-
-// Recheck has the connection go by p from now on: a permit for the same target
-// that a newer policy gave. Every address of the answer that led to the
-// connection must pass it, as they passed the first. The error is a *fault.Call
-// with DENY_ADDRESS, not sent; the connection is then of no more use. Not to be
-// called while Do or Stream runs.
-func (c *Conn) Recheck(p *policy.Permit) error {
-	var err error
-	switch {
-	case !p.Valid():
-		err = ErrNoPermit
-	case p.Method() != c.permit.Method() || p.URL() != c.permit.URL():
-		err = errOtherTarget
-	default:
-		err = p.CheckAddrs(c.wire.addrs)
-	}
-	if err != nil {
-		return &fault.Call{Code: schemas.DenyAddress, Cause: err}
-	}
-	c.permit = p
-	return nil
 }

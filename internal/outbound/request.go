@@ -13,7 +13,6 @@ import (
 
 	"weir/internal/failpoint"
 	"weir/internal/fault"
-	"weir/internal/policy"
 	"weir/schemas"
 )
 
@@ -53,10 +52,10 @@ type Request struct {
 // userAgent is sent if neither caller nor entry sets one.
 const userAgent = "weir"
 
-// build makes the request from the parts of the permit. The target is sent byte for byte as policy
-// matched it and is not parsed again. body replaces r.Body if it is set. identity requests an
-// answer without a content coding.
-func build(p *policy.Permit, r *Request, body *source, identity bool) (*http.Request, error) {
+// request makes the request from the parts of the permit. The target is sent byte for byte as policy
+// matched it and is not parsed again. identity requests an answer without a content coding.
+func (c *Conn) request(r *Request, identity bool) (*http.Request, error) {
+	p := c.permit
 	target := p.RequestTarget()
 	if len(r.Query) > 0 {
 		target = extend(target, r.Query)
@@ -83,10 +82,11 @@ func build(p *policy.Permit, r *Request, body *source, identity bool) (*http.Req
 		Header:        header,
 		Body:          http.NoBody,
 		ContentLength: int64(len(r.Body)),
+		Close:         !c.keep,
 	}
 	switch {
-	case body != nil:
-		req.Body, req.ContentLength = body, cmp.Or(r.Length, -1) // neither has this one a GetBody
+	case c.body != nil:
+		req.Body, req.ContentLength = (*source)(c), cmp.Or(r.Length, -1) // neither has this one a GetBody
 	case len(r.Body) > 0:
 		req.Body = io.NopCloser(failpoint.Halfway(failpoint.MidBody, target, bytes.NewReader(r.Body), len(r.Body))) // and no GetBody: there is no second time
 	}
@@ -144,18 +144,18 @@ func usable(h schemas.Header) error {
 // extend adds parameters to a target. All but RFC 3986's unreserved characters are written as %XX, so
 // that every reader of a query, of the form kind too, finds the same text in it.
 func extend(target string, query []schemas.Header) string {
-	mark := strings.IndexByte(target, '?')
-	switch {
-	case mark < 0:
-		target += "?"
-	case mark < len(target)-1 && !strings.HasSuffix(target, "&"):
-		target += "&"
+	sep := "?"
+	switch mark := strings.IndexByte(target, '?'); {
+	case mark >= 0 && (mark == len(target)-1 || strings.HasSuffix(target, "&")):
+		sep = ""
+	case mark >= 0:
+		sep = "&"
 	}
-	pairs := make([]string, len(query))
-	for i, q := range query {
-		pairs[i] = escape(q.Name) + "=" + escape(q.Value)
+	for _, q := range query {
+		target += sep + escape(q.Name) + "=" + escape(q.Value)
+		sep = "&"
 	}
-	return target + strings.Join(pairs, "&")
+	return target
 }
 
 func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
