@@ -98,7 +98,7 @@ func (c *Client) dial(ctx context.Context, p *policy.Permit) (*link, error) {
 	cfg := c.tls.Clone()
 	cfg.ServerName = p.Host()
 	secure := tls.Client(s, cfg)
-	limited, cancel := context.WithTimeout(ctx, c.cfg.TLSTimeout)
+	limited, cancel := context.WithTimeout(ctx, tlsTimeout)
 	defer cancel()
 	if err := secure.HandshakeContext(limited); err != nil {
 		_ = conn.Close()
@@ -114,11 +114,11 @@ func (c *Client) dial(ctx context.Context, p *policy.Permit) (*link, error) {
 func (c *Client) resolve(ctx context.Context, p *policy.Permit) ([]netip.Addr, error) {
 	addrs := []netip.Addr{p.Addr()}
 	if !p.Addr().IsValid() {
-		limited, cancel := context.WithTimeout(ctx, c.cfg.DNSTimeout)
+		limited, cancel := context.WithTimeout(ctx, dnsTimeout)
 		defer cancel()
 		var err error
 		addrs, err = c.cfg.Resolver.LookupNetIP(limited, "ip", p.Host()+".")
-		if n := len(addrs); err == nil && (n == 0 || n > c.cfg.MaxAddresses) {
+		if n := len(addrs); err == nil && (n == 0 || n > maxAddresses) {
 			err = fmt.Errorf("the answer has %d addresses", n)
 		}
 		if err != nil {
@@ -138,7 +138,7 @@ func (c *Client) resolve(ctx context.Context, p *policy.Permit) ([]netip.Addr, e
 // that is left, so that one that swallows packets does not cost the others
 // their turn.
 func (c *Client) connect(ctx context.Context, p *policy.Permit, addrs []netip.Addr) (net.Conn, error) {
-	limited, cancel := context.WithTimeout(ctx, c.cfg.ConnectTimeout)
+	limited, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	dial := c.cfg.Dial
 	if dial == nil {

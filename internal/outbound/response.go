@@ -159,12 +159,9 @@ func (s *Stream) Patience(idle time.Duration) { s.limits.Idle = idle }
 // freeBytes is how much of an answer is read before memory is reserved for it.
 const freeBytes = 256 << 10
 
-// ReadAll reads the rest of the body, if that is no more than limit. Its errors are those of Read;
-// UPSTREAM_TOO_LARGE also for more than limit.
-func (s *Stream) ReadAll(limit int64) ([]byte, error) { return s.ReadAllBy(s, limit) }
-
-// ReadAllBy is ReadAll by a reader that passes on what it reads from the stream. It sizes its buffer,
-// within reason, by the announced length.
+// ReadAllBy reads the rest of the body, if that is no more than limit, by a reader that passes on what
+// it reads from the stream, or by the stream itself. Its errors are those of Read; UPSTREAM_TOO_LARGE
+// also for more than limit. It sizes its buffer, within reason, by the announced length.
 func (s *Stream) ReadAllBy(r io.Reader, limit int64) ([]byte, error) {
 	var buf bytes.Buffer
 	if s.declared > 0 {

@@ -133,7 +133,7 @@ func (c *Conn) Do(ctx context.Context, r Request) (*Response, error) {
 }
 
 // Close ends the connection, and a running Read on another goroutine; not a wait for memory in
-// ReadAll, which ends with the context of the request.
+// ReadAllBy, which ends with the context of the request.
 func (s *Stream) Close() {
 	s.left.Store(true)
 	s.end()
@@ -174,7 +174,7 @@ func (s *Stream) begin(r *Request) error {
 			size += int64(len(name) + len(": ") + len(v) + len("\r\n"))
 		}
 	}
-	if cfg := &c.client.cfg; fields > cfg.MaxHeaderFields || size > cfg.MaxHeaderBytes {
+	if cfg := &c.client.cfg; fields > maxHeaderFields || size > cfg.MaxHeaderBytes {
 		return s.fail(schemas.UpstreamHeadersTooLarge, errHeaderBytes)
 	}
 	c.within(s.limits.body)

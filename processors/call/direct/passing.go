@@ -60,7 +60,7 @@ func (e *exchange) pass(ctx context.Context, req outbound.Request, scrub *redact
 	schema, _ := e.Pass.Permit().ResponseSchema() // nothing is shown of an answer before it is checked
 	inspected := schema != nil && s.Status >= 200 && s.Status <= 299
 	if inspected || policy.IsRedirect(s.Status) || retry.Retryable(e.Pass.Class(), s.Status, e.Pass.Contract().RetryOn(), nil) {
-		if r.Body, err = s.ReadAll(o.Whole); err != nil { //nolint:contextcheck // the stream has it
+		if r.Body, err = s.ReadAllBy(s, o.Whole); err != nil { //nolint:contextcheck // the stream has it
 			return nil, err
 		}
 		return e.reply(r, scrub), nil
