@@ -45,7 +45,7 @@ func (c *Client) Open(ctx context.Context, p *policy.Permit, tenant string, reus
 	if reuse != Fresh {
 		k := keyOf(p, tenant, reuse == Kept)
 		if reuse == Spare {
-			defer c.pool.dialAhead(k, func(ctx context.Context) (*link, error) { return c.dial(ctx, p) }) //nolint:contextcheck // for another call
+			defer c.pool.dialAhead(k, p) //nolint:contextcheck // it is for another call
 		}
 		l = c.pool.get(k, p)
 	}

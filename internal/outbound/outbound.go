@@ -90,9 +90,8 @@ type Client struct {
 // New returns a client with cfg's limits.
 func New(cfg Config) *Client {
 	cfg = cfg.withDefaults()
-	return &Client{
-		cfg:  cfg,
-		pool: newPool(),
+	c := &Client{
+		cfg: cfg,
 		tls: &tls.Config{
 			RootCAs:    cfg.RootCAs,
 			MinVersion: tls.VersionTLS12,
@@ -101,6 +100,8 @@ func New(cfg Config) *Client {
 			ClientSessionCache: tls.NewLRUClientSessionCache(0),
 		},
 	}
+	c.pool = newPool(c.dial)
+	return c
 }
 
 // Close closes the idle connections, and keeps no others from now on. Connections in use belong to

@@ -39,6 +39,8 @@ func keyOf(p *policy.Permit, tenant string, used bool) poolKey {
 // pool has the connections that wait for a request: those that have carried whole exchanges, and
 // spares, which have carried nothing.
 type pool struct {
+	dial func(context.Context, *policy.Permit) (*link, error)
+
 	mu     sync.Mutex
 	idle   map[poolKey][]*link // the newest last
 	count  int
@@ -51,8 +53,8 @@ type pool struct {
 	dials  sync.WaitGroup
 }
 
-func newPool() *pool {
-	p := &pool{idle: map[poolKey][]*link{}, asked: map[poolKey]time.Time{}, coming: map[poolKey]int{}}
+func newPool(dial func(context.Context, *policy.Permit) (*link, error)) *pool {
+	p := &pool{dial: dial, idle: map[poolKey][]*link{}, asked: map[poolKey]time.Time{}, coming: map[poolKey]int{}}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	return p
 }
@@ -117,7 +119,7 @@ func (p *pool) remove(l *link) bool {
 
 // dialAhead notes that a call wants a spare, and dials one for the next call where calls follow each
 // other.
-func (p *pool) dialAhead(k poolKey, dial func(context.Context) (*link, error)) {
+func (p *pool) dialAhead(k poolKey, permit *policy.Permit) {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,7 +134,7 @@ func (p *pool) dialAhead(k poolKey, dial func(context.Context) (*link, error)) {
 	p.coming[k]++
 	ctx := p.ctx
 	p.dials.Go(func() {
-		l, err := dial(ctx)
+		l, err := p.dial(ctx, permit)
 		p.mu.Lock()
 		if p.coming[k]--; p.coming[k] == 0 {
 			delete(p.coming, k)

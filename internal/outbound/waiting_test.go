@@ -31,7 +31,10 @@ func TestNoneWaitsForLong(t *testing.T) {
 			return &link{Conn: s, socket: s, reader: bufio.NewReader(nil), addrs: []netip.Addr{netip.MustParseAddr(addr)}, born: time.Now(), peeks: true}
 		}
 		const public = "93.184.216.34"
-		p := newPool()
+		p := newPool(func(ctx context.Context, _ *policy.Permit) (*link, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
 		used, spare := keyOf(&permit, "t", true), keyOf(&permit, "t", false)
 
 		l := dialled(public)
@@ -59,10 +62,7 @@ func TestNoneWaitsForLong(t *testing.T) {
 		}
 
 		for range 2 * spareEach { // in one moment
-			p.dialAhead(spare, func(ctx context.Context) (*link, error) {
-				<-ctx.Done()
-				return nil, ctx.Err()
-			})
+			p.dialAhead(spare, &permit)
 		}
 		assert.Equal(t, spareEach, p.coming[spare])
 		p.clear(false)
