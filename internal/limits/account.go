@@ -173,10 +173,14 @@ func (a *Account[T]) work(ctx context.Context) {
 		if len(batch) == 0 {
 			return
 		}
-		err := a.commit(ctx, batch)
-		if err != nil && a.of.Local {
-			next, revision, _ := a.apply(batch)
-			a.install(next, revision, true)
+		var err error
+		if a.of.Bucket != nil {
+			err = a.commit(ctx, batch)
+		}
+		if a.of.Bucket == nil || err != nil && a.of.Local {
+			if next, revision, changed := a.apply(batch); changed {
+				a.install(next, revision, true)
+			}
 		}
 		for _, c := range batch {
 			c.done <- err
@@ -199,7 +203,7 @@ func (a *Account[T]) apply(batch []*change[T]) (next *T, revision uint64, change
 func (a *Account[T]) commit(ctx context.Context, batch []*change[T]) error {
 	ctx, cancel := context.WithTimeout(ctx, a.of.Within)
 	defer cancel()
-	fresh := a.of.Bucket == nil || a.of.Followed
+	fresh := a.of.Followed
 	for tries, misses := 0, 0; ; a.lose() {
 		if a.known().lost {
 			if err := a.read(ctx); err != nil {
@@ -213,9 +217,6 @@ func (a *Account[T]) commit(ctx context.Context, batch []*change[T]) error {
 			return nil
 		case !changed:
 			continue
-		case a.of.Bucket == nil:
-			a.install(next, revision+1, false)
-			return nil
 		}
 		data, err := json.Marshal(next)
 		if err != nil {
