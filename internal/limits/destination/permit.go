@@ -58,22 +58,18 @@ const (
 
 // Acquire lets a call through, or says what it has to wait for. After an error, which is the
 // store's, nothing may be called.
-func (l *Limiter) Acquire(ctx context.Context, c Call) (*Permit, *Held, error) {
-	p, held, err := l.acquire(ctx, &c)
-	if held != nil {
-		l.cfg.Metrics.CallHeld(held.For)
-	}
-	if held != nil || err != nil {
-		p.Release() //nolint:contextcheck // released whatever the call's result
-		return nil, held, err
-	}
-	return p, nil, nil
-}
-
-// acquire may return a permit with what the call has to wait for, or an error: it is released.
-func (l *Limiter) acquire(ctx context.Context, c *Call) (p *Permit, held *Held, err error) {
+func (l *Limiter) Acquire(ctx context.Context, c Call) (p *Permit, held *Held, err error) {
+	defer func() {
+		if held != nil {
+			l.cfg.Metrics.CallHeld(held.For)
+		}
+		if held != nil || err != nil {
+			p.Release() //nolint:contextcheck // released whatever the call's result
+			p = nil
+		}
+	}()
 	since := l.paused.since()
-	paused, pin := l.holds.Value().about(c)
+	paused, pin := l.holds.Value().about(&c)
 	switch {
 	case paused || pin == schemas.PinOpen:
 		return nil, l.paused.hold(schemas.WaitPaused, c.Ref, time.Now().Add(spread(pausePause)), since, nil), nil
@@ -89,15 +85,15 @@ func (l *Limiter) acquire(ctx context.Context, c *Call) (p *Permit, held *Held, 
 	p = &Permit{endpoint: e, tenant: c.Ref.Tenant, pinned: pin == schemas.PinClosed}
 	if c.Limits.Count > 0 || c.Limits.Concurrency > 0 {
 		q := l.quota(c.Entry)
-		if held, err = q.acquire(ctx, c); held != nil || err != nil {
-			return nil, held, err
+		if held, err = q.acquire(ctx, &c); held != nil || err != nil {
+			return p, held, err
 		}
 		if c.Limits.Concurrency > 0 {
 			p.quota = q
 		}
 	}
 	if pin == "" {
-		held, err = e.probe(ctx, p, c)
+		held, err = e.probe(ctx, p, &c)
 	}
 	return p, held, err
 }
