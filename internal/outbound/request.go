@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -75,10 +76,9 @@ func (c *Conn) request(r *Request, identity bool) (*http.Request, error) {
 	}
 	host := p.Authority()
 	req := &http.Request{
-		Method: p.Method(),
-		URL:    &url.URL{Scheme: p.Scheme(), Host: host, Opaque: target},
-		Host:   host,
-		Proto:  "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Method:        p.Method(),
+		URL:           &url.URL{Scheme: p.Scheme(), Host: host, Opaque: target},
+		Host:          host,
 		Header:        header,
 		Body:          http.NoBody,
 		ContentLength: int64(len(r.Body)),
@@ -96,7 +96,9 @@ func (c *Conn) request(r *Request, identity bool) (*http.Request, error) {
 // fields merges the request's header fields. The idempotency key goes out as the header key.
 func fields(r *Request, key string) (http.Header, error) {
 	header := make(http.Header, len(r.Headers)+len(r.Injected)+4)
-	for _, list := range [...][]schemas.Header{r.Headers, r.Injected} {
+	own := []schemas.Header{{Name: "User-Agent", Value: userAgent}, {Name: "Content-Type", Value: r.ContentType}, {Name: key, Value: r.IdempotencyKey}}
+	own = slices.DeleteFunc(own, func(h schemas.Header) bool { return h.Value == "" })
+	for _, list := range [...][]schemas.Header{own, r.Headers, r.Injected} { // each replaces those before
 		for _, h := range list {
 			if err := usable(h); err != nil {
 				return nil, err
@@ -105,18 +107,6 @@ func fields(r *Request, key string) (http.Header, error) {
 		}
 		for _, h := range list {
 			header.Add(h.Name, h.Value)
-		}
-	}
-	for _, h := range [...]schemas.Header{
-		{Name: "Content-Type", Value: r.ContentType},
-		{Name: http.CanonicalHeaderKey(key), Value: r.IdempotencyKey},
-		{Name: "User-Agent", Value: userAgent},
-	} {
-		if header[h.Name] == nil && h.Value != "" {
-			if err := usable(h); err != nil {
-				return nil, err
-			}
-			header[h.Name] = []string{h.Value}
 		}
 	}
 	return header, nil
