@@ -159,8 +159,8 @@ func (s *Stream) Patience(idle time.Duration) { s.limits.Idle = idle }
 // freeBytes is how much of an answer is read before memory is reserved for it.
 const freeBytes = 256 << 10
 
-// ReadAllBy reads the rest of the body, if that is no more than limit, by a reader that passes on what
-// it reads from the stream, or by the stream itself. Its errors are those of Read; UPSTREAM_TOO_LARGE
+// ReadAllBy reads the rest of the body, if that is no more than limit, by the stream itself or by a
+// reader that passes on what it reads from it. Its errors are those of Read, with UPSTREAM_TOO_LARGE
 // also for more than limit. It sizes its buffer, within reason, by the announced length.
 func (s *Stream) ReadAllBy(r io.Reader, limit int64) ([]byte, error) {
 	var buf bytes.Buffer

@@ -95,7 +95,7 @@ func (c *Conn) Stream(ctx context.Context, r Request, limits StreamLimits) (*Str
 	if s.declared = s.resp.ContentLength; c.permit.Method() == http.MethodHead {
 		s.declared = 0
 	}
-	// On the wire, compressed noise is a little longer than the noise, but compressed nothing could come for ever.
+	// Compressed noise is a little longer than the noise, but compressed nothing could come for ever.
 	length, zipped := s.declared, false
 	switch strings.ToLower(strings.TrimSpace(strings.Join(s.resp.Header["Content-Encoding"], ","))) {
 	case "", "identity":

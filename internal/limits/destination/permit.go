@@ -137,8 +137,8 @@ func (p *Permit) Succeeded(ctx context.Context) {
 	})
 }
 
-// Failed says that the destination could not be reached, gave no answer or failed. Failures in a row
-// that other workers do not have to know of yet are counted here alone.
+// Failed says that the destination could not be reached, gave no answer or failed. The first
+// failures in a row are counted here alone: other workers do not have to know of them yet.
 func (p *Permit) Failed(ctx context.Context) {
 	if p == nil || p.pinned {
 		return
