@@ -130,7 +130,7 @@ func (a *Account[T]) Learn(v T, revision uint64) bool { return a.install(&v, rev
 func (a *Account[T]) install(v *T, revision uint64, again bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if revision <= a.revision && !(again && (a.lost || revision == a.revision)) {
+	if revision <= a.revision && (!again || !a.lost && revision < a.revision) {
 		return false
 	}
 	was := a.value

@@ -134,18 +134,18 @@ func usable(h schemas.Header) error {
 // extend adds parameters to a target. All but RFC 3986's unreserved characters are written as %XX, so
 // that every reader of a query, of the form kind too, finds the same text in it.
 func extend(target string, query []schemas.Header) string {
-	sep := "?"
-	switch mark := strings.IndexByte(target, '?'); {
-	case mark >= 0 && (mark == len(target)-1 || strings.HasSuffix(target, "&")):
-		sep = ""
-	case mark >= 0:
-		sep = "&"
+	mark := strings.IndexByte(target, '?')
+	switch {
+	case mark < 0:
+		target += "?"
+	case mark < len(target)-1 && !strings.HasSuffix(target, "&"):
+		target += "&"
 	}
-	for _, q := range query {
-		target += sep + escape(q.Name) + "=" + escape(q.Value)
-		sep = "&"
+	pairs := make([]string, len(query))
+	for i, q := range query {
+		pairs[i] = escape(q.Name) + "=" + escape(q.Value)
 	}
-	return target
+	return target + strings.Join(pairs, "&")
 }
 
 func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }

@@ -168,8 +168,8 @@ func (s *Stream) ReadAllBy(r io.Reader, limit int64) ([]byte, error) {
 		buf.Grow(int(min(s.declared, 64<<10)) + bytes.MinRead)
 	}
 	for most := min(limit, freeBytes); ; most = limit {
-		n, err := buf.ReadFrom(io.LimitReader(r, most+1-int64(buf.Len())))
-		switch n = int64(buf.Len()); {
+		_, err := buf.ReadFrom(io.LimitReader(r, most+1-int64(buf.Len())))
+		switch n := int64(buf.Len()); {
 		case err != nil:
 			return nil, err
 		case n == 0:

@@ -85,7 +85,9 @@ func (c *Conn) Stream(ctx context.Context, r Request, limits StreamLimits) (*Str
 	}
 	s.heed = context.AfterFunc(ctx, c.letGo)
 	if err := s.begin(&r); err != nil {
-		s.end()
+		if s.end(); c.closeBody != nil { // the connection may have been closed before
+			c.closeBody()
+		}
 		if c.link.used {
 			c.client.pool.drop(c.link.key)
 		}

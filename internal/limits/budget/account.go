@@ -88,15 +88,16 @@ func cloneAccount(a account) account {
 
 // in is the account in the window of now. Another length takes effect without forgetting what was
 // used; a clock that is behind changes nothing.
-func (a account) in(now time.Time, window time.Duration) account {
+func (a *account) in(now time.Time, window time.Duration) account {
+	in := *a
 	over := a.Ends != 0 && now.UnixMilli() >= a.Ends
 	if over {
-		a.Used, a.Holds = sum{}, map[string]hold{}
+		in.Used, in.Holds = sum{}, map[string]hold{}
 	}
 	if over || a.Window != window {
-		a.Window, a.Ends = window, endOf(now, window)
+		in.Window, in.Ends = window, endOf(now, window)
 	}
-	return a
+	return in
 }
 
 // roll brings the account to the window of now, and forgets what is long over.

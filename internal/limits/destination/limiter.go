@@ -85,7 +85,7 @@ type Limiter struct {
 
 	followers []*mirror.Follower
 	running   sync.Mutex
-	life      context.Context //nolint:containedctx // until Stop
+	life      context.Context //nolint:containedctx // from Start to Stop
 	end       context.CancelFunc
 	done      sync.WaitGroup
 }
@@ -94,8 +94,10 @@ type Limiter struct {
 // workers share; nil for a single worker, which keeps all of it in memory until it ends.
 func New(operations, shared Store, cfg Config) *Limiter {
 	cfg.Failures, cfg.Logger = cmp.Or(cfg.Failures, 100), cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	l := &Limiter{cfg: cfg, operations: operations, shared: shared, endpoints: map[endpointID]*endpoint{}, quotas: map[string]*quota{}}
-	l.life, l.end = context.WithCancel(context.Background())
+	l := &Limiter{
+		cfg: cfg, operations: operations, shared: shared,
+		endpoints: map[endpointID]*endpoint{}, quotas: map[string]*quota{}, end: func() {},
+	}
 	l.usages = limits.Accounts[usage]{
 		Readable: func(key string, u usage) bool { return u.V == usageVersion && quotaKey(u.Entry) == key },
 		Clone:    cloneUsage, Followed: true, Within: storeWithin,
@@ -120,17 +122,20 @@ func New(operations, shared Store, cfg Config) *Limiter {
 }
 
 // Start copies the stores and begins to follow them. It returns when the copies are whole; on an
-// error nothing runs, and the Limiter cannot be started again.
+// error nothing runs.
 func (l *Limiter) Start(ctx context.Context) error {
+	l.running.Lock()
+	l.life, l.end = context.WithCancel(context.WithoutCancel(ctx))
+	l.running.Unlock()
 	err := l.follow(ctx, l.operations)
 	if err == nil && l.shared != nil {
 		err = l.follow(ctx, l.shared)
 	}
 	if err != nil {
-		l.Stop() //nolint:contextcheck // it waits for what has begun
+		l.Stop()
 		return err
 	}
-	l.background(l.keep) //nolint:contextcheck // until Stop
+	l.background(l.keep)
 	return nil
 }
 
@@ -158,11 +163,11 @@ func (l *Limiter) Stop() {
 	l.done.Wait()
 }
 
-// background runs f unless Stop was called.
+// background runs f between Start and Stop; at other times it does nothing.
 func (l *Limiter) background(f func(ctx context.Context)) {
 	l.running.Lock()
 	defer l.running.Unlock()
-	if l.life.Err() == nil {
+	if l.life != nil && l.life.Err() == nil {
 		l.done.Go(func() { f(l.life) })
 	}
 }

@@ -59,12 +59,12 @@ const (
 // Acquire lets a call through, or says what it has to wait for. After an error, which is the
 // store's, nothing may be called.
 func (l *Limiter) Acquire(ctx context.Context, c Call) (p *Permit, held *Held, err error) {
-	defer func() {
+	defer func() { //nolint:contextcheck // what was taken is released whatever the call's result
 		if held != nil {
 			l.cfg.Metrics.CallHeld(held.For)
 		}
 		if held != nil || err != nil {
-			p.Release() //nolint:contextcheck // released whatever the call's result
+			p.Release()
 			p = nil
 		}
 	}()
