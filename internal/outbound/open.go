@@ -146,10 +146,7 @@ func (c *Client) connect(ctx context.Context, p *policy.Permit, addrs []netip.Ad
 	}
 	var failures []error
 	for i, addr := range addrs {
-		end, _ := limited.Deadline()
-		share, done := context.WithTimeout(limited, time.Until(end)/time.Duration(len(addrs)-i))
-		conn, err := dial(share, "tcp", netip.AddrPortFrom(addr, p.Port()).String())
-		done()
+		conn, err := dialShare(limited, dial, netip.AddrPortFrom(addr, p.Port()), len(addrs)-i)
 		if err == nil {
 			return conn, nil
 		}
@@ -162,6 +159,17 @@ func (c *Client) connect(ctx context.Context, p *policy.Permit, addrs []netip.Ad
 		}
 	}
 	return nil, unsent(ctx, schemas.UpstreamConnect, PhaseConnect, errors.Join(failures...))
+}
+
+func dialShare(
+	ctx context.Context, dial func(context.Context, string, string) (net.Conn, error), to netip.AddrPort, shares int,
+) (net.Conn, error) {
+	if end, ok := ctx.Deadline(); ok && shares > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(shares))
+		defer cancel()
+	}
+	return dial(ctx, "tcp", to.String())
 }
 
 // dialer is the network's, for one permit. It checks an address for the last time when the kernel
