@@ -63,13 +63,18 @@ type Account[T any] struct {
 	none      *T // the value of a key that was never written
 	installed func(was, is *T)
 
-	mu       sync.Mutex
+	mu sync.Mutex
+	state[T]
+	waiting []*change[T]
+	busy    bool
+}
+
+// state is what is known of a value.
+type state[T any] struct {
 	value    *T // it is replaced, never changed
 	revision uint64
 	seen     time.Time // when the value was read or written
 	lost     bool      // the value is not known, or is old
-	waiting  []*change[T]
-	busy     bool
 }
 
 // change is one call of Change.
@@ -81,7 +86,7 @@ type change[T any] struct {
 // Open returns the account of a key, and reads nothing. Its value is none while none is stored. If
 // installed is not nil, it is called whenever the copy is replaced, under the account's lock.
 func (s *Accounts[T]) Open(key string, none T, installed func(was, is *T)) *Account[T] {
-	return &Account[T]{of: s, key: key, none: &none, value: &none, installed: installed, lost: s.Bucket != nil && !s.Followed}
+	return &Account[T]{of: s, key: key, none: &none, installed: installed, state: state[T]{value: &none, lost: s.Bucket != nil && !s.Followed}}
 }
 
 func (s *Accounts[T]) now() time.Time {
@@ -97,45 +102,43 @@ func (s *Accounts[T]) Decode(r schemas.Record) (v T, ok bool) {
 	return v, ok
 }
 
-// Value is the copy. The caller must not change it.
-func (a *Account[T]) Value() *T {
-	v, _, _ := a.copy()
-	return v
+func (a *Account[T]) known() state[T] {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.state
 }
+
+// Value is the copy. The caller must not change it.
+func (a *Account[T]) Value() *T { return a.known().value }
 
 // Seen is the copy and when it was read or written. Without a copy, or for one older than
 // notBefore, it reads the value.
 func (a *Account[T]) Seen(ctx context.Context, notBefore time.Time) (v *T, at time.Time, err error) {
-	a.mu.Lock()
-	a.lost = a.lost || a.seen.Before(notBefore)
-	old := a.lost
-	a.mu.Unlock()
-	if old {
+	if s := a.known(); s.lost || s.seen.Before(notBefore) {
+		a.lose()
 		err = a.read(ctx)
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.value, a.seen, err
+	s := a.known()
+	return s.value, s.seen, err
 }
 
 // Learn replaces the copy by a value that was heard of, and reports whether that is newer.
-func (a *Account[T]) Learn(v T, revision uint64) bool {
+func (a *Account[T]) Learn(v T, revision uint64) bool { return a.install(&v, revision, false) }
+
+// install replaces the copy by a newer value; with again by an equally new one too, and by any
+// while the copy is lost.
+func (a *Account[T]) install(v *T, revision uint64, again bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if revision <= a.revision {
+	if revision <= a.revision && (!again || !a.lost && revision < a.revision) {
 		return false
 	}
-	a.install(&v, revision)
-	return true
-}
-
-// install needs the lock.
-func (a *Account[T]) install(v *T, revision uint64) {
 	was := a.value
-	a.value, a.revision, a.seen, a.lost = v, revision, a.of.now(), false
+	a.state = state[T]{value: v, revision: revision, seen: a.of.now()}
 	if a.installed != nil {
 		a.installed(was, v)
 	}
+	return true
 }
 
 // Change calls do with a copy of the newest value and stores what it has changed, together with
@@ -165,21 +168,19 @@ func (a *Account[T]) work(ctx context.Context) {
 	for {
 		a.mu.Lock()
 		batch := a.waiting
-		a.waiting = nil
-		a.busy = len(batch) > 0
+		a.waiting, a.busy = nil, len(batch) > 0
 		a.mu.Unlock()
 		if len(batch) == 0 {
 			return
 		}
-		err := a.commit(ctx, batch)
-		if err != nil && a.of.Local {
-			a.mu.Lock()
-			next := a.of.Clone(*a.value)
-			for _, c := range batch {
-				c.do(&next, a.of.now())
+		var err error
+		if a.of.Bucket != nil {
+			err = a.commit(ctx, batch)
+		}
+		if a.of.Bucket == nil || err != nil && a.of.Local {
+			if next, revision, changed := a.apply(batch); changed {
+				a.install(next, revision, true)
 			}
-			a.install(&next, a.revision)
-			a.mu.Unlock()
 		}
 		for _, c := range batch {
 			c.done <- err
@@ -187,33 +188,35 @@ func (a *Account[T]) work(ctx context.Context) {
 	}
 }
 
+// apply makes changes to a copy of the value, which has this revision.
+func (a *Account[T]) apply(batch []*change[T]) (next *T, revision uint64, changed bool) {
+	s, now := a.known(), a.of.now()
+	v := a.of.Clone(*s.value)
+	for _, c := range batch {
+		changed = c.do(&v, now) || changed
+	}
+	return &v, s.revision, changed
+}
+
 // commit makes some changes and stores the result, guarded by the revision that they were made
 // to. It reads the value again if that was not the newest.
 func (a *Account[T]) commit(ctx context.Context, batch []*change[T]) error {
 	ctx, cancel := context.WithTimeout(ctx, a.of.Within)
 	defer cancel()
-	fresh := a.of.Bucket == nil || a.of.Followed
+	fresh := a.of.Followed
 	for tries, misses := 0, 0; ; a.lose() {
-		v, revision, lost := a.copy()
-		if lost {
+		if a.known().lost {
 			if err := a.read(ctx); err != nil {
 				return err
 			}
 			fresh = true
-			v, revision, _ = a.copy()
 		}
-		next, now, changed := a.of.Clone(*v), a.of.now(), false
-		for _, c := range batch {
-			changed = c.do(&next, now) || changed
-		}
+		next, revision, changed := a.apply(batch)
 		switch {
 		case !changed && fresh:
 			return nil
 		case !changed:
 			continue
-		case a.of.Bucket == nil:
-			a.Learn(next, revision+1)
-			return nil
 		}
 		data, err := json.Marshal(next)
 		if err != nil {
@@ -222,7 +225,7 @@ func (a *Account[T]) commit(ctx context.Context, batch []*change[T]) error {
 		stored, err := a.of.Bucket.Put(ctx, a.key, data, revision)
 		switch {
 		case err == nil:
-			a.Learn(next, stored)
+			a.install(next, stored, false)
 			return nil
 		case errors.Is(err, fault.ErrFenced):
 			misses++
@@ -236,12 +239,6 @@ func (a *Account[T]) commit(ctx context.Context, batch []*change[T]) error {
 			return err
 		}
 	}
-}
-
-func (a *Account[T]) copy() (v *T, revision uint64, lost bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.value, a.revision, a.lost
 }
 
 func (a *Account[T]) lose() {
@@ -262,11 +259,7 @@ func (a *Account[T]) read(ctx context.Context) error {
 	} else if len(r.Data) > 0 && a.of.Unreadable != nil {
 		return a.of.Unreadable
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.lost || r.Seq >= a.revision {
-		a.install(value, r.Seq)
-	}
+	a.install(value, r.Seq, true)
 	return nil
 }
 

@@ -59,7 +59,7 @@ type Shares struct {
 	mu      sync.Mutex
 	used    int64
 	held    map[string]int64
-	waiting map[string][]*waiter // by tenant, no empty lists
+	waiting map[string][]*waiter // by tenant
 	arrived uint64
 }
 
@@ -129,7 +129,7 @@ func (s *Shares) release(tenant string, w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := slices.Index(s.waiting[tenant], w); i >= 0 {
-		s.setWaiting(tenant, slices.Delete(s.waiting[tenant], i, i+1))
+		s.waiting[tenant] = slices.Delete(s.waiting[tenant], i, i+1)
 	} else {
 		s.used -= w.n
 		if s.held[tenant] -= w.n; s.held[tenant] == 0 {
@@ -154,7 +154,7 @@ func (s *Shares) grant() {
 			return
 		}
 		w := s.waiting[tenant][0]
-		s.setWaiting(tenant, s.waiting[tenant][1:])
+		s.waiting[tenant] = s.waiting[tenant][1:]
 		s.used += w.n
 		s.held[tenant] += w.n
 		close(w.granted)
@@ -165,6 +165,7 @@ func (s *Shares) grant() {
 // that finds too little room keeps all later ones waiting, so that many small ones cannot pass a large one
 // for ever. The caller holds mu.
 func (s *Shares) next() (string, bool) {
+	maps.DeleteFunc(s.waiting, func(_ string, list []*waiter) bool { return len(list) == 0 })
 	tenants := slices.SortedFunc(maps.Keys(s.waiting), func(a, b string) int {
 		return cmp.Or(cmp.Compare(s.held[a], s.held[b]), cmp.Compare(s.waiting[a][0].arrived, s.waiting[b][0].arrived))
 	})
@@ -180,12 +181,4 @@ func (s *Shares) next() (string, bool) {
 		}
 	}
 	return "", false
-}
-
-func (s *Shares) setWaiting(tenant string, list []*waiter) {
-	if len(list) == 0 {
-		delete(s.waiting, tenant)
-		return
-	}
-	s.waiting[tenant] = list
 }

@@ -166,7 +166,7 @@ func readWhole(ctx context.Context, c *outbound.Conn, streamed bool) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
-	return s.ReadAll(1 << 20)
+	return s.ReadAllBy(s, 1<<20)
 }
 
 // TestCancel: a caller that leaves is let go at once, with the truth about sending.

@@ -91,8 +91,10 @@ func TestGivenUpBeforeSending(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		give(cancel, conn)
-		_, err := conn.Do(ctx, outbound.Request{})
+		in := newBody(strings.NewReader("hello"))
+		_, err := conn.Do(ctx, outbound.Request{Stream: in})
 		failed(t, err, code, false)
+		<-in.closed
 		s.WaitIdle()
 		assert.Zero(t, s.Hits())
 	}

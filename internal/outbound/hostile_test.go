@@ -64,16 +64,17 @@ func badAnswers() map[string]badAnswer {
 			x.Write("HTTP/1.1 103 Early Hints\r\n\r\n")
 			x.Reset()
 		}), schemas.UpstreamReset, 0},
-		"header without colon": {upstream.Raw(ok200 + "NoColonHere\r\n\r\n"), schemas.UpstreamProtocol, 0},
-		"space before a colon": {upstream.Raw(ok200 + "X-A : b\r\nContent-Length: 0\r\n\r\n"), schemas.UpstreamProtocol, 0},
-		"switched protocols":   {upstream.RawOpen("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"), schemas.UpstreamProtocol, 0},
-		"one long header":      {upstream.HeaderBytes(10 << 20), schemas.UpstreamHeadersTooLarge, 0},
-		"a header just over":   {upstream.HeaderBytes(64<<10 + 1), schemas.UpstreamHeadersTooLarge, 200},
-		"endless header":       {upstream.EndlessHeader(), schemas.UpstreamHeadersTooLarge, 0},
-		"endless status line":  {upstream.RawOpen("HTTP/1.1 200 " + strings.Repeat("O", 128<<10)), schemas.UpstreamHeadersTooLarge, 0},
-		"many headers":         {upstream.HeaderCount(300), schemas.UpstreamHeadersTooLarge, 200},
-		"interim answers":      {upstream.InformationalFlood(100_000), schemas.UpstreamHeadersTooLarge, 0},
-		"long trailer":         {upstream.TrailerBytes(10 << 20), schemas.UpstreamHeadersTooLarge, 200},
+		"closed in the headers after an interim answer": {upstream.Raw("HTTP/1.1 103 Early Hints\r\n\r\n" + ok200 + "Content-Le"), schemas.UpstreamReset, 0},
+		"header without colon":                          {upstream.Raw(ok200 + "NoColonHere\r\n\r\n"), schemas.UpstreamProtocol, 0},
+		"space before a colon":                          {upstream.Raw(ok200 + "X-A : b\r\nContent-Length: 0\r\n\r\n"), schemas.UpstreamProtocol, 0},
+		"switched protocols":                            {upstream.RawOpen("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"), schemas.UpstreamProtocol, 0},
+		"one long header":                               {upstream.HeaderBytes(10 << 20), schemas.UpstreamHeadersTooLarge, 0},
+		"a header just over":                            {upstream.HeaderBytes(64<<10 + 1), schemas.UpstreamHeadersTooLarge, 200},
+		"endless header":                                {upstream.EndlessHeader(), schemas.UpstreamHeadersTooLarge, 0},
+		"endless status line":                           {upstream.RawOpen("HTTP/1.1 200 " + strings.Repeat("O", 128<<10)), schemas.UpstreamHeadersTooLarge, 0},
+		"many headers":                                  {upstream.HeaderCount(300), schemas.UpstreamHeadersTooLarge, 200},
+		"interim answers":                               {upstream.InformationalFlood(100_000), schemas.UpstreamHeadersTooLarge, 0},
+		"long trailer":                                  {upstream.TrailerBytes(10 << 20), schemas.UpstreamHeadersTooLarge, 200},
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -16,38 +15,6 @@ import (
 	"weir/internal/policy"
 	"weir/schemas"
 )
-
-var (
-	// ErrNoPermit is behind the refusal of a permit that no decision made.
-	ErrNoPermit = errors.New("no decision permits this")
-	// errOtherTarget is behind the refusal of a permit for another target.
-	errOtherTarget = errors.New("the permit is for another target")
-	// ErrSpent is behind the refusal of a second request on a connection.
-	ErrSpent = errors.New("the connection has carried its request")
-)
-
-// Conn is a connection, TLS included, for one request that was permitted. It
-// holds a socket until Close, or until its request has it wait for another.
-type Conn struct {
-	client  *Client
-	permit  *policy.Permit
-	wire    *wire
-	spent   atomic.Bool
-	over    atomic.Bool // it was closed, or given back
-	keep    bool        // the connection may carry another request of the tenant after this one
-	tenant  string
-	quota   Quota
-	release func() // the reserved part for the answer; nil: nothing was reserved
-}
-
-// Release returns the memory that was reserved for the answer, once that is not needed any more. It
-// belongs to the goroutine of the request, and may be called more than once.
-func (c *Conn) Release() {
-	if c.release != nil {
-		c.release()
-		c.release = nil
-	}
-}
 
 // Reuse says which idle connections a call may use.
 type Reuse int
@@ -78,7 +45,7 @@ func (c *Client) Open(ctx context.Context, p *policy.Permit, tenant string, reus
 	if reuse != Fresh {
 		k := keyOf(p, tenant, reuse == Kept)
 		if reuse == Spare {
-			defer c.dialAhead(p, k) //nolint:contextcheck // it is for another call
+			defer c.pool.dialAhead(k, p) //nolint:contextcheck // it is for another call
 		}
 		l = c.pool.get(k, p)
 	}
@@ -88,7 +55,8 @@ func (c *Client) Open(ctx context.Context, p *policy.Permit, tenant string, reus
 			return nil, err
 		}
 	}
-	conn := &Conn{client: c, permit: p, wire: newWire(l, c.cfg.MaxHeaderBytes), keep: reuse == Kept, tenant: tenant}
+	conn := newConn(l, c.cfg.MaxHeaderBytes)
+	conn.client, conn.permit, conn.tenant, conn.keep = c, p, tenant, reuse == Kept
 	if c.cfg.Quota != nil {
 		conn.quota = c.cfg.Quota(tenant)
 	}
@@ -123,14 +91,14 @@ func (c *Client) dial(ctx context.Context, p *policy.Permit) (*link, error) {
 		return nil, err
 	}
 	s := &socket{Conn: conn}
-	l := &link{Conn: s, socket: s, reader: bufio.NewReaderSize(nil, readAhead), addrs: addrs, born: time.Now(), epoch: epoch}
+	l := &link{Conn: s, socket: s, reader: bufio.NewReaderSize(nil, readAhead), addrs: addrs, born: time.Now(), epoch: epoch, peeks: canPeek(conn)}
 	if p.Scheme() != "https" {
 		return l, nil
 	}
 	cfg := c.tls.Clone()
 	cfg.ServerName = p.Host()
 	secure := tls.Client(s, cfg)
-	limited, cancel := context.WithTimeout(ctx, c.cfg.TLSTimeout)
+	limited, cancel := context.WithTimeout(ctx, tlsTimeout)
 	defer cancel()
 	if err := secure.HandshakeContext(limited); err != nil {
 		_ = conn.Close()
@@ -140,45 +108,17 @@ func (c *Client) dial(ctx context.Context, p *policy.Permit) (*link, error) {
 	return l, nil
 }
 
-// dialAhead dials a spare, where one is wanted.
-func (c *Client) dialAhead(p *policy.Permit, k poolKey) {
-	ctx, wanted := c.pool.wanted(k)
-	if !wanted {
-		return
-	}
-	go func() {
-		l, err := c.dial(ctx, p)
-		if err == nil && !l.socket.canPeek() {
-			l.shut() // no look could show whether it is still open
-			l = nil
-		}
-		c.pool.dialled(l, k)
-	}()
-}
-
-// Used reports whether the connection has carried another request, so that one which may not
-// be repeated is not made on it.
-func (c *Conn) Used() bool { return c.wire.used }
-
-// Close ends the connection with any running request, unless Do has given it back. It may be called
-// more than once and from any goroutine.
-func (c *Conn) Close() {
-	if !c.over.Swap(true) {
-		c.wire.Close()
-	}
-}
-
 // resolve returns the host's addresses, every one of them checked. It resolves the absolute name once:
 // no search list changes it. net.Resolver returns IPv4 addresses in IPv6 form; they are dialled, and
 // so checked, in their own.
 func (c *Client) resolve(ctx context.Context, p *policy.Permit) ([]netip.Addr, error) {
 	addrs := []netip.Addr{p.Addr()}
 	if !p.Addr().IsValid() {
-		limited, cancel := context.WithTimeout(ctx, c.cfg.DNSTimeout)
+		limited, cancel := context.WithTimeout(ctx, dnsTimeout)
 		defer cancel()
 		var err error
 		addrs, err = c.cfg.Resolver.LookupNetIP(limited, "ip", p.Host()+".")
-		if n := len(addrs); err == nil && (n == 0 || n > c.cfg.MaxAddresses) {
+		if n := len(addrs); err == nil && (n == 0 || n > maxAddresses) {
 			err = fmt.Errorf("the answer has %d addresses", n)
 		}
 		if err != nil {
@@ -198,7 +138,7 @@ func (c *Client) resolve(ctx context.Context, p *policy.Permit) ([]netip.Addr, e
 // that is left, so that one that swallows packets does not cost the others
 // their turn.
 func (c *Client) connect(ctx context.Context, p *policy.Permit, addrs []netip.Addr) (net.Conn, error) {
-	limited, cancel := context.WithTimeout(ctx, c.cfg.ConnectTimeout)
+	limited, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	dial := c.cfg.Dial
 	if dial == nil {
@@ -267,26 +207,4 @@ func givenUp(ctx context.Context) (schemas.Code, bool) {
 	default:
 		return schemas.Canceled, true
 	}
-}
-
-// Recheck has the connection go by p from now on: a permit for the same target
-// that a newer policy gave. Every address of the answer that led to the
-// connection must pass it, as they passed the first. The error is a *fault.Call
-// with DENY_ADDRESS, not sent; the connection is then of no more use. Not to be
-// called while Do or Stream runs.
-func (c *Conn) Recheck(p *policy.Permit) error {
-	var err error
-	switch {
-	case !p.Valid():
-		err = ErrNoPermit
-	case p.Method() != c.permit.Method() || p.URL() != c.permit.URL():
-		err = errOtherTarget
-	default:
-		err = p.CheckAddrs(c.wire.addrs)
-	}
-	if err != nil {
-		return &fault.Call{Code: schemas.DenyAddress, Cause: err}
-	}
-	c.permit = p
-	return nil
 }

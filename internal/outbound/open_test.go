@@ -228,9 +228,6 @@ func TestTLS(t *testing.T) {
 			s := upstream.NewTLS(t, c.cfg, c.behaviour)
 			_, cfg := names(s, map[string][][]string{"api.example.com": upstream.Answers("93.184.216.34")})
 			cfg.RootCAs = authority.Pool()
-			if name == "hangs" {
-				cfg.TLSTimeout = moment
-			}
 			conn, err := client(t, cfg).Open(t.Context(), public(t, "POST", "https://api.example.com/v1/x"), "", outbound.Fresh)
 			if !c.ok {
 				failed(t, err, schemas.UpstreamTLS, false)

@@ -27,6 +27,15 @@ type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
+// These bound what an upstream can do to Weir before and beside its answer.
+const (
+	dnsTimeout      = 5 * time.Second // the one lookup
+	connectTimeout  = 3 * time.Second // all addresses together
+	tlsTimeout      = 5 * time.Second // the handshake
+	maxAddresses    = 32              // in the answer of a lookup
+	maxHeaderFields = 256             // in a response
+)
+
 // Config bounds what an upstream can do to Weir. The zero value of each limit
 // is its default.
 type Config struct {
@@ -39,16 +48,10 @@ type Config struct {
 	// RootCAs are trusted to sign upstreams' certificates; nil is the host's set.
 	RootCAs *x509.CertPool
 
-	DNSTimeout     time.Duration // the one lookup; default 5 s
-	ConnectTimeout time.Duration // all addresses together; default 3 s
-	TLSTimeout     time.Duration // the handshake; default 5 s
 	HeaderTimeout  time.Duration // from the start of sending to the end of the response's headers; default 10 s
 	BodyTimeout    time.Duration // from there to the end of the body; default 30 s
-
-	MaxAddresses    int   // in the answer of a lookup; default 32
-	MaxHeaderFields int   // in a response; default 256
-	MaxHeaderBytes  int64 // of a response, interim ones included; default 64 KiB
-	MaxBodyBytes    int64 // of a response, decoded; default 8 MiB
+	MaxHeaderBytes int64         // of a response, interim ones included; default 64 KiB
+	MaxBodyBytes   int64         // of a response, decoded; default 8 MiB
 
 	// Quota limits the size of a tenant's answers; nil: the limits above apply. See Open.
 	Quota func(tenant string) Quota
@@ -68,13 +71,8 @@ func (c Config) withDefaults() Config {
 	if c.Resolver == nil {
 		c.Resolver = newSystem()
 	}
-	c.DNSTimeout = cmp.Or(c.DNSTimeout, 5*time.Second)
-	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, 3*time.Second)
-	c.TLSTimeout = cmp.Or(c.TLSTimeout, 5*time.Second)
 	c.HeaderTimeout = cmp.Or(c.HeaderTimeout, 10*time.Second)
 	c.BodyTimeout = cmp.Or(c.BodyTimeout, 30*time.Second)
-	c.MaxAddresses = cmp.Or(c.MaxAddresses, 32)
-	c.MaxHeaderFields = cmp.Or(c.MaxHeaderFields, 256)
 	c.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, 64<<10)
 	c.MaxBodyBytes = cmp.Or(c.MaxBodyBytes, 8<<20)
 	return c
@@ -92,9 +90,8 @@ type Client struct {
 // New returns a client with cfg's limits.
 func New(cfg Config) *Client {
 	cfg = cfg.withDefaults()
-	return &Client{
-		cfg:  cfg,
-		pool: newPool(),
+	c := &Client{
+		cfg: cfg,
 		tls: &tls.Config{
 			RootCAs:    cfg.RootCAs,
 			MinVersion: tls.VersionTLS12,
@@ -103,6 +100,8 @@ func New(cfg Config) *Client {
 			ClientSessionCache: tls.NewLRUClientSessionCache(0),
 		},
 	}
+	c.pool = newPool(c.dial)
+	return c
 }
 
 // Close closes the idle connections, and keeps no others from now on. Connections in use belong to

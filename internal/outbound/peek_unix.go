@@ -4,11 +4,12 @@ package outbound
 
 import (
 	"errors"
+	"net"
 	"syscall"
 )
 
-func (s *socket) canPeek() bool {
-	_, ok := s.Conn.(syscall.Conn)
+func canPeek(c net.Conn) bool {
+	_, ok := c.(syscall.Conn)
 	return ok
 }
 

@@ -1,11 +1,8 @@
 package outbound
 
 import (
-	"bufio"
 	"context"
 	"maps"
-	"net"
-	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -26,26 +23,6 @@ const (
 	keepAltogether = 1024
 )
 
-// link is a connection, TLS included. It has one owner at a time: a Conn, or the pool.
-type link struct {
-	net.Conn
-	socket *socket
-	reader *bufio.Reader // empty between two exchanges
-	addrs  []netip.Addr  // all of the answer that led here; see Recheck
-	born   time.Time
-	epoch  int64 // the pool's, when its dial began
-	used   bool  // it has carried an exchange
-
-	key    poolKey
-	expiry *time.Timer
-}
-
-// shut ends an idle link. TLS sends its closing alert, for a short time only.
-func (l *link) shut() {
-	l.socket.leaving.Store(true)
-	_ = l.Close()
-}
-
 // poolKey identifies calls that may share connections: a tenant's calls of one entry of one policy
 // to one target. Some targets identify a caller by its connection.
 type poolKey struct {
@@ -62,6 +39,8 @@ func keyOf(p *policy.Permit, tenant string, used bool) poolKey {
 // pool has the connections that wait for a request: those that have carried whole exchanges, and
 // spares, which have carried nothing.
 type pool struct {
+	dial func(context.Context, *policy.Permit) (*link, error)
+
 	mu     sync.Mutex
 	idle   map[poolKey][]*link // the newest last
 	count  int
@@ -74,8 +53,8 @@ type pool struct {
 	dials  sync.WaitGroup
 }
 
-func newPool() *pool {
-	p := &pool{idle: map[poolKey][]*link{}, asked: map[poolKey]time.Time{}, coming: map[poolKey]int{}}
+func newPool(dial func(context.Context, *policy.Permit) (*link, error)) *pool {
+	p := &pool{dial: dial, idle: map[poolKey][]*link{}, asked: map[poolKey]time.Time{}, coming: map[poolKey]int{}}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	return p
 }
@@ -89,7 +68,7 @@ func (p *pool) put(l *link, k poolKey) {
 	}
 	wait = min(wait, time.Until(l.born.Add(keepFor)))
 	p.mu.Lock()
-	fits := !p.closed && l.epoch == p.epoch.Load() && wait > 0 && p.count < keepAltogether && len(p.idle[k]) < most
+	fits := l.peeks && !p.closed && l.epoch == p.epoch.Load() && wait > 0 && p.count < keepAltogether && len(p.idle[k]) < most
 	if fits {
 		p.idle[k] = append(p.idle[k], l)
 		p.count++
@@ -138,9 +117,9 @@ func (p *pool) remove(l *link) bool {
 	return true
 }
 
-// wanted notes that a call wants a spare, and reports whether to dial one for the next call: so
-// it is where calls follow each other. The dial is over with dialled.
-func (p *pool) wanted(k poolKey) (ctx context.Context, dial bool) {
+// dialAhead notes that a call wants a spare, and dials one for the next call where calls follow each
+// other.
+func (p *pool) dialAhead(k poolKey, permit *policy.Permit) {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,24 +129,21 @@ func (p *pool) wanted(k poolKey) (ctx context.Context, dial bool) {
 	}
 	p.asked[k] = now
 	if p.closed || !busy || len(p.idle[k])+p.coming[k] >= spareEach {
-		return nil, false
+		return
 	}
 	p.coming[k]++
-	p.dials.Add(1)
-	return p.ctx, true
-}
-
-// dialled has a spare wait; nil: its dial failed.
-func (p *pool) dialled(l *link, k poolKey) {
-	defer p.dials.Done()
-	p.mu.Lock()
-	if p.coming[k]--; p.coming[k] == 0 {
-		delete(p.coming, k)
-	}
-	p.mu.Unlock()
-	if l != nil {
-		p.put(l, k)
-	}
+	ctx := p.ctx
+	p.dials.Go(func() {
+		l, err := p.dial(ctx, permit)
+		p.mu.Lock()
+		if p.coming[k]--; p.coming[k] == 0 {
+			delete(p.coming, k)
+		}
+		p.mu.Unlock()
+		if err == nil {
+			p.put(l, k)
+		}
+	})
 }
 
 // drop closes those that wait under a key: one of them was lost as it was used, and the others are

@@ -7,13 +7,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
 
 	"weir/internal/failpoint"
 	"weir/internal/fault"
-	"weir/internal/policy"
 	"weir/schemas"
 )
 
@@ -53,10 +53,10 @@ type Request struct {
 // userAgent is sent if neither caller nor entry sets one.
 const userAgent = "weir"
 
-// build makes the request from the parts of the permit. The target is sent byte for byte as policy
-// matched it and is not parsed again. body replaces r.Body if it is set. identity requests an
-// answer without a content coding.
-func build(p *policy.Permit, r *Request, body *source, identity bool) (*http.Request, error) {
+// request makes the request from the parts of the permit. The target is sent byte for byte as policy
+// matched it and is not parsed again. identity requests an answer without a content coding.
+func (c *Conn) request(r *Request, identity bool) (*http.Request, error) {
+	p := c.permit
 	target := p.RequestTarget()
 	if len(r.Query) > 0 {
 		target = extend(target, r.Query)
@@ -76,17 +76,17 @@ func build(p *policy.Permit, r *Request, body *source, identity bool) (*http.Req
 	}
 	host := p.Authority()
 	req := &http.Request{
-		Method: p.Method(),
-		URL:    &url.URL{Scheme: p.Scheme(), Host: host, Opaque: target},
-		Host:   host,
-		Proto:  "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Method:        p.Method(),
+		URL:           &url.URL{Scheme: p.Scheme(), Host: host, Opaque: target},
+		Host:          host,
 		Header:        header,
 		Body:          http.NoBody,
 		ContentLength: int64(len(r.Body)),
+		Close:         !c.keep,
 	}
 	switch {
-	case body != nil:
-		req.Body, req.ContentLength = body, cmp.Or(r.Length, -1) // neither has this one a GetBody
+	case c.body != nil:
+		req.Body, req.ContentLength = (*source)(c), cmp.Or(r.Length, -1) // neither has this one a GetBody
 	case len(r.Body) > 0:
 		req.Body = io.NopCloser(failpoint.Halfway(failpoint.MidBody, target, bytes.NewReader(r.Body), len(r.Body))) // and no GetBody: there is no second time
 	}
@@ -96,7 +96,9 @@ func build(p *policy.Permit, r *Request, body *source, identity bool) (*http.Req
 // fields merges the request's header fields. The idempotency key goes out as the header key.
 func fields(r *Request, key string) (http.Header, error) {
 	header := make(http.Header, len(r.Headers)+len(r.Injected)+4)
-	for _, list := range [...][]schemas.Header{r.Headers, r.Injected} {
+	own := []schemas.Header{{Name: "User-Agent", Value: userAgent}, {Name: "Content-Type", Value: r.ContentType}, {Name: key, Value: r.IdempotencyKey}}
+	own = slices.DeleteFunc(own, func(h schemas.Header) bool { return h.Value == "" })
+	for _, list := range [...][]schemas.Header{own, r.Headers, r.Injected} { // each replaces those before
 		for _, h := range list {
 			if err := usable(h); err != nil {
 				return nil, err
@@ -105,18 +107,6 @@ func fields(r *Request, key string) (http.Header, error) {
 		}
 		for _, h := range list {
 			header.Add(h.Name, h.Value)
-		}
-	}
-	for _, h := range [...]schemas.Header{
-		{Name: "Content-Type", Value: r.ContentType},
-		{Name: http.CanonicalHeaderKey(key), Value: r.IdempotencyKey},
-		{Name: "User-Agent", Value: userAgent},
-	} {
-		if header[h.Name] == nil && h.Value != "" {
-			if err := usable(h); err != nil {
-				return nil, err
-			}
-			header[h.Name] = []string{h.Value}
 		}
 	}
 	return header, nil

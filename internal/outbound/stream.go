@@ -1,13 +1,21 @@
 package outbound
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"net/http"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
+	"weir/internal/failpoint"
+	"weir/internal/fault"
 	"weir/schemas"
 )
 
@@ -39,119 +47,221 @@ type Stream struct {
 	heed   func() bool     // has the end of ctx not matter any more; false: it has come
 	left   atomic.Bool     // Close was called
 	limits StreamLimits
-	phase  Phase
 	resp   *http.Response
 	// writing is closed when a request that is written while its answer is read is over; nil: there
 	// is none.
 	writing chan struct{}
 
-	body   io.Reader // of the decoded bytes
-	zipped bool      // it came as gzip
-	unread bool      // its coding is unknown
-	limit  int64     // of its bytes, decoded
-	got    int64     // of them so far
-	err    error     // what every Read returns from now on
-
-	declared int64 // the announced length of the body on the wire; less than zero: none
-	most     int64 // of its bytes there
-	arrived  int64 // of them so far
-	broke    error // the final error of coded.Read
+	body     io.Reader // of the decoded bytes
+	unread   bool      // its coding is unknown
+	limit    int64     // of its bytes, decoded
+	got      int64     // of them so far
+	declared int64     // the announced length; less than zero: none
+	most     int64     // of its bytes on the wire
+	arrived  int64     // of them so far
+	broke    error     // the final error of coded.Read
+	err      error     // what every Read returns from now on
 }
 
-// Read continues reading. After the body's end it returns io.EOF; its other errors are *fault.Call
-// with Sent true and the status: UPSTREAM_TRUNCATED, UPSTREAM_PROTOCOL, UPSTREAM_TIMEOUT,
-// UPSTREAM_TOO_LARGE, UPSTREAM_ENCODING for a coding other than gzip or a broken one, CANCELED when
-// ctx was canceled or the stream closed. Bytes never come with an error; those received before a
-// failure are returned first.
-func (s *Stream) Read(p []byte) (int, error) {
-	if s.err != nil || len(p) == 0 {
-		return 0, s.err
+// Stream makes the one request that this connection is for and returns when the
+// answer's headers are there, whatever the status. It asks for a body without
+// coding, and decodes gzip anyway: Headers have then no length and no coding.
+// Its errors are those of Do. ctx bounds the body as well: when it ends, the
+// connection is closed.
+func (c *Conn) Stream(ctx context.Context, r Request, limits StreamLimits) (*Stream, error) {
+	if c.spent.Swap(true) {
+		if r.Stream != nil {
+			_ = r.Stream.Close()
+		}
+		return nil, &fault.Call{Code: schemas.Internal, Cause: ErrSpent}
 	}
-	n, err := s.body.Read(p)
-	s.got += int64(n)
-	switch {
-	case s.got > s.limit:
-		n -= int(s.got - s.limit)
-		err = s.fail(schemas.UpstreamTooLarge, errBodyBytes)
-	case err == nil:
-	case errors.Is(err, io.EOF) && errors.Is(s.broke, io.EOF): // the message was read to its end
-		s.whole()
-	case s.broke != nil && !errors.Is(s.broke, io.EOF):
-		err = s.broke
-	default: // the message itself did not fail; its content is not valid
-		err = s.fail(schemas.UpstreamEncoding, err)
+	limits.Header = cmp.Or(limits.Header, c.client.cfg.HeaderTimeout)
+	s := &Stream{conn: c, ctx: ctx, limits: limits, limit: cmp.Or(limits.Bytes, c.client.cfg.MaxBodyBytes)}
+	if c.quota.Reserve != nil {
+		s.limit = min(s.limit, c.quota.Bytes)
 	}
+	if c.begun = r.Begun; r.Stream != nil {
+		c.body, c.closeBody = r.Stream, sync.OnceFunc(func() { _ = r.Stream.Close() })
+	}
+	s.heed = context.AfterFunc(ctx, c.letGo)
+	if err := s.begin(&r); err != nil {
+		if s.end(); c.closeBody != nil { // the connection may have been closed before
+			c.closeBody()
+		}
+		if c.link.used {
+			c.client.pool.drop(c.link.key)
+		}
+		return nil, err
+	}
+	s.most, s.body = s.limit, coded{s}
+	if s.declared = s.resp.ContentLength; c.permit.Method() == http.MethodHead {
+		s.declared = 0
+	}
+	// Compressed noise is a little longer than the noise, but compressed nothing could come for ever.
+	length, zipped := s.declared, false
+	switch strings.ToLower(strings.TrimSpace(strings.Join(s.resp.Header["Content-Encoding"], ","))) {
+	case "", "identity":
+	case "gzip", "x-gzip":
+		zipped, s.most, s.declared = true, s.limit+s.limit>>10+4096, -1
+		s.body = &unzipped{from: s.body}
+	default:
+		s.unread = true
+	}
+	s.Response = head(s.resp, zipped && length != 0, time.Now())
+	if length > s.most {
+		_ = s.stop(s.fail(schemas.UpstreamTooLarge, errBodyBytes))
+	}
+	return s, nil
+}
+
+// Do makes the one request that this connection is for and closes it. It
+// returns a whole answer of any status, or a *fault.Call whose Sent is false
+// only where provably no byte of the request left, and whose Status is set
+// once a status line came. A second call is refused.
+//
+// ctx bounds everything; the client's limits bound each phase. When ctx ends,
+// the connection is closed and Do returns at once.
+func (c *Conn) Do(ctx context.Context, r Request) (*Response, error) {
+	s, err := c.Stream(ctx, r, StreamLimits{Keep: true, body: c.client.cfg.BodyTimeout})
 	if err != nil {
-		err = s.stop(err)
+		return nil, err
 	}
-	if n > 0 {
-		return n, nil
+	defer s.end()
+	answer := s.Response
+	if answer.Body, err = s.ReadAllBy(s, s.limit); err != nil { //nolint:contextcheck // the stream has it
+		return nil, err
 	}
-	return 0, err
+	return &answer, nil
 }
-
-// stop lets go of the connection and has every later Read return err.
-func (s *Stream) stop(err error) error {
-	s.err = err
-	s.end()
-	return err
-}
-
-// coded reads what there is of a stream's body as it comes over the wire, and waits for no more
-// than limits.Idle. Its errors are io.EOF and *fault.Call, and may come with bytes.
-type coded struct{ *Stream }
-
-func (s coded) Read(p []byte) (n int, err error) {
-	switch {
-	case s.broke != nil:
-	case s.declared > s.most:
-		s.broke = s.fail(schemas.UpstreamTooLarge, errBodyBytes)
-	case s.ctx.Err() != nil, s.left.Load(): // buffered bytes are not read any more
-		s.broke = s.fail(schemas.Canceled, errLeft)
-	}
-	if s.broke != nil {
-		return 0, s.broke
-	}
-	if s.limits.body == 0 {
-		s.conn.wire.within(s.limits.Idle)
-	}
-	n, err = s.resp.Body.Read(p)
-	if s.limits.body == 0 && err == nil {
-		s.conn.wire.within(0)
-	}
-	s.arrived += int64(n)
-	switch {
-	case s.unread && n > 0: // without a body there is nothing to decode
-		n, err = 0, s.fail(schemas.UpstreamEncoding, errCoding)
-	case s.arrived > s.most:
-		n -= int(s.arrived - s.most)
-		err = s.fail(schemas.UpstreamTooLarge, errBodyBytes)
-	case err != nil && !errors.Is(err, io.EOF):
-		err = s.failure(err)
-	}
-	s.broke = err
-	return n, err
-}
-
-// Declared is the length of the body that the target announced; less than zero without one, and for
-// a body that is decoded.
-func (s *Stream) Declared() int64 {
-	if s.zipped {
-		return -1
-	}
-	return s.declared
-}
-
-// Patience bounds the wait of each Read from now on, as StreamLimits.Idle does.
-func (s *Stream) Patience(idle time.Duration) { s.limits.Idle = idle }
-
-// ReadAll reads the rest of the body, if that is no more than limit. Its errors are those of Read;
-// UPSTREAM_TOO_LARGE also for more than limit.
-func (s *Stream) ReadAll(limit int64) ([]byte, error) { return s.ReadAllBy(s, limit) }
 
 // Close ends the connection, and a running Read on another goroutine; not a wait for memory in
-// ReadAll, which ends with the context of the request.
+// ReadAllBy, which ends with the context of the request.
 func (s *Stream) Close() {
 	s.left.Store(true)
 	s.end()
+}
+
+// begin sends the request and returns when the answer's headers are there and checked.
+func (s *Stream) begin(r *Request) error {
+	c := s.conn
+	if s.ctx.Err() != nil {
+		return s.fail(schemas.Canceled, context.Cause(s.ctx))
+	}
+	switch err := c.link.quiet(); {
+	case errors.Is(err, errUnsolicited): // it spoke before it was used
+		return s.fail(schemas.UpstreamProtocol, err)
+	case err != nil: // or ended
+		return s.fail(schemas.UpstreamReset, err)
+	}
+	req, err := c.request(r, s.limits.body == 0)
+	if err != nil {
+		return err
+	}
+	c.within(s.limits.Header)
+	if s.resp, err = s.roundTrip(req); err != nil { //nolint:bodyclose // its body holds nothing but the connection
+		return s.failure(err)
+	}
+	failpoint.At(failpoint.Begun, c.permit.RequestTarget())
+	s.Status = s.resp.StatusCode
+	if s.resp.ProtoMajor != 1 || s.Status < 200 || s.Status > 599 {
+		return s.fail(schemas.UpstreamProtocol, errors.New("not a final answer of HTTP/1"))
+	}
+	fields, size := 0, c.came-int64(c.link.reader.Buffered())
+	for name, values := range s.resp.Header {
+		if !httpguts.ValidHeaderFieldName(name) { // net/http lets a space before the colon pass, as part of the name
+			return s.fail(schemas.UpstreamProtocol, errors.New("a field's name is not a token"))
+		}
+		fields += len(values)
+	}
+	if cfg := &c.client.cfg; fields > maxHeaderFields || size > cfg.MaxHeaderBytes {
+		return s.fail(schemas.UpstreamHeadersTooLarge, errHeaderBytes)
+	}
+	c.within(s.limits.body)
+	c.phase = PhaseBody
+	return nil
+}
+
+// inline is the largest body that is written before the answer is read: sockets take it,
+// whether or not the other side reads.
+const inline = 16 << 10
+
+// roundTrip writes the request and reads the answer's head, without interim answers. A large request,
+// or one whose body is read as it is sent, is written while the answer is read: it may come before
+// the request is whole.
+func (s *Stream) roundTrip(req *http.Request) (*http.Response, error) {
+	c := s.conn
+	c.link.reader.Reset((*tap)(c))
+	if c.body == nil && req.ContentLength <= inline {
+		if err := c.write(req); err != nil {
+			return nil, err
+		}
+	} else {
+		s.writing = make(chan struct{})
+		go func() {
+			defer close(s.writing)
+			if c.write(req) != nil {
+				c.letGo() // the request is not whole, and no answer to it is waited for
+			}
+		}()
+		<-c.offered // bytes that arrive before the request are no answer to it
+	}
+	for {
+		resp, err := http.ReadResponse(c.link.reader, req)
+		if err != nil || resp.StatusCode < 100 || resp.StatusCode > 199 || resp.StatusCode == http.StatusSwitchingProtocols {
+			return resp, err
+		}
+	}
+}
+
+// write writes the request through one of the client's buffers: a call needs one for a moment.
+func (c *Conn) write(req *http.Request) error {
+	w, ok := c.client.writers.Get().(*bufio.Writer)
+	if !ok {
+		w = bufio.NewWriterSize(nil, readAhead)
+	}
+	defer c.client.writers.Put(w)
+	w.Reset((*tap)(c))
+	err := req.Write(w)
+	if err == nil {
+		err = w.Flush()
+	}
+	w.Reset(nil)
+	return err
+}
+
+// end lets go of everything, and ends every read in progress. It may be called more than once and
+// from any goroutine.
+func (s *Stream) end() {
+	s.heed()
+	s.conn.Close()
+	if s.writing != nil {
+		<-s.writing
+	}
+}
+
+// handOver is how long a whole answer waits for the last write of its request to return, which is at
+// once if the target has read it all.
+const handOver = 20 * time.Millisecond
+
+// whole has the connection of an answer that was read to its end wait for another request, where it
+// can carry one: this one has left, and nothing came after its answer.
+func (s *Stream) whole() {
+	c := s.conn
+	keep := s.limits.Keep && c.keep && !s.resp.Close && c.link.reader.Buffered() == 0
+	if keep && s.writing != nil {
+		select {
+		case <-s.writing:
+		case <-time.After(handOver): // the answer may have come before the request was whole
+			keep = false
+		}
+	}
+	c.mu.Lock()
+	c.complete = true
+	keep = keep && !c.over && !c.sealed && c.writeErr == nil && s.heed()
+	c.over = c.over || keep
+	c.mu.Unlock()
+	if keep {
+		c.within(0)
+		c.client.pool.put(c.link, keyOf(c.permit, c.tenant, true))
+	}
 }

@@ -117,7 +117,7 @@ func TestStreamIsAReader(t *testing.T) {
 }
 
 // TestStreamBytes: up to a limit all is read, and not a byte more. The stream may have twice what
-// ReadAll may.
+// ReadAllBy may.
 func TestStreamBytes(t *testing.T) {
 	t.Parallel()
 	const limit = 100
@@ -149,7 +149,7 @@ func TestStreamBytes(t *testing.T) {
 				require.NoError(t, err)
 				var body []byte
 				if all {
-					body, err = got.ReadAll(limit)
+					body, err = got.ReadAllBy(got, limit)
 				} else {
 					body, err = io.ReadAll(got)
 				}

@@ -2,6 +2,7 @@ package outbound
 
 import (
 	"bufio"
+	"context"
 	"net"
 	"net/netip"
 	"testing"
@@ -27,10 +28,13 @@ func TestNoneWaitsForLong(t *testing.T) {
 			near, far := net.Pipe()
 			t.Cleanup(func() { _ = far.Close() })
 			s := &socket{Conn: near}
-			return &link{Conn: s, socket: s, reader: bufio.NewReader(nil), addrs: []netip.Addr{netip.MustParseAddr(addr)}, born: time.Now()}
+			return &link{Conn: s, socket: s, reader: bufio.NewReader(nil), addrs: []netip.Addr{netip.MustParseAddr(addr)}, born: time.Now(), peeks: true}
 		}
 		const public = "93.184.216.34"
-		p := newPool()
+		p := newPool(func(ctx context.Context, _ *policy.Permit) (*link, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
 		used, spare := keyOf(&permit, "t", true), keyOf(&permit, "t", false)
 
 		l := dialled(public)
@@ -58,12 +62,12 @@ func TestNoneWaitsForLong(t *testing.T) {
 		}
 
 		for range 2 * spareEach { // in one moment
-			if _, wanted := p.wanted(spare); wanted {
-				defer p.dialled(nil, spare)
-			}
+			p.dialAhead(spare, &permit)
 		}
 		assert.Equal(t, spareEach, p.coming[spare])
 		p.clear(false)
+		synctest.Wait()
+		assert.Zero(t, p.coming[spare], "a dial of the policy before has ended")
 		p.put(dialled(public), used)
 		assert.Zero(t, p.count, "it was dialled before")
 	})

@@ -145,7 +145,7 @@ func (r *Recorder) put(ctx context.Context, a schemas.Action, records ...schemas
 			return nil, err
 		}
 	}
-	var waits []func() error
+	waits := make([]func() error, 0, len(records))
 	wait = func() (first error) {
 		for i, wait := range waits {
 			switch err := wait(); {

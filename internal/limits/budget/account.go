@@ -86,19 +86,24 @@ func cloneAccount(a account) account {
 	return a
 }
 
-// roll brings the account to the window of now, and forgets what is long over. Another length
-// takes effect without forgetting what was used; a clock that is behind changes nothing.
-func (a *account) roll(now time.Time, window time.Duration) {
-	ms := now.UnixMilli()
-	over := a.Ends != 0 && ms >= a.Ends
+// in is the account in the window of now. Another length takes effect without forgetting what was
+// used; a clock that is behind changes nothing.
+func (a *account) in(now time.Time, window time.Duration) account {
+	in := *a
+	over := a.Ends != 0 && now.UnixMilli() >= a.Ends
 	if over {
-		a.Used = sum{}
-		clear(a.Holds)
+		in.Used, in.Holds = sum{}, map[string]hold{}
 	}
 	if over || a.Window != window {
-		a.Window, a.Ends = window, endOf(now, window)
+		in.Window, in.Ends = window, endOf(now, window)
 	}
-	maps.DeleteFunc(a.Holds, func(_ string, h hold) bool { return ms >= h.Until+late.Milliseconds() })
+	return in
+}
+
+// roll brings the account to the window of now, and forgets what is long over.
+func (a *account) roll(now time.Time, window time.Duration) {
+	*a = a.in(now, window)
+	maps.DeleteFunc(a.Holds, func(_ string, h hold) bool { return now.UnixMilli() >= h.Until+late.Milliseconds() })
 }
 
 // endOf is when the window of a time ends: windows begin at whole multiples of their length since
@@ -121,17 +126,10 @@ type standing struct {
 
 // at is how the account stands, without changing it.
 func (a *account) at(now time.Time, window time.Duration) standing {
-	s, ms := standing{now: now, used: a.Used, ends: a.Ends}, now.UnixMilli()
-	over := a.Ends != 0 && ms >= a.Ends
-	if over || a.Window != window {
-		s.ends = endOf(now, window)
-	}
-	if over {
-		s.used = sum{}
-		return s
-	}
-	for _, h := range a.Holds {
-		if h.Until > ms {
+	in := a.in(now, window)
+	s := standing{now: now, used: in.Used, ends: in.Ends}
+	for _, h := range in.Holds {
+		if h.Until > now.UnixMilli() {
 			s.held = s.held.plus(h.sum())
 			s.open++
 		}
@@ -149,7 +147,7 @@ func (a *account) knows(action string, now time.Time) bool {
 // it is, unless the claim knows of more that was used: then it is measured anew, as if it were not
 // held, and it stays if that does not fit. The account has been rolled.
 func (a *account) reserve(c claim, limit sum, now time.Time) (output int64, changed bool, why *Refusal) {
-	h, there := a.Holds[c.action]
+	h, there := a.Holds[c.Action]
 	held := there && h.Until > now.UnixMilli()
 	if held {
 		if c.spent = c.spent.most(h.Spent); c.spent == h.Spent {
@@ -157,35 +155,35 @@ func (a *account) reserve(c claim, limit sum, now time.Time) (output int64, chan
 		}
 		c.by = h.By
 	}
-	if slices.Contains(a.Done, c.action) {
+	if slices.Contains(a.Done, c.Action) {
 		if c.spent != (sum{}) { // a call after the end would not be charged
 			return 0, false, &Refusal{What: schemas.BudgetTokens, Spent: true}
 		}
-		return c.output, false, nil // the caller does not know of its end
+		return c.Output, false, nil // the caller does not know of its end
 	}
-	delete(a.Holds, c.action)
+	delete(a.Holds, c.Action)
 	if output, why = c.fit(a.at(now, a.Window), limit); why == nil {
-		a.Holds[c.action] = c.hold(output)
+		a.Holds[c.Action] = c.hold(output)
 	} else if there {
-		a.Holds[c.action] = h
+		a.Holds[c.Action] = h
 	}
 	return output, why == nil, why
 }
 
 // shrink holds less of the answer for an action.
 func (a *account) shrink(c claim, output int64) (changed bool) {
-	h, ok := a.Holds[c.action]
+	h, ok := a.Holds[c.Action]
 	if !ok || h.Output <= output {
 		return false
 	}
 	c.spent, c.by = c.spent.most(h.Spent), h.By
-	a.Holds[c.action] = c.hold(output)
+	a.Holds[c.Action] = c.hold(output)
 	return true
 }
 
 // undo frees what this very call of Reserve has held.
 func (a *account) undo(c claim) (changed bool) {
-	return a.Holds[c.action].By == c.by && a.settle(c.action, nil)
+	return a.Holds[c.Action].By == c.by && a.settle(c.Action, nil)
 }
 
 // settle exchanges a hold for its use; nil: none. An action that is not held, because it

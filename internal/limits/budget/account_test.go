@@ -261,7 +261,7 @@ func TestAnAccountHasAnEnd(t *testing.T) {
 	for i := range maxOpen {
 		a.Holds[strconv.Itoa(i)] = c.hold(60)
 	}
-	c.action = "more"
+	c.Action = "more"
 	_, changed, why := a.reserve(c, sum{}, begun)
 	require.False(t, changed)
 	why.complete(target{owner: owner{budget: "b"}}, a.at(begun, 0))
@@ -275,7 +275,7 @@ func TestAnAccountHasAnEnd(t *testing.T) {
 	for i := range maxOpen {
 		require.False(t, a.settle(strconv.Itoa(i), used(1, 1, 1)), "a repeat, remembered or not")
 	}
-	c.action = strconv.Itoa(maxOpen - 1)
+	c.Action = strconv.Itoa(maxOpen - 1)
 	output, changed, why := a.reserve(c, sum{}, begun)
 	require.Equal(t, int64(60), output)
 	require.False(t, changed, "who holds for what was charged does not know of its end")

@@ -165,7 +165,7 @@ func (b *Limiter) Reserve(ctx context.Context, o Order) (Grant, error) {
 	for i, t := range targets {
 		asked := c
 		if g.Output > 0 { // no more than the others gave
-			asked.output = g.Output
+			asked.Output = g.Output
 		}
 		output, left, err := b.hold(ctx, t, asked)
 		if err != nil {

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"sort"
@@ -12,49 +13,39 @@ import (
 
 // claim is what one completion asks of an account.
 type claim struct {
-	action         string
-	prompt, output int64
-	elastic        bool
-	spent          sum // of its earlier calls
-	prices         []schemas.ModelPrice
-	priced         bool // every price is known
-	until          time.Time
-	by             string // this call of Reserve
+	Order
+
+	spent sum    // of its earlier calls
+	by    string // this call of Reserve
 }
 
 func (o Order) claim() claim {
-	c := claim{
-		action: o.Action, prompt: max(o.Prompt, 0), output: max(o.Output, 1), elastic: o.Elastic, until: o.Until,
-		spent: charged(o.Spent), priced: len(o.Prices) > 0 && !slices.Contains(o.Prices, nil),
-	}
-	if !c.priced {
-		return c
-	}
-	for _, price := range o.Prices {
-		p := *price
-		p.Input = max(p.Input, p.Cached, p.CacheWrite) // how much of it will be cached is not known before
-		c.prices = append(c.prices, p)
-	}
-	return c
+	o.Prompt, o.Output = max(o.Prompt, 0), max(o.Output, 1)
+	return claim{Order: o, spent: charged(o.Spent)}
 }
 
 // tokens are those of all its calls, with a next answer of that length.
 func (c claim) tokens(output int64) int64 {
-	return models.Plus(c.spent.Tokens, models.Plus(c.prompt, output))
+	return models.Plus(c.spent.Tokens, models.Plus(c.Prompt, output))
 }
 
 // nanos are what all its calls cost then, the next one at the price that is the highest for such an
 // answer: for a shorter one that may be another model's.
 func (c claim) nanos(output int64) int64 {
 	var most int64
-	for i := range c.prices {
-		most = max(most, models.Cost(&c.prices[i], schemas.ChatUsage{Prompt: c.prompt, Completion: output}, 1))
+	for _, price := range c.Prices {
+		if price == nil { // it is not known, and bounds nothing
+			return c.spent.Nanos
+		}
+		p := *price
+		p.Input = max(p.Input, p.Cached, p.CacheWrite) // how much of it will be cached is not known before
+		most = max(most, models.Cost(&p, schemas.ChatUsage{Prompt: c.Prompt, Completion: output}, 1))
 	}
 	return models.Plus(c.spent.Nanos, most)
 }
 
 func (c claim) hold(output int64) hold {
-	return hold{Tokens: c.tokens(output), Nanos: c.nanos(output), Output: output, Spent: c.spent, Until: c.until.UnixMilli(), By: c.by}
+	return hold{Tokens: c.tokens(output), Nanos: c.nanos(output), Output: output, Spent: c.spent, Until: c.Until.UnixMilli(), By: c.by}
 }
 
 // part is one thing that a budget bounds.
@@ -78,14 +69,14 @@ func (s standing) parts(limit sum) []part {
 // fit is how much of the answer an account in this state can pay for. If several resources are
 // short, why is one that the end of running completions does not restore.
 func (c claim) fit(s standing, limit sum) (output int64, why *Refusal) {
-	if limit.Nanos > 0 && !c.priced {
+	if limit.Nanos > 0 && (len(c.Prices) == 0 || slices.Contains(c.Prices, nil)) {
 		return 0, &Refusal{What: schemas.BudgetUSD, Unpriced: true, Spent: true}
 	}
 	if s.open >= maxOpen { // as many as can be written down
 		return 0, &Refusal{What: schemas.BudgetRequests, Held: true}
 	}
-	output, least := c.output, c.output
-	if c.elastic {
+	output, least := c.Output, c.Output
+	if c.Elastic {
 		least = 1
 	}
 	need := map[string]int64{schemas.BudgetRequests: 1, schemas.BudgetTokens: c.tokens(least), schemas.BudgetUSD: c.nanos(least)}
@@ -172,11 +163,7 @@ func (r *Refusal) complete(t target, s standing) {
 }
 
 func (r *Refusal) Error() string {
-	what := r.What
-	if r.Unreadable {
-		what = errUnreadable.Error()
-	}
-	return "budget " + r.Source + " does not bear it: " + what
+	return "budget " + r.Source + " does not bear it: " + cmp.Or(r.What, errUnreadable.Error())
 }
 
 // Why is the refusal in one sentence for the client.

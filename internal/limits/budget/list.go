@@ -36,7 +36,7 @@ func (b *Limiter) Look(ctx context.Context, o Order) ([]schemas.ChatLimit, error
 	}
 	var all []seen
 	var full *Refusal
-	known, refused, output := false, false, c.output
+	known, refused, output := false, false, c.Output
 	for _, t := range b.targets(o) {
 		bears, s, in, why, err := b.peek(ctx, t, c, now)
 		if err != nil {
@@ -73,7 +73,7 @@ func (b *Limiter) peek(ctx context.Context, t target, c claim, now time.Time) (o
 		if err != nil {
 			return 0, s, false, nil, err
 		}
-		s, known = a.at(now, t.window), a.knows(c.action, now)
+		s, known = a.at(now, t.window), a.knows(c.Action, now)
 		output, why = c.fit(s, t.limit)
 		if why == nil || known || now.Sub(at) < lookAgain {
 			return output, s, known, why, nil

@@ -137,7 +137,7 @@ func TestARefusalKeepsALateHold(t *testing.T) {
 	a := newAccount()
 	c := order("a").claim()
 	a.Holds["a"] = c.hold(60)
-	_, changed, why := a.reserve(c, sum{Tokens: 10}, c.until.Add(time.Minute))
+	_, changed, why := a.reserve(c, sum{Tokens: 10}, c.Until.Add(time.Minute))
 	require.False(t, changed)
 	require.NotNil(t, why)
 	require.True(t, a.settle("a", used(1, 1, 1)))

@@ -18,11 +18,10 @@ import (
 type endpoint struct {
 	endpointID
 
-	limiter *Limiter
-	account *limits.Account[health]
-	waiters *waiters
-	used    time.Time // of Limiter.mu
-
+	limiter  *Limiter
+	account  *limits.Account[health]
+	waiters  *waiters
+	used     time.Time    // of Limiter.mu
 	failures atomic.Int64 // in a row here, that no other worker knows of
 }
 
@@ -41,31 +40,24 @@ func endpointKey(entry, destination string) string {
 	return endpointPrefix + schemas.EscapeToken(entry) + "." + schemas.EscapeToken(destination)
 }
 
-// endpoint finds a destination, or begins to know it.
+// endpoint finds a destination, or begins to know it. Where there are many, those without any state
+// are forgotten for it, at most once a second.
 func (l *Limiter) endpoint(entry, destination string) *endpoint {
-	id := endpointID{entry, destination}
+	id, now := endpointID{entry, destination}, time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.endpoints[id]
 	if e == nil {
-		l.forget()
+		if len(l.endpoints) >= mostEndpoints && now.Sub(l.forgot) >= time.Second {
+			l.forgot = now
+			maps.DeleteFunc(l.endpoints, func(_ endpointID, e *endpoint) bool { return e.idle(now) })
+		}
 		e = &endpoint{endpointID: id, limiter: l, waiters: l.newWaiters()}
 		e.account = l.states.Open(endpointKey(entry, destination), health{V: healthVersion, Entry: entry, Destination: destination}, e.changed)
 		l.endpoints[id] = e
 	}
-	e.used = time.Now()
+	e.used = now
 	return e
-}
-
-// forget frees space for a destination, at most once a second: it drops destinations without any
-// state. The caller holds the lock.
-func (l *Limiter) forget() {
-	now := time.Now()
-	if len(l.endpoints) < mostEndpoints || now.Sub(l.forgot) < time.Second {
-		return
-	}
-	l.forgot = now
-	maps.DeleteFunc(l.endpoints, func(_ endpointID, e *endpoint) bool { return e.idle(now) })
 }
 
 // idle reports whether the endpoint may be forgotten. The caller holds the Limiter's lock.
@@ -82,19 +74,6 @@ func (e *endpoint) idle(now time.Time) bool {
 	return now.Sub(e.used) > keep
 }
 
-// failed counts a failure in a row, and returns how many there were that other workers have to
-// know of now; 0: none.
-func (e *endpoint) failed(probe bool) int {
-	n, most := int(e.failures.Add(1)), e.limiter.cfg.Failures
-	if e.limiter.shared != nil && !probe && n < max(1, most/8) && e.account.Value().Failures+n < most {
-		return 0
-	}
-	if n = int(e.failures.Swap(0)); probe { // another's failure may have been counted with the probe's
-		n = max(n, 1)
-	}
-	return n
-}
-
 // changed wakes waiting calls when the destination may be called again.
 func (e *endpoint) changed(was, is *health) {
 	now := time.Now()
@@ -106,14 +85,18 @@ func (e *endpoint) changed(was, is *health) {
 }
 
 // change changes what is known of the destination, for all workers, and reports whether it did. If
-// that cannot be stored, it changes for this worker. Was is what was known before.
-func (e *endpoint) change(ctx context.Context, do func(h *health, now time.Time) bool) (was health, changed bool, err error) {
+// that cannot be stored, it changes for this worker. event is logged if that was stored and do says
+// that it is news; empty: nothing is.
+func (e *endpoint) change(ctx context.Context, event string, do func(h *health, now time.Time) (changed, news bool)) (changed bool, err error) {
+	var news bool
 	err = e.account.Change(context.WithoutCancel(ctx), func(h *health, now time.Time) bool {
-		was = *h
-		changed = do(h, now)
+		changed, news = do(h, now)
 		return changed
 	})
-	return was, changed, err
+	if err == nil && changed && news {
+		e.limiter.cfg.Logger.InfoContext(ctx, event, "component", "destination", "entry", e.entry) //nolint:sloglint // one of three
+	}
+	return changed, err
 }
 
 // check says until when a destination is not called; nil: it may be.
@@ -138,24 +121,19 @@ func (e *endpoint) probe(ctx context.Context, p *Permit, c *Call) (*Held, error)
 	if cond, _ := e.account.Value().at(c.Ref.Tenant, time.Now()); cond == callable {
 		return nil, nil //nolint:nilnil // it is let through
 	}
-	_, mine, err := e.change(ctx, func(h *health, now time.Time) bool { return h.startProbe(e.limiter.cfg.Worker, now, c.Gives) })
+	mine, err := e.change(ctx, "", func(h *health, now time.Time) (bool, bool) {
+		return h.startProbe(e.limiter.cfg.Worker, now, c.Gives), false
+	})
 	if p.probe = mine && err == nil; p.probe || err != nil {
 		return nil, err
 	}
 	return e.check(c.Ref), nil // nil: another call has shown that it is well
 }
 
-// all are the endpoints that are known.
-func (l *Limiter) all() []*endpoint {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Collect(maps.Values(l.endpoints))
-}
-
 // Destinations are those that are not called now by what was found out, by entry and destination.
 func (l *Limiter) Destinations() []schemas.DestinationView {
 	all := []schemas.DestinationView{}
-	for _, e := range l.all() {
+	for _, e := range values(l, l.endpoints) {
 		if v, left := e.account.Value().view(time.Now()); left {
 			all = append(all, v)
 		}

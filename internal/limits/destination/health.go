@@ -43,9 +43,6 @@ type health struct {
 	ProbeEnds int64  `json:"probe_ends,omitempty"`
 }
 
-// cloneHealth shares the map, which is replaced and never changed.
-func cloneHealth(h health) health { return h }
-
 // How a destination may be called; as schemas.DestinationView has it, if that shows it.
 const (
 	callable = ""

@@ -26,21 +26,6 @@ type holds struct {
 // overwrite them, and those that it read before stay in force.
 var ErrUnreadable = errors.New("the operations in force cannot be read")
 
-func cloneHolds(h holds) holds { return holds{h.V, slices.Clone(h.Operations)} }
-
-// learnHolds puts a newer value in force.
-func (l *Limiter) learnHolds(r schemas.Record) {
-	if r.Subject != holdsKey {
-		return
-	}
-	h, ok := l.orders.Decode(r)
-	if !ok && len(r.Data) > 0 {
-		l.cfg.Logger.Warn("operations_unreadable", "component", "destination", "err_kind", "damaged")
-		return
-	}
-	l.holds.Learn(h, r.Seq)
-}
-
 // held wakes what waits for other operations than those in force now.
 func (l *Limiter) held(is *holds) {
 	l.paused.notify(-1)

@@ -82,10 +82,11 @@ type Limiter struct {
 	forgot    time.Time         // when endpoints were forgotten last
 	quotas    map[string]*quota // by entry
 
-	running sync.Mutex
-	life    context.Context //nolint:containedctx // from Start to Stop
-	done    sync.WaitGroup
-	stop    func()
+	followers []*mirror.Follower
+	running   sync.Mutex
+	life      context.Context //nolint:containedctx // from Start to Stop
+	end       context.CancelFunc
+	done      sync.WaitGroup
 }
 
 // New returns a Limiter. operations is where operators' decisions are kept. shared is what
@@ -93,7 +94,8 @@ type Limiter struct {
 func New(operations, shared Store, cfg Config) *Limiter {
 	cfg.Failures, cfg.Logger = cmp.Or(cfg.Failures, 100), cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	l := &Limiter{
-		cfg: cfg, operations: operations, shared: shared, endpoints: map[endpointID]*endpoint{}, quotas: map[string]*quota{}, stop: func() {},
+		cfg: cfg, operations: operations, shared: shared,
+		endpoints: map[endpointID]*endpoint{}, quotas: map[string]*quota{}, end: func() {},
 	}
 	l.usages = limits.Accounts[usage]{
 		Readable: func(key string, u usage) bool { return u.V == usageVersion && quotaKey(u.Entry) == key },
@@ -103,14 +105,15 @@ func New(operations, shared Store, cfg Config) *Limiter {
 		Readable: func(key string, h health) bool {
 			return h.V == healthVersion && endpointKey(h.Entry, h.Destination) == key
 		},
-		Clone: cloneHealth, Followed: true, Local: true, Within: storeWithin,
+		// The map of a health is replaced and never changed.
+		Clone: func(h health) health { return h }, Followed: true, Local: true, Within: storeWithin,
 	}
 	if shared != nil {
 		l.usages.Bucket, l.states.Bucket = shared, shared
 	}
 	l.orders = limits.Accounts[holds]{
 		Bucket: operations, Readable: func(_ string, h holds) bool { return h.V == holdsVersion }, Unreadable: ErrUnreadable,
-		Clone: cloneHolds, Within: patience,
+		Clone: func(h holds) holds { return holds{h.V, slices.Clone(h.Operations)} }, Within: patience,
 	}
 	l.paused = l.newWaiters()
 	l.holds = l.orders.Open(holdsKey, holds{V: holdsVersion}, func(_, is *holds) { l.held(is) })
@@ -120,46 +123,44 @@ func New(operations, shared Store, cfg Config) *Limiter {
 // Start copies the stores and begins to follow them. It returns when the copies are whole; on an
 // error nothing runs.
 func (l *Limiter) Start(ctx context.Context) error {
-	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	l.running.Lock()
-	l.life = life
+	l.life, l.end = context.WithCancel(context.WithoutCancel(ctx))
 	l.running.Unlock()
-	var followers []*mirror.Follower
-	l.stop = sync.OnceFunc(func() {
-		for _, f := range followers {
-			f.Stop()
-		}
-		l.running.Lock() // so that background begins nothing after this
-		end()
-		l.running.Unlock()
-		l.done.Wait()
-	})
-	follow := func(s Store, learn func(schemas.Record)) error {
-		read := uint64(0)
-		f := mirror.New(mirror.Config{
-			Component: "destination", Check: check, Patience: patience, Logger: l.cfg.Logger,
-			Look: func(ctx context.Context) (err error) {
-				read, err = s.Read(ctx, read, learn)
-				return err
-			},
-		})
-		followers = append(followers, f)
-		return f.Start(ctx, func(lost func()) (func(), error) { return s.Watch(learn, lost) })
-	}
-	err := follow(l.operations, l.learnHolds)
+	err := l.follow(ctx, l.operations)
 	if err == nil && l.shared != nil {
-		err = follow(l.shared, l.learn)
+		err = l.follow(ctx, l.shared)
 	}
 	if err != nil {
-		l.stop()
+		l.Stop()
 		return err
 	}
-	l.done.Go(func() { l.keep(life) })
+	l.background(l.keep)
 	return nil
 }
 
+func (l *Limiter) follow(ctx context.Context, s Store) error {
+	read := uint64(0)
+	f := mirror.New(mirror.Config{
+		Component: "destination", Check: check, Patience: patience, Logger: l.cfg.Logger,
+		Look: func(ctx context.Context) (err error) {
+			read, err = s.Read(ctx, read, l.learn)
+			return err
+		},
+	})
+	l.followers = append(l.followers, f)
+	return f.Start(ctx, func(lost func()) (func(), error) { return s.Watch(l.learn, lost) })
+}
+
 // Stop ends what Start began. It may be called twice, and without Start.
-func (l *Limiter) Stop() { l.stop() }
+func (l *Limiter) Stop() {
+	for _, f := range l.followers {
+		f.Stop()
+	}
+	l.running.Lock() // so that background begins nothing after this
+	l.end()
+	l.running.Unlock()
+	l.done.Wait()
+}
 
 // background runs f between Start and Stop; at other times it does nothing.
 func (l *Limiter) background(f func(ctx context.Context)) {
@@ -170,19 +171,27 @@ func (l *Limiter) background(f func(ctx context.Context)) {
 	}
 }
 
-// learn takes over a value that this worker or another has stored. A value that is deleted, or of
-// another version, changes nothing.
+// learn takes over a value that this process or another has stored. A value that cannot be read
+// changes nothing.
 func (l *Limiter) learn(r schemas.Record) {
-	if strings.HasPrefix(r.Subject, quotaPrefix) {
+	switch {
+	case r.Subject == holdsKey:
+		h, ok := l.orders.Decode(r)
+		if !ok && len(r.Data) > 0 {
+			l.cfg.Logger.Warn("operations_unreadable", "component", "destination", "err_kind", "damaged")
+			return
+		}
+		l.holds.Learn(h, r.Seq)
+	case strings.HasPrefix(r.Subject, quotaPrefix):
 		if u, ok := l.usages.Decode(r); ok {
 			if q := l.quota(u.Entry); q.account.Learn(u, r.Seq) {
 				q.wake()
 			}
 		}
-		return
-	}
-	if h, ok := l.states.Decode(r); ok {
-		l.endpoint(h.Entry, h.Destination).account.Learn(h, r.Seq)
+	default:
+		if h, ok := l.states.Decode(r); ok {
+			l.endpoint(h.Entry, h.Destination).account.Learn(h, r.Seq)
+		}
 	}
 }
 
@@ -190,36 +199,31 @@ func (l *Limiter) learn(r schemas.Record) {
 func (l *Limiter) keep(ctx context.Context) {
 	tick := time.NewTicker(leaseTime / 3)
 	defer tick.Stop()
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-tick.C:
-			l.renew(ctx)
 			l.count()
 		case <-ctx.Done():
-			l.renew(context.WithoutCancel(ctx))
-			return
+		}
+		if l.shared != nil {
+			for _, q := range values(l, l.quotas) {
+				q.renew(context.WithoutCancel(ctx))
+			}
 		}
 	}
 }
 
-// renew gives back the slots that this process does not use, and renews the leases of the others.
-func (l *Limiter) renew(ctx context.Context) {
-	if l.shared == nil {
-		return
-	}
+// values are those of one of the Limiter's maps.
+func values[K comparable, V any](l *Limiter, of map[K]V) []V {
 	l.mu.Lock()
-	all := slices.Collect(maps.Values(l.quotas))
-	l.mu.Unlock()
-	for _, q := range all {
-		q.trim()
-		q.renew(ctx)
-	}
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Values(of))
 }
 
 // count reports how many destinations of each entry are not called.
 func (l *Limiter) count() {
 	asked, open := map[string]int{}, map[string]int{}
-	for _, e := range l.all() {
+	for _, e := range values(l, l.endpoints) {
 		v, left := e.account.Value().view(time.Now())
 		open[v.Entry] += 0
 		switch {

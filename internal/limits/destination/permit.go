@@ -2,7 +2,6 @@ package destination
 
 import (
 	"context"
-	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -59,22 +58,18 @@ const (
 
 // Acquire lets a call through, or says what it has to wait for. After an error, which is the
 // store's, nothing may be called.
-func (l *Limiter) Acquire(ctx context.Context, c Call) (*Permit, *Held, error) {
-	p, held, err := l.acquire(ctx, &c)
-	if held != nil {
-		l.cfg.Metrics.CallHeld(held.For)
-	}
-	if held != nil || err != nil {
-		p.Release() //nolint:contextcheck // released whatever the call's result
-		return nil, held, err
-	}
-	return p, nil, nil
-}
-
-// acquire may return a permit with what the call has to wait for, or an error: it is released.
-func (l *Limiter) acquire(ctx context.Context, c *Call) (p *Permit, held *Held, err error) {
+func (l *Limiter) Acquire(ctx context.Context, c Call) (p *Permit, held *Held, err error) {
+	defer func() { //nolint:contextcheck // what was taken is released whatever the call's result
+		if held != nil {
+			l.cfg.Metrics.CallHeld(held.For)
+		}
+		if held != nil || err != nil {
+			p.Release()
+			p = nil
+		}
+	}()
 	since := l.paused.since()
-	paused, pin := l.holds.Value().about(c)
+	paused, pin := l.holds.Value().about(&c)
 	switch {
 	case paused || pin == schemas.PinOpen:
 		return nil, l.paused.hold(schemas.WaitPaused, c.Ref, time.Now().Add(spread(pausePause)), since, nil), nil
@@ -89,16 +84,16 @@ func (l *Limiter) acquire(ctx context.Context, c *Call) (p *Permit, held *Held, 
 	}
 	p = &Permit{endpoint: e, tenant: c.Ref.Tenant, pinned: pin == schemas.PinClosed}
 	if c.Limits.Count > 0 || c.Limits.Concurrency > 0 {
-		q, slot := l.quota(c.Entry), c.Limits.Concurrency > 0
-		if held, err = q.acquire(ctx, c, slot); held != nil || err != nil {
-			return nil, held, err
+		q := l.quota(c.Entry)
+		if held, err = q.acquire(ctx, &c); held != nil || err != nil {
+			return p, held, err
 		}
-		if slot {
+		if c.Limits.Concurrency > 0 {
 			p.quota = q
 		}
 	}
 	if pin == "" {
-		held, err = e.probe(ctx, p, c)
+		held, err = e.probe(ctx, p, &c)
 	}
 	return p, held, err
 }
@@ -131,34 +126,40 @@ func (p *Permit) Succeeded(ctx context.Context) {
 	if p == nil {
 		return
 	}
-	e := p.endpoint
-	e.failures.Store(0)
 	p.probe = false
-	if h := e.account.Value(); h.Failures == 0 && h.Open == 0 {
+	p.endpoint.failures.Store(0)
+	if h := p.endpoint.account.Value(); h.Failures == 0 && h.Open == 0 {
 		return
 	}
-	was, changed, err := e.change(ctx, func(h *health, _ time.Time) bool { return h.succeed() })
-	if err == nil && changed && was.Open != 0 {
-		p.logger().InfoContext(ctx, "destination_resumed")
-	}
+	_, _ = p.endpoint.change(ctx, "destination_resumed", func(h *health, _ time.Time) (bool, bool) {
+		news := h.Open != 0
+		return h.succeed(), news
+	})
 }
 
-// Failed says that the destination could not be reached, gave no answer or failed.
+// Failed says that the destination could not be reached, gave no answer or failed. The first
+// failures in a row are counted here alone: other workers do not have to know of them yet.
 func (p *Permit) Failed(ctx context.Context) {
 	if p == nil || p.pinned {
 		return
 	}
-	e := p.endpoint
-	n, probe := e.failed(p.probe), p.probe
-	if p.probe = false; n == 0 {
+	e, probe := p.endpoint, p.probe
+	p.probe = false
+	n, most := int(e.failures.Add(1)), e.limiter.cfg.Failures
+	if e.limiter.shared != nil && !probe && n < max(1, most/8) && e.account.Value().Failures+n < most {
 		return
 	}
-	was, changed, err := e.change(ctx, func(h *health, now time.Time) bool {
-		return h.fail(n, probe, now, e.limiter.cfg.Failures)
-	})
-	if err == nil && changed && was.Open == 0 && e.account.Value().Open != 0 {
-		p.logger().InfoContext(ctx, "destination_breaker_opened")
+	if n = int(e.failures.Swap(0)); probe { // another's failure may have been counted with the probe's
+		n = max(n, 1)
 	}
+	if n == 0 {
+		return
+	}
+	_, _ = e.change(ctx, "destination_breaker_opened", func(h *health, now time.Time) (changed, news bool) {
+		was := h.Open
+		changed = h.fail(n, probe, now, most)
+		return changed, was == 0 && h.Open != 0
+	})
 }
 
 // Asked says that the destination asked this call's tenant not to call before a time. Other
@@ -172,10 +173,9 @@ func (p *Permit) Asked(ctx context.Context, until time.Time) {
 	if wait <= 0 || wait > longest {
 		return
 	}
-	_, changed, err := p.endpoint.change(ctx, func(h *health, now time.Time) bool { return h.ask(p.tenant, until, now) })
-	if err == nil && changed && wait > time.Second {
-		p.logger().InfoContext(ctx, "destination_pause_requested")
-	}
+	_, _ = p.endpoint.change(ctx, "destination_pause_requested", func(h *health, now time.Time) (bool, bool) {
+		return h.ask(p.tenant, until, now), wait > time.Second
+	})
 }
 
 // Release gives back what the call had taken. It may be called twice.
@@ -189,11 +189,7 @@ func (p *Permit) Release() {
 		}
 		if p.probe { // the call has shown nothing: the next one probes
 			worker := p.endpoint.limiter.cfg.Worker
-			_, _, _ = p.endpoint.change(context.Background(), func(h *health, _ time.Time) bool { return h.dropProbe(worker) })
+			_, _ = p.endpoint.change(context.Background(), "", func(h *health, _ time.Time) (bool, bool) { return h.dropProbe(worker), false })
 		}
 	})
-}
-
-func (p *Permit) logger() *slog.Logger {
-	return p.endpoint.limiter.cfg.Logger.With("component", "destination", "entry", p.endpoint.entry)
 }

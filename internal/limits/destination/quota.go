@@ -52,25 +52,22 @@ func (l *Limiter) quota(entry string) *quota {
 
 // acquire takes what one call needs, or says what it has to wait for. A call whose time was booked
 // needs no more than a slot.
-func (q *quota) acquire(ctx context.Context, c *Call, slot bool) (*Held, error) {
+func (q *quota) acquire(ctx context.Context, c *Call) (*Held, error) {
 	rate := c.Limits.Count > 0 && !c.due(time.Now())
-	q.mu.Lock()
-	q.limit = c.Limits.Concurrency
-	q.mu.Unlock()
-	if q.tryAcquire(slot, rate, time.Now()) {
+	if q.tryAcquire(c.Limits, rate) {
 		return nil, nil //nolint:nilnil // it is let through
 	}
 	q.taking <- struct{}{}
 	defer func() { <-q.taking }()
 	since := q.waiters.since()
-	if q.tryAcquire(slot, rate, time.Now()) { // the call before took more than it needed
+	if q.tryAcquire(c.Limits, rate) { // the call before took more than it needed
 		return nil, nil //nolint:nilnil // it is let through
 	}
 	var held *Held
 	var slots, calls int
 	err := q.account.Change(context.WithoutCancel(ctx), func(u *usage, now time.Time) bool {
 		held, slots, calls = nil, 0, 0
-		if slot {
+		if c.Limits.Concurrency > 0 {
 			if slots = q.draw(u, now); slots < 0 {
 				held, slots = q.full(c, since), 0
 				return false
@@ -97,7 +94,7 @@ func (q *quota) acquire(ctx context.Context, c *Call, slot bool) (*Held, error) 
 		q.calls, q.stale = calls, time.Now().Add(fresh)
 	}
 	q.mu.Unlock()
-	if held != nil || q.tryAcquire(slot, rate, time.Now()) {
+	if held != nil || q.tryAcquire(c.Limits, rate) {
 		return held, nil
 	}
 	return q.full(c, since), nil // others were faster
@@ -112,7 +109,6 @@ func (q *quota) draw(u *usage, now time.Time) (n int) {
 		return 0
 	}
 	worker := q.limiter.cfg.Worker
-	u.tidy(now)
 	free := u.free(q.limit, now) - max(0, q.slots-u.Slots[worker].N) // the slots of a lease that was lost
 	if q.used >= q.limit || free <= 0 {
 		return -1
@@ -126,13 +122,15 @@ func (q *quota) draw(u *usage, now time.Time) (n int) {
 }
 
 // tryAcquire uses slots and calls that this worker holds already.
-func (q *quota) tryAcquire(slot, rate bool, now time.Time) bool {
+func (q *quota) tryAcquire(l Limits, rate bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if now.After(q.stale) {
+	q.limit = l.Concurrency
+	if time.Now().After(q.stale) {
 		q.calls = 0
 	}
-	if slot && (q.used >= q.slots || q.used >= q.limit) || rate && q.calls == 0 {
+	slot := l.Concurrency > 0
+	if slot && q.used >= min(q.slots, q.limit) || rate && q.calls == 0 {
 		return false
 	}
 	if slot {
@@ -169,46 +167,39 @@ func (q *quota) wake() {
 }
 
 // release gives a slot back: to a call that waits here, or to all workers when none is free any
-// more.
+// more; they may take it once that is stored.
 func (q *quota) release() {
-	u, l := q.account.Value(), q.limiter
+	u, alone, next := q.account.Value(), q.limiter.shared == nil, 0
 	q.mu.Lock()
 	q.used--
-	limit, fits := q.limit, q.used < q.limit
-	q.mu.Unlock()
-	switch {
-	case l.shared == nil && fits:
-		q.waiters.notify(1)
-		return
-	case l.shared != nil && u.free(limit, time.Now()) == 0 && q.trim():
-		l.background(q.renew)
+	if alone && q.used < q.limit {
+		next = 1
 	}
-	q.waiters.notify(0)
+	back := !alone && q.slots > q.used && u.free(q.limit, time.Now()) == 0
+	if back {
+		q.slots = q.used
+	}
+	q.mu.Unlock()
+	if back {
+		q.limiter.background(q.renew)
+	}
+	q.waiters.notify(next)
 }
 
-// trim lets go of the slots that are not used; other workers may take them once that is stored.
-func (q *quota) trim() (changed bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	changed = q.slots > q.used
-	q.slots = q.used
-	return changed
-}
-
-// renew stores how many slots this process has, if any or if the account names some, and wakes actions
-// for which one is free now. After an error the next renewal stores it; other workers wait for the end
-// of the lease.
+// renew gives up the slots that this process does not use and stores how many it has, if any or if
+// the account names some, and wakes actions for which one is free now. After an error the next
+// renewal stores it; other workers wait for the end of the lease.
 func (q *quota) renew(ctx context.Context) {
 	q.taking <- struct{}{}
 	defer func() { <-q.taking }()
 	err := q.account.Change(context.WithoutCancel(ctx), func(u *usage, now time.Time) bool {
 		q.mu.Lock()
 		defer q.mu.Unlock()
+		q.slots = q.used
 		worker := q.limiter.cfg.Worker
 		if _, listed := u.Slots[worker]; !listed && q.slots == 0 {
 			return false
 		}
-		u.tidy(now)
 		u.setSlots(worker, q.slots, now.Add(leaseTime))
 		return true
 	})
@@ -252,8 +243,11 @@ type lease struct {
 	Until int64 `json:"until"` // milliseconds of Unix time
 }
 
+// cloneUsage leaves out the leases of dead workers.
 func cloneUsage(u usage) usage {
+	now := time.Now().UnixMilli()
 	u.Slots = maps.Clone(u.Slots)
+	maps.DeleteFunc(u.Slots, func(_ string, l lease) bool { return l.Until <= now })
 	return u
 }
 
@@ -276,11 +270,6 @@ func (u *usage) setSlots(worker string, n int, until time.Time) {
 	if n == 0 {
 		delete(u.Slots, worker)
 	}
-}
-
-// tidy drops the leases of dead workers.
-func (u *usage) tidy(now time.Time) {
-	maps.DeleteFunc(u.Slots, func(_ string, l lease) bool { return l.Until <= now.UnixMilli() })
 }
 
 // draw takes up to n calls that may begin now, and returns how many it got. If none may, it books

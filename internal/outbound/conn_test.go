@@ -33,10 +33,12 @@ func (s *scripted) Close() error                { s.closed = true; return nil }
 
 func (*scripted) SetDeadline(time.Time) error { return nil }
 
-func overConn(conn net.Conn) *wire {
+func overConn(conn net.Conn) *Conn {
 	s := &socket{Conn: conn}
-	return newWire(&link{Conn: s, socket: s}, 1<<10)
+	return newConn(&link{Conn: s, socket: s}, 1<<10)
 }
+
+func write(c *Conn, text string) (int, error) { return (*tap)(c).Write([]byte(text)) }
 
 // TestSealedIsSilent: after "not sent" was reported, nothing is sent.
 func TestSealedIsSilent(t *testing.T) {
@@ -44,16 +46,16 @@ func TestSealedIsSilent(t *testing.T) {
 	var out bytes.Buffer
 	w := overConn(&scripted{write: out.Write})
 	require.False(t, w.seal())
-	_, err := w.Write([]byte("late"))
+	_, err := write(w, "late")
 	require.ErrorIs(t, err, errSealed)
 	assert.Empty(t, out.Bytes())
 	assert.False(t, w.seal())
 
 	w = overConn(&scripted{write: out.Write})
-	_, err = w.Write([]byte("in time"))
+	_, err = write(w, "in time")
 	require.NoError(t, err)
 	assert.True(t, w.seal())
-	_, err = w.Write([]byte("late"))
+	_, err = write(w, "late")
 	require.ErrorIs(t, err, errSealed)
 	assert.Equal(t, "in time", out.String())
 }
@@ -87,7 +89,7 @@ func TestWhatCountsAsSent(t *testing.T) {
 			return n, nil
 		}})
 		for range c.writes {
-			n, err := w.Write([]byte("four"))
+			n, err := write(w, "four")
 			assert.Equal(t, 4, n, "the reader finds out")
 			require.NoError(t, err)
 		}
@@ -154,7 +156,7 @@ func TestOfferedIsNotGuessed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		held := make(chan struct{})
 		w := overConn(&scripted{write: func(p []byte) (int, error) { <-held; return len(p), nil }})
-		go func() { _, _ = w.Write([]byte("x")) }()
+		go func() { _, _ = write(w, "x") }()
 		synctest.Wait()
 		assert.True(t, w.seal(), "while a write is under way, it has been sent")
 		w.letGo()
