@@ -311,3 +311,13 @@ func TestReadEvents(t *testing.T) {
 		})
 	}
 }
+
+// TestItemBeyondAllIndexes is kept as the next one.
+func TestItemBeyondAllIndexes(t *testing.T) {
+	t.Parallel()
+	item := func(id string) string {
+		return `{"type":"response.output_item.done","output_index":99999999999999999999,"item":{"type":"message","id":"` + id + `"}}`
+	}
+	a, _ := collect(t, schemas.DialectResponses, completion.Options{}, item("a"), item("b"))
+	assert.Contains(t, string(a.Document()), `"output":[{"type":"message","id":"a"},{"type":"message","id":"b"}]`)
+}
