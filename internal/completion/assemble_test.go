@@ -83,6 +83,9 @@ func TestAssemble(t *testing.T) {
 		{"text, then parts", []string{
 			choice(`{"content":"a"}`, "null"), choice(`{"content":[{"type":"text","text":"b"}]}`, "null"),
 		}, head + `{"index":0,"message":{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},"finish_reason":null}]}`},
+		{"parts give way to a value, and begin anew", []string{
+			choice(`{"images":[1]}`, "null"), choice(`{"images":"a"}`, "null"), choice(`{"images":7}`, "null"), choice(`{"images":[]}`, "null"), choice(`{"images":"b"}`, "null"), choice(`{"images":"c"}`, "null"),
+		}, head + `{"index":0,"message":{"role":"assistant","content":null,"images":[{"type":"text","text":"bc"}]},"finish_reason":null}]}`},
 		{"unknown members", []string{
 			choice(`{"x_text":"a","x_object":{"n":1.0},"x_list":[1],"audio":{"id":"u"}}`, "null"), choice(`{"x_text":"b","x_object":{"n":2.0},"x_list":[2],"audio":{"data":"AA"}}`, "null"),
 		}, head + `{"index":0,"message":{"role":"assistant","content":null,"x_text":"ab","x_object":{"n":2.0},"x_list":[2],"audio":{"data":"AA"}},"finish_reason":null}]}`},
@@ -257,16 +260,6 @@ func TestLargeObjects(t *testing.T) {
 	}
 }
 
-// TestListThatChangesItsKind: a list of text parts gives way to a value, and begins anew.
-func TestListThatChangesItsKind(t *testing.T) {
-	t.Parallel()
-	var chunks []string
-	for _, v := range []string{`[{"n":1}]`, `"a"`, `7`, `[]`, `"b"`, `"c"`} {
-		chunks = append(chunks, choice(`{"images":`+v+`}`, "null"))
-	}
-	require.Contains(t, string(assemble(t, chunks...).Document()), `"images":[{"type":"text","text":"bc"}]`)
-}
-
 // TestStreamHasOneID: a chunk without an id has that of the first one, and Weir's id stays once it was given.
 func TestStreamHasOneID(t *testing.T) {
 	t.Parallel()
@@ -298,7 +291,7 @@ func TestStreamHasOneID(t *testing.T) {
 
 func TestSplit(t *testing.T) {
 	t.Parallel()
-	document := json.RawMessage(`{ "id":"c-1","object":"chat.completion","created":7,"model":"m","choices":[
+	document := json.RawMessage(`{ "object":"chat.completion","id":"c-1","created":7,"model":"m","choices":[
 		{"index":0,"message":{"role":"assistant","content":"hi","tool_calls":[{"id":"t0","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"t1","type":"function","function":{"name":"g","arguments":"{\"n\":1.0}"}}]},"logprobs":null,"finish_reason":"tool_calls"},
 		{"index":1,"message":{"role":"assistant","content":"ho"}}],
 		"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`)

@@ -96,7 +96,7 @@ func (a *chatAnswer) Give(c Chunk) (raw json.RawMessage, keep bool) {
 	if id != own && (own == "" || a.named) {
 		raw = set(raw, "id", id)
 	}
-	if keep && a.id == "" {
+	if keep && a.id == "" && c.Fault == nil {
 		a.id, a.named = strings.Clone(id), own == ""
 	}
 	if !a.options.Usage {
@@ -118,7 +118,7 @@ func (a *chatAnswer) add(c Chunk) {
 			if hollow(v) {
 				continue
 			}
-			if n := a.head.member(name.Str); n.kind == 0 {
+			if n := a.head.member(name.Str); !n.came() {
 				n.last(v)
 			}
 		}

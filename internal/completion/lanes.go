@@ -1,7 +1,6 @@
 package completion
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,7 +34,10 @@ func (t *Texts) group(index int, id string) int {
 
 // item is the number of the item of an event of DialectResponses: by its index, or by its id.
 func (t *Texts) item(event gjson.Result) int {
-	id := cmp.Or(event.Get("item_id").Str, event.Get("item.id").Str)
+	id := event.Get("item_id").Str
+	if id == "" {
+		id = event.Get("item.id").Str
+	}
 	known, ok := t.indexes[id]
 	n, err := strconv.Atoi(event.Get("output_index").Raw)
 	switch {

@@ -91,8 +91,7 @@ func (a *messageAnswer) add(kind string, event gjson.Result) {
 	switch kind {
 	case messageStart:
 		if v := event.Get("message"); v.IsObject() {
-			a.head.begin(v)
-			a.began = true
+			a.head.buf, a.began = []byte(v.Raw), true
 		}
 	case messageDelta:
 		a.change(event)
@@ -170,7 +169,7 @@ func (a *messageAnswer) Reasons() []string {
 	if !n.says() {
 		return nil
 	}
-	switch Parse(n.write(nil)).Str {
+	switch Parse(n.buf).Str {
 	case "end_turn", "stop_sequence":
 		return []string{"stop"}
 	case "max_tokens", "model_context_window_exceeded":

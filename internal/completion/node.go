@@ -18,33 +18,30 @@ const (
 	maxCalls   = 256
 )
 
-// The kinds of a node, beside 0: nothing has come.
+// The kinds of a node.
 const (
-	kindNull     = 'n'
-	kindValue    = 'v' // buf is the value; the last that says something
-	kindText     = '"' // buf is what stands between the quotes
-	kindInput    = 'i' // the same, of a text that becomes an object
-	kindList     = '[' // buf is what stands between the brackets
-	kindElements = 'e' // list are its elements, which grow by themselves
-	kindObject   = '{' // buf is the object as it began, and list are the members that came since
+	kindValue    = iota // buf is the value: a text or a list that grows, or the last that said something
+	kindInput           // buf is what stands between the quotes of a text that becomes an object
+	kindElements        // list are its elements, which grow by themselves
+	kindObject          // buf is the object as it began, and list are the members that came since
 )
 
-// node is a value of the answer, as far as it has come.
+// node is a value of the answer, as far as it has come. One of kindValue without buf has not come.
 type node struct {
 	name  string // of a member
 	index int    // of an element
 	id    string // of a tool call or an item, as it came last; empty: none has come
-	kind  byte
-	began bool // the object began with this member
+	kind  uint8
+	began bool // while an object is written: it began with this member
 	grown bool // pieces have come: of an item, or of the text part that a list ends with
 	buf   []byte
 	list  []node
 }
 
 // become drops a value of another kind.
-func (n *node) become(kind byte) {
+func (n *node) become(kind uint8) {
 	if n.kind != kind {
-		n.kind, n.buf, n.list = kind, nil, nil
+		n.kind, n.buf, n.list, n.grown = kind, nil, nil, false
 	}
 }
 
@@ -73,16 +70,8 @@ func (n *node) member(name string) *node {
 	}
 	m := node{name: strings.Clone(name)}
 	for name, v := range object(Parse(n.buf)).All() {
-		if name.Str != m.name {
-			continue
-		}
-		switch m.began = true; {
-		case v.Type == gjson.String:
-			m.text(inner(v))
-		case v.IsArray():
-			m.elements(inner(v))
-		default:
-			m.last(v)
+		if name.Str == m.name {
+			m.buf = []byte(v.Raw)
 		}
 	}
 	n.list = append(n.list, m)
@@ -112,8 +101,13 @@ func (n *node) size() int64 {
 	return size
 }
 
-// says reports whether the node says more than that it is null.
-func (n *node) says() bool { return n != nil && n.kind != 0 && n.kind != kindNull }
+// came reports whether the node has a value, and says whether that is more than null.
+func (n *node) came() bool { return n != nil && (n.kind != kindValue || len(n.buf) > 0) }
+
+func (n *node) says() bool { return n.came() && string(n.buf) != null }
+
+// is reports whether the node is a value that begins with this byte.
+func (n *node) is(first byte) bool { return n.kind == kindValue && len(n.buf) > 0 && n.buf[0] == first }
 
 // merge takes an object of which the members come in pieces, and returns how many bytes of
 // text it has. A tool call has a type, and its index is no member of it.
@@ -124,9 +118,9 @@ func (n *node) merge(in position, v gjson.Result) (text int64) {
 			text += n.member(name.Str).addMember(in, name.Str, value)
 		}
 	}
-	if in == inCall && n.find("function") != nil && n.find("type") == nil {
+	if in == inCall && n.find("type") == nil && n.find("function") != nil {
 		if id := slices.IndexFunc(n.list, func(m node) bool { return m.name == "id" }); id >= 0 {
-			n.list = slices.Insert(n.list, id+1, node{name: "type", kind: kindValue, buf: []byte(`"function"`)})
+			n.list = slices.Insert(n.list, id+1, node{name: "type", buf: []byte(`"function"`)})
 		}
 	}
 	return text
@@ -152,28 +146,36 @@ func (n *node) addMember(in position, name string, v gjson.Result) (text int64) 
 		return n.merge(under, v)
 	case under == inLogprobs && n.kind == kindObject:
 	case in == inCall && hollow(v):
-	case v.Type == gjson.Null, hollow(v) && in == inChoice && name == "finish_reason":
-		n.null()
+	case v.Type == gjson.Null, in == inChoice && name == "finish_reason" && hollow(v):
+		n.last(gjson.Result{})
 	case in == inFunction && name == "name" && v.Type == gjson.String:
-		if n.kind != kindText || string(n.buf) != inner(v) { // some repeat it as a whole
+		if string(n.buf) != v.Raw { // some repeat it as a whole
 			n.text(inner(v))
 		}
 		return int64(len(v.Raw))
 	case pieces && v.Type == gjson.String:
+		if n.is('[') && !grows(in, name) && !hollow(v) {
+			n.buf = nil // it takes the place of another value
+		}
 		return n.text(inner(v))
 	case argument(in, name):
 		return n.text(escaped(v.Raw)) // it becomes a text
-	case v.IsArray() && (in == inLogprobs || in == inDelta && slices.Contains([]string{"content", "reasoning_details", "annotations", "images"}, name)):
+	case v.IsArray() && grows(in, name):
 		n.elements(inner(v))
 		if name == "content" && in == inDelta {
 			return int64(len(inner(v)))
 		}
-	case in == inLogprobs && n.kind == kindList, under == inContent && n.kind != 0, name == "role" && hollow(v) && n.kind != 0:
+	case in == inLogprobs && n.is('['), (under == inContent || name == "role" && hollow(v)) && n.came():
 		// It takes the place of nothing.
 	default:
 		n.last(v)
 	}
 	return text
+}
+
+// grows reports whether a list is a piece of one.
+func grows(in position, name string) bool {
+	return in == inLogprobs || in == inDelta && (name == "content" || name == "reasoning_details" || name == "annotations" || name == "images")
 }
 
 // place returns the place of the tool call that a piece belongs to, made where there is none; -1:
@@ -210,28 +212,24 @@ func (n *node) place(piece gjson.Result) int {
 	return len(n.list) - 1
 }
 
-// null notes that the member is there.
-func (n *node) null() {
-	if n.kind == 0 {
-		n.kind = kindNull
-	}
-}
-
 // text adds what stands between the quotes of a string, and returns how many bytes it has at most. To
 // a list it is an element of its own, which goes on.
 func (n *node) text(in string) int64 {
+	if in != "" {
+		n.become(kindValue)
+	}
 	switch {
-	case n.kind == kindList && in == "":
-	case n.kind == kindList:
+	case n.is('[') && in == "":
+	case n.is('['):
 		if !n.grown {
 			n.elements(`{"type":"text","text":""}`)
 			n.grown = true
 		}
-		n.buf = append(append(n.buf[:len(n.buf)-len(`"}`)], in...), `"}`...)
-	case n.kind == kindText:
-		n.buf = append(n.buf, in...)
+		n.buf = append(append(n.buf[:len(n.buf)-len(`"}]`)], in...), `"}]`...)
+	case n.is('"'):
+		n.buf = append(append(n.buf[:len(n.buf)-1], in...), '"')
 	case in != "" || !n.says():
-		n.kind, n.buf = kindText, append(n.buf[:0], in...)
+		n.buf = append(append(append(n.buf[:0], '"'), in...), '"')
 	}
 	return length(in)
 }
@@ -247,57 +245,47 @@ func (n *node) input(in string) int64 {
 
 // elements adds those of an array; a text that came before is the first of them.
 func (n *node) elements(in string) {
-	switch before := ""; {
-	case n.kind == kindList:
-	case n.kind == kindText && in == "":
+	n.become(kindValue)
+	if n.is('"') && in == "" {
 		return
-	default:
-		if n.kind == kindText {
-			before = string(n.buf)
+	}
+	if !n.is('[') {
+		before := ""
+		if n.is('"') {
+			before = string(n.buf[1 : len(n.buf)-1])
 		}
-		n.kind, n.buf, n.grown = kindList, n.buf[:0], false
+		n.buf, n.grown = append(n.buf[:0], emptyList...), false
 		n.text(before)
 	}
-	if in == "" {
-		return
+	if in != "" {
+		n.buf, n.grown = append(append(appendComma(n.buf[:len(n.buf)-1]), in...), ']'), false
 	}
-	if len(n.buf) > 0 {
-		n.buf = append(n.buf, ',')
-	}
-	n.buf, n.grown = append(n.buf, in...), false
 }
 
 // last takes a value in the place of what came before. One that is null takes no
 // other's place.
 func (n *node) last(v gjson.Result) {
-	if v.Type == gjson.Null {
-		n.null()
-		return
+	if v.Type != gjson.Null || !n.came() {
+		n.become(kindValue)
+		n.buf, n.grown = append(n.buf[:0], cmp.Or(v.Raw, null)...), false
 	}
-	n.kind, n.buf, n.list = kindValue, append(n.buf[:0], v.Raw...), nil
 }
 
 // write adds the value to a document.
 func (n *node) write(to []byte) []byte {
-	switch n.kind {
-	case kindText:
-		return append(append(append(to, '"'), n.buf...), '"')
-	case kindList:
-		return append(append(append(to, '['), n.buf...), ']')
-	case kindElements:
+	switch {
+	case n.kind == kindObject:
+		return n.writeObject(to)
+	case n.kind == kindInput:
+		return append(to, n.readInput()...)
+	case n.kind == kindElements:
 		to = append(to, '[')
 		for i := range n.list {
 			to = n.list[i].write(appendComma(to))
 		}
 		return append(to, ']')
-	case kindObject:
-		return n.writeObject(to)
-	case kindValue:
-		return append(to, n.buf...)
-	case kindInput:
-		return append(to, n.readInput()...)
 	}
-	return append(to, null...)
+	return append(to, n.buf...)
 }
 
 // writeObject adds an object: its members as it began with them, and then those that came later.
@@ -306,6 +294,7 @@ func (n *node) writeObject(to []byte) []byte {
 	for name, v := range object(Parse(n.buf)).All() {
 		to = append(append(appendComma(to), name.Raw...), ':')
 		if m := n.find(name.Str); m != nil {
+			m.began = true
 			to = m.write(to)
 		} else {
 			to = append(to, v.Raw...)
@@ -315,6 +304,7 @@ func (n *node) writeObject(to []byte) []byte {
 		if m := &n.list[i]; !m.began {
 			to = m.writeMember(to)
 		}
+		n.list[i].began = false
 	}
 	return append(to, '}')
 }
@@ -332,7 +322,7 @@ func (n *node) readInput() []byte {
 
 // writeMember adds the value with its name, unless it has none yet.
 func (n *node) writeMember(to []byte) []byte {
-	if n == nil || n.kind == 0 {
+	if !n.came() {
 		return to
 	}
 	return n.write(appendName(to, n.name))

@@ -257,14 +257,14 @@ func (n *node) owner(p part) *node {
 	}
 	list := n.member(p.list)
 	if list.kind != kindElements {
-		begun := Parse(list.write(nil))
+		begun := Parse(list.buf)
 		list.become(kindElements)
 		for place, e := range array(begun).All() {
 			list.element(int(place.Num), maxCalls).begin(object(e))
 		}
 	}
 	e := list.element(p.index, maxCalls)
-	if e.kind == 0 {
+	if e.kind != kindObject {
 		first := appendMember([]byte{'{'}, "type", string(quote(p.kind)))
 		if p.kind == "output_text" {
 			first = appendMember(appendMember(first, p.name, emptyText), "annotations", emptyList)

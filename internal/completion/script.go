@@ -11,17 +11,17 @@ import (
 
 // script builds the events of a stream from a whole answer.
 type script struct {
-	events   []json.RawMessage
-	numbered bool // as those of DialectResponses
+	events []json.RawMessage
+	prefix string // of the events' types, which are numbered then, as those of DialectResponses
 }
 
-// say appends an event. members are names and values in turn.
-func (s *script) say(kind string, members ...string) {
-	event := appendMember([]byte{'{'}, "type", string(quote(kind)))
-	if s.numbered {
+// say appends an event. Both lists of its members are names and values in turn.
+func (s *script) say(kind string, at []string, more ...string) {
+	event := appendMember([]byte{'{'}, "type", string(quote(s.prefix+kind)))
+	if s.prefix != "" {
 		event = appendMember(event, "sequence_number", strconv.Itoa(len(s.events)))
 	}
-	for pair := range slices.Chunk(members, 2) {
+	for pair := range slices.Chunk(slices.Concat(at, more), 2) {
 		event = appendMember(event, pair[0], pair[1])
 	}
 	s.events = append(s.events, append(event, '}'))
@@ -55,22 +55,34 @@ const (
 // splitCompletion makes chunks of a completion: one for each choice, and another for its end.
 func splitCompletion(document json.RawMessage, usage bool) ([]json.RawMessage, error) {
 	c, err := readChunk("", document)
-	choices := Parse(c.Raw).Get("choices")
-	if err != nil || !choices.IsArray() || says(Parse(c.Raw).Get("error")) {
+	whole := Parse(c.Raw)
+	choices := whole.Get("choices")
+	if err != nil || !choices.IsArray() || says(whole.Get("error")) {
 		return nil, errNoCompletion
 	}
-	head := put(Without(Without(c.Raw, "usage"), "error"), "choices", []byte(emptyList))
-	head = put(head, "object", []byte(`"chat.completion.chunk"`))
+	head := []byte{'{'}
+	if id := whole.Get("id"); id.Exists() {
+		head = appendMember(head, "id", id.Raw)
+	}
+	head = appendMember(head, "object", `"chat.completion.chunk"`)
+	for name, v := range whole.All() {
+		switch name.Str {
+		case "id", "object", "choices", "usage", "error":
+		default:
+			head = appendMember(head, name.Str, v.Raw)
+		}
+	}
+	head = append(appendName(head, "choices"), '[')
 	var chunks []json.RawMessage
 	for place, choice := range choices.All() {
 		for _, part := range splitChoice(choice, strconv.Itoa(indexOf(choice, int(place.Num)))) {
-			chunks = append(chunks, put(head, "choices", slices.Concat([]byte{'['}, part, []byte{']'})))
+			chunks = append(chunks, slices.Concat(head, part, []byte("]}")))
 		}
 	}
 	if usage && c.rawUsage != "" {
-		chunks = append(chunks, put(head, "usage", []byte(c.rawUsage)))
+		chunks = append(chunks, append(appendMember(append(head, ']'), "usage", c.rawUsage), '}'))
 	} else if len(chunks) == 0 {
-		chunks = append(chunks, head)
+		chunks = append(chunks, append(head, "]}"...))
 	}
 	return chunks, nil
 }
@@ -135,21 +147,21 @@ func splitMessage(document json.RawMessage, _ bool) ([]json.RawMessage, error) {
 		usage = gjson.Parse(`{"input_tokens":0,"output_tokens":0}`)
 		start = put(start, "usage", []byte(usage.Raw))
 	}
-	s.say(messageStart, "message", string(start))
+	s.say(messageStart, nil, "message", string(start))
 	for place, block := range message.Get("content").All() {
-		s.block(place.String(), block)
+		s.block([]string{"index", place.String()}, block)
 	}
 	end := appendMember([]byte{'{'}, "stop_reason", cmp.Or(message.Get("stop_reason").Raw, null))
 	if v := message.Get("stop_sequence"); v.Exists() {
 		end = appendMember(end, "stop_sequence", v.Raw)
 	}
-	s.say(messageDelta, "delta", string(append(end, '}')), "usage", usage.Raw)
-	s.say(messageStop)
+	s.say(messageDelta, nil, "delta", string(append(end, '}')), "usage", usage.Raw)
+	s.say(messageStop, nil)
 	return s.events, nil
 }
 
 // block appends the events of a block.
-func (s *script) block(index string, v gjson.Result) {
+func (s *script) block(at []string, v gjson.Result) {
 	var begin, pieces []string
 	piece := func(member, empty, kind, name, value string) {
 		if !slices.Contains(begin, member) {
@@ -178,11 +190,11 @@ func (s *script) block(index string, v gjson.Result) {
 			}
 		}
 	}
-	s.say(blockStart, "index", index, "content_block", with(v, begin...))
+	s.say(blockStart, at, "content_block", with(v, begin...))
 	for _, delta := range pieces {
-		s.say(blockDelta, "index", index, "delta", delta)
+		s.say(blockDelta, at, "delta", delta)
 	}
-	s.say(blockStop, "index", index)
+	s.say(blockStop, at)
 }
 
 // splitResponse builds the events of a response. Each text is one piece. The last event has the response.
@@ -191,24 +203,24 @@ func splitResponse(document json.RawMessage, _ bool) ([]json.RawMessage, error) 
 	if !response.IsObject() || !response.Get("output").IsArray() && response.Get("object").Str != "response" {
 		return nil, errNoDocument
 	}
-	s := script{numbered: true}
+	s := script{prefix: "response."}
 	begun := with(response, "status", `"`+statusRunning+`"`, "output", emptyList, "usage", null,
 		"completed_at", null, "incomplete_details", null, "error", null)
-	s.say("response.created", "response", begun)
-	s.say("response.in_progress", "response", begun)
+	s.say("created", nil, "response", begun)
+	s.say(statusRunning, nil, "response", begun)
 	for place, item := range array(response.Get("output")).All() {
-		s.item(place.String(), item)
+		s.item([]string{"output_index", place.String()}, item)
 	}
 	status := endOf("", response)
 	if status != statusIncomplete && status != statusFailed {
 		status = statusCompleted
 	}
-	s.say("response."+status, "response", string(document))
+	s.say(status, nil, "response", string(document))
 	return s.events, nil
 }
 
 // item appends the events of an item.
-func (s *script) item(index string, v gjson.Result) {
+func (s *script) item(at []string, v gjson.Result) {
 	kind, base, name := v.Get("type").Str, "", ""
 	begin := []string{"status", `"` + statusRunning + `"`}
 	for _, member := range texts() { // of the item itself
@@ -224,32 +236,25 @@ func (s *script) item(index string, v gjson.Result) {
 			begin = append(begin, list, emptyList)
 		}
 	}
-	s.say("response.output_item.added", "output_index", index, "item", with(v, begin...))
-	at := []string{"item_id", emptyText, "output_index", index}
-	if id := v.Get("id"); id.Type == gjson.String {
-		at[1] = id.Raw
+	id := emptyText
+	if own := v.Get("id"); own.Type == gjson.String {
+		id = own.Raw
 	}
-	switch {
+	s.say("output_item.added", at, "item", with(v, begin...))
+	switch of := slices.Concat([]string{"item_id", id}, at); {
 	case name != "":
-		s.say("response."+base+".delta", append(at, "delta", v.Get(name).Raw)...)
-		done := append(slices.Clone(at), name, v.Get(name).Raw)
-		if of := v.Get("name"); kind == "function_call" && of.Exists() {
-			done = append(done, "name", of.Raw)
-		}
-		s.say("response."+base+".done", done...)
+		s.text(base, of, name, v)
 	case spoken:
-		s.parts("reasoning_summary_part", append(at, "summary_index"), v.Get("summary"))
-		s.parts("content_part", append(at, "content_index"), v.Get("content"))
+		s.parts("reasoning_summary_part", append(of, "summary_index"), v.Get("summary"))
+		s.parts("content_part", append(of, "content_index"), v.Get("content"))
 	}
-	s.say("response.output_item.done", "output_index", index, "item", v.Raw)
+	s.say("output_item.done", at, "item", v.Raw)
 }
 
-// parts appends the events of the elements of a list. at ends with the name of their index.
-func (s *script) parts(name string, at []string, list gjson.Result) {
+// parts appends the events of the elements of a list. of ends with the name of their index.
+func (s *script) parts(name string, of []string, list gjson.Result) {
 	for place, v := range array(list).All() {
-		say := func(kind string, more ...string) {
-			s.say("response."+kind, slices.Concat(at, []string{place.String()}, more)...)
-		}
+		at := slices.Concat(of, []string{place.String()})
 		base, member := v.Get("type").Str, "text"
 		switch base {
 		case "refusal":
@@ -257,22 +262,31 @@ func (s *script) parts(name string, at []string, list gjson.Result) {
 		case "summary_text":
 			base = "reasoning_summary_text"
 		}
-		value := v.Get(member)
-		if value.Type != gjson.String {
-			say(name+".added", "part", with(v, "annotations", emptyList, likelihoods, emptyList))
-			say(name+".done", "part", v.Raw)
-			continue
+		begin, spoken := []string{"annotations", emptyList, likelihoods, emptyList}, v.Get(member).Type == gjson.String
+		if spoken {
+			begin = append(begin, member, emptyText)
 		}
-		var tokens []string
-		if base == "output_text" {
-			tokens = []string{likelihoods, cmp.Or(array(v.Get(likelihoods)).Raw, emptyList)}
+		s.say(name+".added", at, "part", with(v, begin...))
+		if spoken {
+			s.text(base, at, member, v)
 		}
-		say(name+".added", "part", with(v, "annotations", emptyList, likelihoods, emptyList, member, emptyText))
-		say(base+".delta", append([]string{"delta", value.Raw}, tokens...)...)
-		for n, note := range array(v.Get("annotations")).All() {
-			say(base+".annotation.added", "annotation_index", n.String(), "annotation", note.Raw)
-		}
-		say(base+".done", append([]string{member, value.Raw}, tokens...)...)
-		say(name+".done", "part", v.Raw)
+		s.say(name+".done", at, "part", v.Raw)
 	}
+}
+
+// text appends the events of a text, which is a member of an item or of one of its parts.
+func (s *script) text(base string, at []string, member string, v gjson.Result) {
+	var more []string
+	if base == "output_text" {
+		more = []string{likelihoods, cmp.Or(array(v.Get(likelihoods)).Raw, emptyList)}
+	}
+	value := v.Get(member).Raw
+	s.say(base+".delta", at, append([]string{"delta", value}, more...)...)
+	for n, note := range array(v.Get("annotations")).All() {
+		s.say(base+".annotation.added", at, "annotation_index", n.String(), "annotation", note.Raw)
+	}
+	if name := v.Get("name"); base == "function_call_arguments" && name.Exists() {
+		more = []string{"name", name.Raw}
+	}
+	s.say(base+".done", at, append([]string{member, value}, more...)...)
 }

@@ -59,8 +59,9 @@ var usages = map[schemas.Dialect]map[string]count{ //nolint:gochecknoglobals // 
 // is raised.
 func readUsage(d schemas.Dialect, usage gjson.Result) *schemas.ChatUsage {
 	n := [counts]int64{prompt: -1, output: -1, total: -1} // missing, and below zero unless others imply them
+	known := usages[d]
 	for name, v := range object(usage).All() {
-		c, ok := usages[d][name.Str]
+		c, ok := known[name.Str]
 		if c.in != "" {
 			v = object(v).Get(c.in)
 		}
