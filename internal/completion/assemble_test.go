@@ -260,7 +260,8 @@ func TestLargeObjects(t *testing.T) {
 	}
 }
 
-// TestStreamHasOneID: a chunk without an id has that of the first one, and Weir's id stays once it was given.
+// TestStreamHasOneID: a chunk without an id has that of the first one, and Weir's id stays once it
+// was given.
 func TestStreamHasOneID(t *testing.T) {
 	t.Parallel()
 	with := func(id string) string { return `{` + id + `"choices":[{"index":0,"delta":{"content":"a"}}]}` }
@@ -316,7 +317,8 @@ func TestSplit(t *testing.T) {
 	require.Positive(t, whole.Output())
 }
 
-// TestSplitOfADelta: a whole answer with delta in the place of message keeps its text and its calls.
+// TestSplitOfADelta: a whole answer with delta in the place of message keeps its text and its
+// calls.
 func TestSplitOfADelta(t *testing.T) {
 	t.Parallel()
 	for _, none := range []string{``, `"message":null,`} {

@@ -59,8 +59,8 @@ func readChunk(_ string, data []byte) (Chunk, error) {
 // namedCompletion is a whole answer with an id.
 func namedCompletion(raw json.RawMessage, o Options) json.RawMessage { return identified(raw, o.ID) }
 
-// chatAnswer is a completion so far. It holds what came, bounded only in how many choices, tool calls
-// and members that has: the caller bounds the rest, by its Size.
+// chatAnswer is a completion so far. It holds what came, bounded only in how many choices, tool
+// calls and members that has: the caller bounds the rest, by its Size.
 type chatAnswer struct {
 	tally
 

@@ -60,8 +60,8 @@ func hollow(v gjson.Result) bool {
 	return v.Type == gjson.Null || (v.Type == gjson.String || v.Type == gjson.JSON) && len(v.Raw) == 2
 }
 
-// silent reports whether every member of an object, but some, says nothing. A value that is no object
-// has no members.
+// silent reports whether every member of an object, but some, says nothing. A value that is no
+// object has no members.
 func silent(v gjson.Result, but ...string) bool {
 	for name, member := range object(v).All() {
 		if !hollow(member) && !slices.Contains(but, name.Str) {

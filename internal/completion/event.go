@@ -38,9 +38,9 @@ type Chunk struct {
 	rawUsage string // the usage as it came, in Raw
 }
 
-// open reads an event or a document of a dialect with typed events, and makes the chunk of it. It fails
-// if that is not an object, or of another dialect. If only the event's name has the type, open adds it as
-// a member, because the log stores no names.
+// open reads an event or a document of a dialect with typed events, and makes the chunk of it. It
+// fails if that is not an object, or of another dialect. If only the event's name has the type,
+// open adds it as a member, because the log stores no names.
 func open(name string, data []byte, own schemas.Dialect) (event gjson.Result, c Chunk, err error) {
 	raw, ok := normalize(data)
 	if !ok || raw[0] != '{' {

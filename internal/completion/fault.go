@@ -153,8 +153,8 @@ func statusOf(v gjson.Result) int {
 	return 0
 }
 
-// statuses are the words for which another provider may be asked, and those for which none needs to be,
-// by the HTTP status that they stand for.
+// statuses are the words for which another provider may be asked, and those for which none needs to
+// be, by the HTTP status that they stand for.
 var statuses = func() map[string]int { //nolint:gochecknoglobals // a constant
 	all := map[string]int{}
 	for status, words := range map[int]string{

@@ -8,10 +8,11 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// This file finds the texts that arrive in pieces over several typed events. All other strings of an
-// event are whole, and the caller scrubs each event as a document: a secret cannot be split between
-// two events that end a text, because each of them repeats that whole text. Two parts or blocks are
-// two texts. A secret that spans two of them is not found, like one that spans two choices.
+// This file finds the texts that arrive in pieces over several typed events. All other strings of
+// an event are whole, and the caller scrubs each event as a document: a secret cannot be split
+// between two events that end a text, because each of them repeats that whole text. Two parts or
+// blocks are two texts. A secret that spans two of them is not found, like one that spans two
+// choices.
 
 // piece notes a piece of a text of an item or a block.
 func (t *Texts) piece(of path, v gjson.Result) {
@@ -56,8 +57,8 @@ func (t *Texts) item(event gjson.Result) int {
 // likelihoods is the name of the list that spells a text again by its tokens.
 const likelihoods = "logprobs"
 
-// response finds the texts of an event of DialectResponses. The deltas of an unknown type have a text of
-// their own.
+// response finds the texts of an event of DialectResponses. The deltas of an unknown type have a
+// text of their own.
 func (t *Texts) response(event gjson.Result) {
 	group := t.item(event)
 	p, base, what := partOf(event.Get("type").Str, event)

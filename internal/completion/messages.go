@@ -62,8 +62,8 @@ func newMessageAnswer(o Options) Answer {
 	}
 }
 
-// Add takes the usage alone of an event with a fault. A whole message is the events that it is split
-// into.
+// Add takes the usage alone of an event with a fault. A whole message is the events that it is
+// split into.
 func (a *messageAnswer) Add(c Chunk) {
 	if c.Type == kindMessage && c.Fault == nil {
 		events, _ := splitMessage(c.Raw, true)
@@ -184,8 +184,8 @@ func (a *messageAnswer) Reasons() []string {
 
 func (a *messageAnswer) Size() int64 { return a.head.size() + a.blocks.size() }
 
-// Document is the message so far. Its members have the order of message_start. Without any blocks its
-// content stays.
+// Document is the message so far. Its members have the order of message_start. Without any blocks
+// its content stays.
 func (a *messageAnswer) Document() json.RawMessage {
 	if !a.began && len(a.blocks.list) == 0 {
 		return nil

@@ -10,8 +10,9 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// maxMembers is how many members of one object can come in pieces, maxChoices how many choices, blocks
-// or items of an answer are kept, and maxCalls how many tool calls or parts of one; the rest is left out.
+// maxMembers is how many members of one object can come in pieces, maxChoices how many choices,
+// blocks or items of an answer are kept, and maxCalls how many tool calls or parts of one; the rest
+// is left out.
 const (
 	maxMembers = 64
 	maxChoices = 1024
@@ -48,8 +49,8 @@ func (n *node) become(kind uint8) {
 // begin takes an object in the place of what came before.
 func (n *node) begin(v gjson.Result) { n.kind, n.buf, n.list = kindObject, []byte(v.Raw), nil }
 
-// find returns the member with a name that came in pieces, until the next call of member; nil: there
-// is none.
+// find returns the member with a name that came in pieces, until the next call of member; nil:
+// there is none.
 func (n *node) find(name string) *node {
 	for i := range n.list {
 		if n.list[i].name == name {
@@ -212,8 +213,8 @@ func (n *node) place(piece gjson.Result) int {
 	return len(n.list) - 1
 }
 
-// text adds what stands between the quotes of a string, and returns how many bytes it has at most. To
-// a list it is an element of its own, which goes on.
+// text adds what stands between the quotes of a string, and returns how many bytes it has at most.
+// To a list it is an element of its own, which goes on.
 func (n *node) text(in string) int64 {
 	if in != "" {
 		n.become(kindValue)
@@ -309,8 +310,8 @@ func (n *node) writeObject(to []byte) []byte {
 	return append(to, '}')
 }
 
-// readInput returns the input of a tool from its pieces: an object, or a text where the pieces are no
-// valid object.
+// readInput returns the input of a tool from its pieces: an object, or a text where the pieces are
+// no valid object.
 func (n *node) readInput() []byte {
 	whole := slices.Concat([]byte{'"'}, n.buf, []byte{'"'})
 	text, err := jsontext.AppendUnquote(nil, whole)

@@ -40,12 +40,12 @@ type Size struct {
 // promptDepth is how deep a request is read for its parts; below it every byte counts.
 const promptDepth = 16
 
-// Prompt measures a request of a dialect. Each message counts the bytes of its strings and 16 around
-// them; of all other members that a model may read (tools, response_format, and unknown
-// ones) every byte counts. Sound and film count a token for each 32 bytes of
-// their base64, a document for each 4, and what the request only names 32768. A number in the
-// input of embeddings is a token. The conversation behind previous_response_id is not in the request
-// and does not count.
+// Prompt measures a request of a dialect. Each message counts the bytes of its strings and 16
+// around them; of all other members that a model may read (tools, response_format, and unknown
+// ones) every byte counts. Sound and film count a token for each 32 bytes of their base64, a
+// document for each 4, and what the request only names 32768. A number in the input of embeddings
+// is a token. The conversation behind previous_response_id is not in the request and does not
+// count.
 func Prompt(d schemas.Dialect, body json.RawMessage) Size {
 	var s Size
 	reads := readings[d.Family()]
@@ -141,8 +141,8 @@ func (s *Size) media(part gjson.Result) bool {
 	return true
 }
 
-// file is a part that is no text: how many addresses or names of files it has, and how many bytes of
-// files are in the request.
+// file is a part that is no text: how many addresses or names of files it has, and how many bytes
+// of files are in the request.
 type file struct{ named, data int64 }
 
 // takes counts a string of the member with this name; false: it is text.

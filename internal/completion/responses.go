@@ -59,8 +59,8 @@ func endOf(kind string, response gjson.Result) string {
 	return ""
 }
 
-// namedResponse is a response with Weir's ids: its own names its action, and previous_response_id names
-// the action before.
+// namedResponse is a response with Weir's ids: its own names its action, and previous_response_id
+// names the action before.
 func namedResponse(response json.RawMessage, o Options) json.RawMessage {
 	if o.ID == "" || !Parse(response).IsObject() {
 		return response
@@ -152,8 +152,8 @@ func lists() []string { return []string{"content", "summary"} }
 // texts are the members of items and parts that hold a model's text.
 func texts() []string { return []string{"arguments", "code", "input", "refusal", "text"} }
 
-// partOf splits the type of an event into that of the text or object that it is about, and what it says
-// of that; p is the part, which has neither list nor name if the type is unknown.
+// partOf splits the type of an event into that of the text or object that it is about, and what it
+// says of that; p is the part, which has neither list nor name if the type is unknown.
 func partOf(kind string, event gjson.Result) (p part, base, what string) {
 	base = strings.TrimPrefix(kind, "response.")
 	if at := strings.LastIndexByte(base, '.'); at >= 0 {
@@ -299,8 +299,8 @@ func (a *responseAnswer) Give(c Chunk) (raw json.RawMessage, keep bool) {
 	return raw, true
 }
 
-// Reasons maps the final status to the finish reasons of chat completions. A completed response with
-// calls for its caller ends with tool_calls.
+// Reasons maps the final status to the finish reasons of chat completions. A completed response
+// with calls for its caller ends with tool_calls.
 func (a *responseAnswer) Reasons() []string {
 	switch a.status {
 	case "":
@@ -343,8 +343,8 @@ func (a *responseAnswer) Size() int64 { return int64(len(a.head)) + a.items.size
 func (a *responseAnswer) ProviderID() string { return a.provider }
 
 // Document is the last response object. If it has no output, the items so far are its output: some
-// providers send a last object without output. If the stream broke off, the response and its unfinished
-// items are incomplete.
+// providers send a last object without output. If the stream broke off, the response and its
+// unfinished items are incomplete.
 func (a *responseAnswer) Document() json.RawMessage {
 	head := a.head
 	if head == nil {

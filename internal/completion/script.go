@@ -87,8 +87,8 @@ func splitCompletion(document json.RawMessage, usage bool) ([]json.RawMessage, e
 	return chunks, nil
 }
 
-// splitChoice makes the choice of a chunk of a whole one, and another that ends it if it has ended. Some
-// providers write delta in the place of message.
+// splitChoice makes the choice of a chunk of a whole one, and another that ends it if it has ended.
+// Some providers write delta in the place of message.
 func splitChoice(whole gjson.Result, index string) [][]byte {
 	said := object(whole.Get("message"))
 	if !said.Exists() {
@@ -197,7 +197,8 @@ func (s *script) block(at []string, v gjson.Result) {
 	s.say(blockStop, at)
 }
 
-// splitResponse builds the events of a response. Each text is one piece. The last event has the response.
+// splitResponse builds the events of a response. Each text is one piece. The last event has the
+// response.
 func splitResponse(document json.RawMessage, _ bool) ([]json.RawMessage, error) {
 	response := Parse(document)
 	if !response.IsObject() || !response.Get("output").IsArray() && response.Get("object").Str != "response" {

@@ -11,8 +11,8 @@ import (
 )
 
 // Texts finds the texts of an answer's chunks in their order, and knows which of them are pieces of
-// one. In DialectChat those are the texts that its answer joins, and of the others those with the same
-// path. It belongs to one goroutine.
+// one. In DialectChat those are the texts that its answer joins, and of the others those with the
+// same path. It belongs to one goroutine.
 type Texts struct {
 	find  func(t *Texts, chunk gjson.Result)
 	paths map[path]int // numbered as they come, from 1
@@ -24,7 +24,8 @@ type Texts struct {
 	indexes map[string]int // of items of DialectResponses, by their ids
 }
 
-// path is a member of an object, or an element of a list, by the path of that; or an item or a block.
+// path is a member of an object, or an element of a list, by the path of that; or an item or a
+// block.
 type path struct {
 	of      int
 	element bool

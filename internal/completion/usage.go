@@ -54,9 +54,9 @@ var usages = map[schemas.Dialect]map[string]count{ //nolint:gochecknoglobals // 
 
 // readUsage reads a usage object; nil if it is missing or implausible. It is accepted as a whole or
 // not at all: each count must be a whole number of tokens or null, and both prompt and output
-// tokens must be given, or follow from the total in DialectChat. All zeros count as missing: no prompt
-// is empty, and some providers write zeros when they do not count. A total that is less than its parts
-// is raised.
+// tokens must be given, or follow from the total in DialectChat. All zeros count as missing: no
+// prompt is empty, and some providers write zeros when they do not count. A total that is less than
+// its parts is raised.
 func readUsage(d schemas.Dialect, usage gjson.Result) *schemas.ChatUsage {
 	n := [counts]int64{prompt: -1, output: -1, total: -1} // missing, and below zero unless others imply them
 	known := usages[d]
