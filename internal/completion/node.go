@@ -274,12 +274,12 @@ func (n *node) last(v gjson.Result) {
 
 // write adds the value to a document.
 func (n *node) write(to []byte) []byte {
-	switch {
-	case n.kind == kindObject:
+	switch n.kind {
+	case kindObject:
 		return n.writeObject(to)
-	case n.kind == kindInput:
+	case kindInput:
 		return append(to, n.readInput()...)
-	case n.kind == kindElements:
+	case kindElements:
 		to = append(to, '[')
 		for i := range n.list {
 			to = n.list[i].write(appendComma(to))
