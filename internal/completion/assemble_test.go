@@ -83,6 +83,9 @@ func TestAssemble(t *testing.T) {
 		{"text, then parts", []string{
 			choice(`{"content":"a"}`, "null"), choice(`{"content":[{"type":"text","text":"b"}]}`, "null"),
 		}, head + `{"index":0,"message":{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},"finish_reason":null}]}`},
+		{"parts give way to a value, and begin anew", []string{
+			choice(`{"images":[1]}`, "null"), choice(`{"images":"a"}`, "null"), choice(`{"images":7}`, "null"), choice(`{"images":[]}`, "null"), choice(`{"images":"b"}`, "null"), choice(`{"images":"c"}`, "null"),
+		}, head + `{"index":0,"message":{"role":"assistant","content":null,"images":[{"type":"text","text":"bc"}]},"finish_reason":null}]}`},
 		{"unknown members", []string{
 			choice(`{"x_text":"a","x_object":{"n":1.0},"x_list":[1],"audio":{"id":"u"}}`, "null"), choice(`{"x_text":"b","x_object":{"n":2.0},"x_list":[2],"audio":{"data":"AA"}}`, "null"),
 		}, head + `{"index":0,"message":{"role":"assistant","content":null,"x_text":"ab","x_object":{"n":2.0},"x_list":[2],"audio":{"data":"AA"}},"finish_reason":null}]}`},
@@ -231,6 +234,62 @@ func TestAssemblerIsBounded(t *testing.T) {
 	require.InEpsilon(t, len(a.Document()), a.Size(), 0.5, "which leaves out the punctuation")
 }
 
+// TestLargeObjects: an object of very many members stays whole, grows, and counts once.
+func TestLargeObjects(t *testing.T) {
+	t.Parallel()
+	var many strings.Builder
+	for n := range 100_000 {
+		fmt.Fprintf(&many, `,"%d":0`, n)
+	}
+	block, item, whole := `{"type":"text","text":""`+many.String()+`}`, `{"id":"i","arguments":""`+many.String()+`}`, `{"x":0`+many.String()+`}`
+	for d, events := range map[schemas.Dialect][]string{
+		schemas.DialectChat: {choice(`{"content":"a","x":`+whole+`}`, "null"), choice(`{"content":"a"}`, "null")},
+		schemas.DialectMessages: {
+			`{"type":"message_start","message":` + block + `}`, `{"type":"content_block_start","index":0,"content_block":` + block + `}`,
+			`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a"}}`, `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a"}}`,
+		},
+		schemas.DialectResponses: {
+			`{"type":"response.output_item.added","output_index":0,"item":` + item + `}`, `{"type":"response.function_call_arguments.delta","output_index":0,"delta":"a"}`,
+			`{"type":"response.function_call_arguments.delta","output_index":0,"delta":"a"}`,
+		},
+	} {
+		a, _ := collect(t, d, completion.Options{}, events...)
+		require.InEpsilon(t, len(a.Document()), a.Size(), 0.01, d)
+		require.Contains(t, string(a.Document()), many.String()+"}", d)
+		require.Contains(t, string(a.Document()), `:"aa"`, d)
+	}
+}
+
+// TestStreamHasOneID: a chunk without an id has that of the first one, and Weir's id stays once it
+// was given.
+func TestStreamHasOneID(t *testing.T) {
+	t.Parallel()
+	with := func(id string) string { return `{` + id + `"choices":[{"index":0,"delta":{"content":"a"}}]}` }
+	type testCase struct{ in, want []string }
+	table.Run(t, map[string]testCase{
+		"the first has none":   {[]string{"", `"id":"p",`, `"id":null,`}, []string{"act", "act", "act"}},
+		"a later one has none": {[]string{`"id":"p",`, "", `"id":"p",`}, []string{"p", "p", "p"}},
+		"each has its own":     {[]string{`"id":"p",`, `"id":"q",`}, []string{"p", "q"}},
+		"all have Weir's":      {[]string{`"id":"act",`, `"id":"act",`}, []string{"act", "act"}},
+	}, func(t *testing.T, tt testCase) {
+		a := chat.Answer(completion.Options{ID: "act"})
+		c, err := chat.Read("", []byte(`{"choices":[]}`))
+		require.NoError(t, err)
+		_, keep := a.Give(c)
+		require.False(t, keep, "the id of what is not given does not count")
+		var given []string
+		for _, id := range tt.in {
+			c, err := chat.Read("", []byte(with(id)))
+			require.NoError(t, err)
+			a.Add(c)
+			raw, _ := a.Give(c)
+			given = append(given, completion.Parse(raw).Get("id").Str)
+		}
+		require.Equal(t, tt.want, given)
+		require.Equal(t, tt.want[0], completion.Parse(a.Document()).Get("id").Str)
+	})
+}
+
 func TestSplit(t *testing.T) {
 	t.Parallel()
 	document := json.RawMessage(`{ "object":"chat.completion","id":"c-1","created":7,"model":"m","choices":[
@@ -256,6 +315,19 @@ func TestSplit(t *testing.T) {
 	require.Equal(t, &schemas.ChatUsage{Prompt: 1, Completion: 2, Total: 3}, whole.Usage())
 	require.Equal(t, []string{"tool_calls"}, whole.Reasons())
 	require.Positive(t, whole.Output())
+}
+
+// TestSplitOfADelta: a whole answer with delta in the place of message keeps its text and its
+// calls.
+func TestSplitOfADelta(t *testing.T) {
+	t.Parallel()
+	for _, none := range []string{``, `"message":null,`} {
+		got, err := chat.Split(json.RawMessage(`{"id":"c-1","created":7,"model":"m","choices":[{`+none+`"delta":{"content":"hi","tool_calls":[{"id":"t0"}]},"finish_reason":"stop"}]}`), false)
+		require.NoError(t, err)
+		require.JSONEq(t, choice(`{"content":"hi","tool_calls":[{"index":0,"id":"t0"}]}`, "null"), string(got[0]))
+		require.JSONEq(t, choice(`{}`, `"stop"`), string(got[1]))
+		require.Len(t, got, 2)
+	}
 }
 
 func TestSplitRefuses(t *testing.T) {

@@ -3,6 +3,7 @@ package completion_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -182,29 +183,30 @@ func FuzzReadFault(f *testing.F) {
 	})
 }
 
-// read gives the texts of chunks, as lane:text, and a mark where one or its choice ends.
+// read gives the texts of chunks, as lane:text, and a mark where a lane ends.
 func read(t *testing.T, p completion.Protocol, chunks ...string) []string {
 	t.Helper()
 	texts := p.Texts()
 	var found completion.Found
 	var list []string
-	lanes, choices := map[int]int{}, map[int]int{}
-	number := func(of map[int]int, n int) int { // as they come
-		if _, ok := of[n]; !ok {
-			of[n] = len(of)
-		}
-		return of[n]
-	}
+	var lanes []completion.Text // the first text of each, as they come
 	for _, raw := range chunks {
 		c, err := p.Read("", []byte(raw))
 		require.NoError(t, err, raw)
 		require.True(t, texts.Read(c.Raw, &found))
 		for _, text := range found.Texts {
-			number(choices, text.Choice)
-			list = append(list, fmt.Sprintf("%d:%s", number(lanes, text.Lane), text.Append(nil, c.Raw)))
+			n := slices.IndexFunc(lanes, func(l completion.Text) bool { return l.Lane == text.Lane })
+			if n < 0 {
+				n, lanes = len(lanes), append(lanes, text)
+			}
+			list = append(list, fmt.Sprintf("%d:%s", n, text.Append(nil, c.Raw)))
 		}
-		for _, choice := range found.Ended {
-			list = append(list, fmt.Sprintf("end %d", number(choices, choice)))
+		for _, ended := range found.Ended {
+			for n, l := range lanes {
+				if ended == l.Lane || ended == l.Choice {
+					list = append(list, fmt.Sprintf("end %d", n))
+				}
+			}
 		}
 		for _, v := range found.Tokens {
 			list = append(list, "tokens "+string(c.Raw[v.From:v.To]))
@@ -223,7 +225,7 @@ func TestTexts(t *testing.T) {
 		chunks, want []string
 	}
 	table.Run(t, map[string]testCase{
-		"members":   {[]string{`{"id":"x","choices":[{"delta":{"role":"r","content":"a","x":{"y":["b",1,{"z":"c"},[["d"]]]}},"finish_reason":"stop"}]}`}, []string{"0:r", "1:a", "2:b", "3:c", "2:d", "4:stop", "end 0"}},
+		"members":   {[]string{`{"id":"x","choices":[{"delta":{"role":"r","content":"a","x":{"y":["b",1,{"z":"c"},[["d"]]]}},"finish_reason":"stop"}]}`}, []string{"0:r", "1:a", "2:b", "3:c", "2:d", "4:stop", "end 0", "end 1", "end 2", "end 3", "end 4"}},
 		"again":     {[]string{`{"choices":[{"delta":{"content":"a"}},{"delta":{"content":"b"}}]}`, `{"choices":[{"index":1,"delta":{"content":"c"}},{"index":0,"delta":{"content":"d"}}]}`}, []string{"0:a", "1:b", "1:c", "0:d"}},
 		"nothing":   {[]string{`{"choices":[]}`, `{}`, `{"choices":null}`, `{"choices":[{}]}`, `{"choices":[{"delta":"a"},{"delta":{"content":""},"x":[],"y":{},"z":[[],""]}]}`}, nil},
 		"parts":     {[]string{`{"choices":[{"delta":{"content":"a"}}]}`, `{"choices":[{"delta":{"content":[{"type":"text","text":"b"},{"index":1,"text":"c"},{"text":{"value":"d"}},"e"]}}]}`}, []string{"0:a", "1:text", "0:b", "2:c", "3:d", "0:e"}},

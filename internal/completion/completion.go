@@ -1,7 +1,7 @@
 // Package completion knows the documents of the protocols of models as far as a proxy has to: it
 // edits a request without touching what it does not know, reads the chunks of a streamed
 // answer, assembles the whole answer from them, and splits a whole answer into chunks. It is
-// pure. A Protocol is one of them; Chunk, Assembler and Texts are those of chat completions.
+// pure. A Protocol is one of them.
 //
 // Text is never decoded on its way: the bytes between the quotes are joined. So an escape
 // stays as it came, and a pair of surrogates that two chunks share is whole again.
@@ -14,12 +14,15 @@ package completion
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"slices"
 	"strings"
 	"unsafe"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
 )
 
 // maxDepth is how deep values of a provider may be nested: much deeper than any are, and
@@ -57,8 +60,8 @@ func hollow(v gjson.Result) bool {
 	return v.Type == gjson.Null || (v.Type == gjson.String || v.Type == gjson.JSON) && len(v.Raw) == 2
 }
 
-// silent reports whether every member of an object, but some, says nothing. A value that is no object
-// has no members.
+// silent reports whether every member of an object, but some, says nothing. A value that is no
+// object has no members.
 func silent(v gjson.Result, but ...string) bool {
 	for name, member := range object(v).All() {
 		if !hollow(member) && !slices.Contains(but, name.Str) {
@@ -73,7 +76,7 @@ func silent(v gjson.Result, but ...string) bool {
 // is false for what is no JSON, or nested deeper than maxDepth.
 func normalize(data []byte) (json.RawMessage, bool) {
 	v := jsontext.Value(bytes.ToValidUTF8(data, []byte("\uFFFD")))
-	if depth(v) > maxDepth {
+	if deep(v) {
 		return nil, false
 	}
 	if v.Compact(jsontext.AllowDuplicateNames(false)) != nil {
@@ -98,34 +101,15 @@ func lastOfEach(raw []byte) (json.RawMessage, bool) {
 	return bytes.TrimSpace(out.Bytes()), err == nil
 }
 
-// depth is how deep values are nested in a valid document. Only strings and brackets are looked at.
-func depth(b []byte) (most int) {
-	open := 0
-	for at := 0; at < len(b); at++ {
-		switch b[at] {
-		case '"':
-			at += quoted(b[at+1:])
-		case '{', '[':
-			open++
-			most = max(most, open)
-		case '}', ']':
-			open--
-		}
+// deep reports whether values are nested deeper than maxDepth, or what has so many is no JSON.
+func deep(b []byte) bool {
+	if bytes.Count(b, []byte{'{'})+bytes.Count(b, []byte{'['}) <= maxDepth {
+		return false
 	}
-	return most
-}
-
-// quoted is how many bytes of b belong to a string that began before it, with its closing
-// quote; all of them if it does not end, so that nothing of it is looked at twice.
-func quoted(b []byte) int {
-	for at := 0; ; {
-		n := bytes.IndexByte(b[at:], '"')
-		if n < 0 {
-			return len(b)
-		}
-		at += n + 1
-		if text := b[:at-1]; (len(text)-len(bytes.TrimRight(text, `\`)))%2 == 0 {
-			return at
+	dec := jsontext.NewDecoder(bytes.NewReader(b), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	for {
+		if _, err := dec.ReadToken(); err != nil || dec.StackDepth() > maxDepth {
+			return !errors.Is(err, io.EOF)
 		}
 	}
 }
@@ -161,18 +145,86 @@ func appendMember(to []byte, name, value string) []byte {
 	return append(appendName(to, name), value...)
 }
 
-// length is how many bytes the text between quotes has at most.
-func length(in string) int64 {
-	n := int64(len(in))
-	for i := strings.IndexByte(in, '\\'); i >= 0 && i+1 < len(in); i++ {
-		if in[i] != '\\' {
+// identified is an object, normalized, with an id: its own, or this one if it has none or an empty
+// one, or one that is no text.
+func identified(raw json.RawMessage, id string) json.RawMessage {
+	doc := Parse(raw)
+	if own := doc.Get("id"); !doc.IsObject() || id == "" || own.Type == gjson.String && own.Str != "" {
+		return raw
+	}
+	return set(raw, "id", string(quote(id)))
+}
+
+// set is a normalized object in which the member has the value: in the place where it stands,
+// or as the first.
+func set(object []byte, name, value string) []byte {
+	if len(object) > len(`{}`) && !Parse(object).Get(name).Exists() {
+		first := appendMember([]byte{'{'}, name, value)
+		return slices.Concat(first, []byte{','}, object[1:])
+	}
+	return put(object, name, []byte(value))
+}
+
+// put sets a member of an object, in its place or as the last one.
+func put(object []byte, name string, value []byte) []byte {
+	with, err := sjson.SetRawBytes(object, name, value)
+	if err != nil {
+		return object
+	}
+	return with
+}
+
+// Without is an object without the member of a name, which it has once at most; every byte
+// of every other one stays as it is.
+func Without(object json.RawMessage, name string) json.RawMessage {
+	rest, err := sjson.DeleteBytes(object, ":"+gjson.Escape(name)) // the colon: it is no number
+	if err != nil {
+		return object
+	}
+	return rest
+}
+
+// errNoObject: it is no object, or has a name twice.
+var errNoObject = errors.New("completion: not one JSON object with each name once")
+
+// Change lists the changes to a request on its way to a model.
+type Change struct {
+	// Model is the model's name there; empty: it stays.
+	Model string
+	// Usage adds stream_options.include_usage.
+	Usage bool
+	// Drop lists members that the provider does not receive.
+	Drop []string
+	// Previous replaces previous_response_id with the provider's own id; empty: the member stays.
+	Previous string
+}
+
+// Request is a request with a change. Every byte of every other member stays as it is,
+// numbers and the order of members too; stream_options keeps its other members. A name
+// that stands twice is an error, because providers differ in which one they read; so is
+// what is no JSON object.
+func Request(body json.RawMessage, c Change) (json.RawMessage, error) {
+	if k := jsontext.Value(body).Kind(); k != '{' || !jsontext.Value(body).IsValid(jsontext.AllowInvalidUTF8(true)) {
+		return nil, errNoObject
+	}
+	var err error
+	for _, m := range []struct{ name, value string }{{"model", c.Model}, {previousID, c.Previous}} {
+		if m.value == "" {
 			continue
 		}
-		if i++; in[i] == 'u' {
-			n -= 3 // six of them for one of at most three bytes
-		} else {
-			n--
+		if body, err = sjson.SetRawBytes(body, m.name, quote(m.value)); err != nil {
+			return nil, err
 		}
 	}
-	return n
+	for _, name := range c.Drop {
+		body = Without(body, name)
+	}
+	switch {
+	case !c.Usage:
+	case Parse(body).Get("stream_options").IsObject():
+		body, err = sjson.SetRawBytes(body, "stream_options.include_usage", []byte("true"))
+	default:
+		body, err = sjson.SetRawBytes(body, "stream_options", []byte(`{"include_usage":true}`))
+	}
+	return body, err
 }

@@ -3,7 +3,6 @@ package completion
 import (
 	"encoding/json"
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -12,86 +11,80 @@ import (
 )
 
 var (
-	errNoEvent    = errors.New("completion: the event or answer is no part of the request's protocol; check which dialects the upstream speaks")
-	errForeign    = errors.New("completion: the upstream answered in another protocol; list the dialects that it speaks")
-	errNoDocument = errors.New("completion: the answer is no whole document of its protocol")
+	errNoEvent      = errors.New("completion: the event or answer is no part of the request's protocol; check which dialects the upstream speaks")
+	errForeign      = errors.New("completion: the upstream answered in another protocol; list the dialects that it speaks")
+	errNoCompletion = errors.New("completion: the answer is no completion")
+	errNoDocument   = errors.New("completion: the answer is no whole document of its protocol")
+	errNoChunk      = errors.New("completion: the event is no chunk of a completion")
 )
 
-// envelope is a typed event or a whole document, with the members that identify it.
-type envelope struct {
-	raw                             json.RawMessage
-	kind, object                    string
-	response, message, delta, usage gjson.Result
-	failure                         gjson.Result // the member error
-	lists                           string       // the name of the list that identifies a document
+// Chunk is one event of a streamed answer.
+type Chunk struct {
+	// Raw is the chunk as it came, without white space between its values, with U+FFFD for
+	// bytes that are no text, and with the last of several members of one name.
+	Raw json.RawMessage
+	// Usage is what was used, where the chunk tells it.
+	Usage *schemas.ChatUsage
+	// Fault is an error that came in the place of an answer.
+	Fault *Fault
+	// Blank: it has nothing for a reader but usage: no choice, or choices without text, role,
+	// tool call or end. In dialects with typed events only a ping is blank.
+	Blank bool
+	// Last: the answer is complete with this chunk, and later events of the stream do not matter.
+	Last bool
+	// Type is the type of the event; empty in DialectChat.
+	Type string
+
+	rawUsage string // the usage as it came, in Raw
 }
 
-// open reads the members that all dialects with typed events share, and makes the chunk of an event or
-// a document. It fails if that is not an object, or not of the own dialect. If only the event's name
-// has the type, open adds it as a member, because the log stores no names.
-func open(name string, data []byte, own schemas.Dialect) (e envelope, c Chunk, err error) {
+// open reads an event or a document of a dialect with typed events, and makes the chunk of it. It
+// fails if that is not an object, or of another dialect. If only the event's name has the type,
+// open adds it as a member, because the log stores no names.
+func open(name string, data []byte, own schemas.Dialect) (event gjson.Result, c Chunk, err error) {
 	raw, ok := normalize(data)
 	if !ok || raw[0] != '{' {
-		return e, c, errNoEvent
+		return event, c, errNoEvent
 	}
-	e.raw = raw
-	for name, v := range Parse(raw).All() {
-		switch name.Str {
-		case "type":
-			e.kind = v.Str
-		case "object":
-			e.object = v.Str
-		case "response":
-			e.response = v
-		case "message":
-			e.message = v
-		case "delta":
-			e.delta = v
-		case "usage":
-			e.usage = v
-		case "error":
-			e.failure = v
-		case "choices", "output", "content", "data":
-			if v.IsArray() {
-				e.lists = name.Str
-			}
-		}
-	}
-	if e.kind == "" && e.object == "" && name != "" && name != unnamed {
+	event = Parse(raw)
+	kind, object := event.Get("type").Str, event.Get("object").Str
+	if kind == "" && object == "" && name != "" && name != unnamed {
 		return open("", set(raw, "type", string(quote(name))), own)
 	}
-	c = Chunk{Raw: raw, Type: e.kind, Blank: e.kind == kindPing || e.kind == kindAlive}
-	switch family := e.family(); {
-	case e.kind == kindError, e.object == "error", e.kind == "" && says(e.failure):
+	c = Chunk{Raw: raw, Type: kind, Blank: kind == kindPing || kind == kindAlive}
+	switch family := familyOf(kind, object, event); {
+	case kind == kindError, object == "error", kind == "" && says(event.Get("error")):
 		c.Fault = faultOf(raw)
-	case family == "" && e.kind == "":
-		return e, Chunk{}, errNoEvent
+	case family == "" && kind == "":
+		err = errNoEvent
 	case family != "" && family != own:
-		return e, Chunk{}, errForeign
+		err = errForeign
 	}
-	return e, c, nil
+	return event, c, err
 }
 
-// unnamed is the name of an event without one.
-const unnamed = "message"
-
 const (
+	// unnamed is the name of an event without one.
+	unnamed   = "message"
 	kindError = "error"
 	kindPing  = "ping"
 	// kindAlive is the ping of Responses.
 	kindAlive = "keepalive"
 )
 
-// family is the dialect of an event or a document; empty: unknown.
-func (e *envelope) family() schemas.Dialect {
+// familyOf is the dialect of an event or a document with these members; empty: unknown.
+func familyOf(kind, object string, v gjson.Result) schemas.Dialect {
+	lists := func(name string) bool { return v.Get(name).IsArray() }
 	switch {
-	case strings.HasPrefix(e.object, "chat.completion"), e.lists == "choices":
-		return schemas.DialectChat
-	case e.object == "response", strings.HasPrefix(e.kind, "response."), e.kind == "" && e.lists == "output":
+	case strings.HasPrefix(kind, "response."), object == "response":
 		return schemas.DialectResponses
-	case e.kind == "message", strings.HasPrefix(e.kind, "message_"), strings.HasPrefix(e.kind, "content_block_"):
+	case kind == kindMessage, strings.HasPrefix(kind, "message_"), strings.HasPrefix(kind, "content_block_"):
 		return schemas.DialectMessages
-	case e.kind == "" && e.lists == "data":
+	case strings.HasPrefix(object, "chat.completion"), lists("choices"):
+		return schemas.DialectChat
+	case kind == "" && lists("output"):
+		return schemas.DialectResponses
+	case kind == "" && lists("data"):
 		return schemas.DialectEmbeddings
 	}
 	return ""
@@ -105,51 +98,43 @@ func faultOf(raw []byte) *Fault {
 	return &Fault{Message: "the provider reports an error and gives no reason"}
 }
 
-// tally counts the tokens and the text of an answer.
-type tally struct {
-	usage *schemas.ChatUsage
-	text  int64 // bytes
-	// before is how many bytes of text preceded the usage.
-	before int64
+func readEmbeddings(_ string, data []byte) (Chunk, error) {
+	doc, c, err := open("", data, schemas.DialectEmbeddings)
+	c.Last, c.Usage = true, readUsage(schemas.DialectEmbeddings, doc.Get("usage"))
+	return c, err
 }
 
-// report records a usage. The last one counts, unless it is smaller: usage never decreases.
-func (t *tally) report(u *schemas.ChatUsage) (counts bool) {
-	if counts = u != nil && (t.usage == nil || u.Total >= t.usage.Total); counts {
-		t.usage, t.before = u, t.text
+// readCount reads the token count of a request. It costs nothing, so it has no usage.
+func readCount(_ string, data []byte) (Chunk, error) {
+	doc, c, err := open("", data, schemas.DialectCount)
+	_, counted := tokens(doc.Get("input_tokens"))
+	switch family := familyOf(c.Type, doc.Get("object").Str, doc); {
+	case counted && family == "" && c.Type != kindError:
+		return Chunk{Raw: json.RawMessage(doc.Raw), Last: true}, nil
+	case err == nil && c.Fault == nil:
+		err = errNoEvent
 	}
-	return counts
+	return c, err
 }
 
-func (t *tally) Usage() *schemas.ChatUsage { return t.usage }
+// documentAnswer is an answer that is one document, without a finish reason.
+type documentAnswer struct {
+	tally
 
-func (t *tally) Spent() *schemas.ChatUsage {
-	if t.usage == nil {
-		return nil
-	}
-	u := *t.usage
-	if late := Tokens(t.text - t.before); late > 0 {
-		u.Completion, u.Total, u.Estimated = u.Completion+late, u.Total+late, true
-	}
-	return &u
+	whole json.RawMessage
 }
 
-func (t *tally) Output() int64 { return Tokens(t.text) }
-
-func (t *tally) Finished() bool { return false }
-
-// ProviderID is empty: the caller receives the provider's own id.
-func (t *tally) ProviderID() string { return "" }
-
-// count adds the texts of an object's members with these names.
-func (t *tally) count(v gjson.Result, names ...string) {
-	for name, m := range object(v).All() {
-		switch {
-		case !slices.Contains(names, name.Str) || hollow(m):
-		case m.Type == gjson.String:
-			t.text += length(inner(m))
-		case m.Type == gjson.JSON:
-			t.text += int64(len(m.Raw))
-		}
+func (a *documentAnswer) Add(c Chunk) {
+	if c.Fault == nil {
+		a.whole = c.Raw
 	}
+	a.report(c.Usage)
 }
+
+func (a *documentAnswer) Give(c Chunk) (raw json.RawMessage, keep bool) { return c.Raw, true }
+
+func (a *documentAnswer) Reasons() []string { return nil }
+
+func (a *documentAnswer) Size() int64 { return int64(len(a.whole)) }
+
+func (a *documentAnswer) Document() json.RawMessage { return a.whole }

@@ -144,7 +144,7 @@ func (f *Fault) add(raw string, left int) {
 
 // statusOf returns the HTTP status of a code or of its keyword; 0: none.
 func statusOf(v gjson.Result) int {
-	if s := wordStatus(strings.ToLower(text(v))); s != 0 {
+	if s := statuses[strings.ToLower(text(v))]; s != 0 {
 		return s
 	}
 	if n, err := strconv.Atoi(v.String()); err == nil && n >= 400 && n <= 599 {
@@ -153,36 +153,31 @@ func statusOf(v gjson.Result) int {
 	return 0
 }
 
-// wordStatus knows the words for which another provider may be asked, and those for
-// which none needs to be.
-func wordStatus(word string) int {
-	switch word {
-	case "rate_limit_exceeded", "rate_limit_error", "ratelimiterror", "insufficient_quota", "resource_exhausted", "too_many_requests":
-		return 429
-	case "server_error", "api_error", "internal_error", "internal_server_error", "internalservererror", "internal":
-		return 500
-	case "overloaded_error", "overloaded", "unavailable", "service_unavailable", "serviceunavailableerror", "engine_overloaded":
-		return 503
-	case "timeout", "timeout_error", "deadline_exceeded", "gateway_timeout", "vector_store_timeout":
-		return 504
-	case "invalid_request_error", "badrequesterror", "invalid_argument", "context_length_exceeded", "content_filter", "content_policy_violation",
-		"invalid_prompt", "invalid_image", "invalid_image_format", "invalid_base64_image", "invalid_image_url", "invalid_image_mode",
-		"image_too_large", "image_too_small", "image_parse_error", "image_file_too_large", "image_file_not_found", "empty_image_file",
-		"unsupported_image_media_type", "failed_to_download_image", "image_content_policy_violation":
-		return 400
-	case "request_too_large":
-		return 413
-	case "authentication_error", "invalid_api_key", "unauthenticated", "unauthorized":
-		return 401
-	case "insufficient_credits", "billing_error", "payment_required":
-		return 402
-	case "permission_error", "permission_denied", "forbidden":
-		return 403
-	case "not_found_error", "not_found", "model_not_found":
-		return 404
+// statuses are the words for which another provider may be asked, and those for which none needs to
+// be, by the HTTP status that they stand for.
+var statuses = func() map[string]int { //nolint:gochecknoglobals // a constant
+	all := map[string]int{}
+	for status, words := range map[int]string{
+		429: "rate_limit_exceeded rate_limit_error ratelimiterror insufficient_quota resource_exhausted too_many_requests",
+		500: "server_error api_error internal_error internal_server_error internalservererror internal",
+		503: "overloaded_error overloaded unavailable service_unavailable serviceunavailableerror engine_overloaded",
+		504: "timeout timeout_error deadline_exceeded gateway_timeout vector_store_timeout",
+		400: `invalid_request_error badrequesterror invalid_argument context_length_exceeded content_filter content_policy_violation
+			invalid_prompt invalid_image invalid_image_format invalid_base64_image invalid_image_url invalid_image_mode
+			image_too_large image_too_small image_parse_error image_file_too_large image_file_not_found empty_image_file
+			unsupported_image_media_type failed_to_download_image image_content_policy_violation`,
+		413: "request_too_large",
+		401: "authentication_error invalid_api_key unauthenticated unauthorized",
+		402: "insufficient_credits billing_error payment_required",
+		403: "permission_error permission_denied forbidden",
+		404: "not_found_error not_found model_not_found",
+	} {
+		for word := range strings.FieldsSeq(words) {
+			all[word] = status
+		}
 	}
-	return 0
-}
+	return all
+}()
 
 // says reports whether an error member holds an error.
 func says(v gjson.Result) bool { return !hollow(v) && v.Type != gjson.False }

@@ -1,29 +1,24 @@
 package completion
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
 )
 
-// This file finds the texts that arrive in pieces over several typed events. All other strings of an
-// event are whole, and the caller scrubs each event as a document: a secret cannot be split between
-// two events that end a text, because each of them repeats that whole text. Two parts or blocks are
-// two texts. A secret that spans two of them is not found, like one that spans two choices. Each
-// text ends independently, so each has its own choice.
+// This file finds the texts that arrive in pieces over several typed events. All other strings of
+// an event are whole, and the caller scrubs each event as a document: a secret cannot be split
+// between two events that end a text, because each of them repeats that whole text. Two parts or
+// blocks are two texts. A secret that spans two of them is not found, like one that spans two
+// choices.
 
-// piece notes a piece of a text.
+// piece notes a piece of a text of an item or a block.
 func (t *Texts) piece(of path, v gjson.Result) {
-	if v.Type != gjson.String || v.Raw == emptyText || t.over {
-		return
+	if v.Type == gjson.String && !hollow(v) && !t.over {
+		t.add(v, t.number(of), of.of)
 	}
-	known := len(t.paths)
-	n := t.number(of)
-	if n > known {
-		t.groups[of.of] = append(t.groups[of.of], n)
-	}
-	t.add(v, n, n)
 }
 
 // end reports that a text has ended.
@@ -33,9 +28,6 @@ func (t *Texts) end(text path) {
 	}
 }
 
-// endGroup reports that every text of an item or a block has ended.
-func (t *Texts) endGroup(group int) { t.found.Ended = append(t.found.Ended, t.groups[group]...) }
-
 // group is the number of an item or a block: by its id where it has no index.
 func (t *Texts) group(index int, id string) int {
 	return t.number(path{element: true, index: index, name: id})
@@ -43,21 +35,21 @@ func (t *Texts) group(index int, id string) int {
 
 // item is the number of the item of an event of DialectResponses: by its index, or by its id.
 func (t *Texts) item(event gjson.Result) int {
-	id := event.Get("item_id")
-	if id.Type != gjson.String {
-		id = event.Get("item.id")
+	id := event.Get("item_id").Str
+	if id == "" {
+		id = event.Get("item.id").Str
 	}
+	known, ok := t.indexes[id]
 	n, err := strconv.Atoi(event.Get("output_index").Raw)
-	known, ok := t.indexes[id.Str]
 	switch {
-	case err == nil && id.Str != "" && !ok && len(t.indexes) < maxPaths:
-		t.indexes[strings.Clone(id.Str)] = n
-		t.names += len(id.Str)
+	case err == nil && !ok && id != "" && len(t.indexes) < maxPaths:
+		t.indexes[strings.Clone(id)] = n
+		t.names += len(id)
 	case err == nil:
 	case ok:
 		n = known
 	default:
-		return t.group(-1, id.Str)
+		return t.group(-1, id)
 	}
 	return t.group(n, "")
 }
@@ -65,12 +57,16 @@ func (t *Texts) item(event gjson.Result) int {
 // likelihoods is the name of the list that spells a text again by its tokens.
 const likelihoods = "logprobs"
 
-// response finds the texts of an event of DialectResponses.
+// response finds the texts of an event of DialectResponses. The deltas of an unknown type have a
+// text of their own.
 func (t *Texts) response(event gjson.Result) {
-	kind := strings.TrimPrefix(event.Get("type").Str, "response.")
 	group := t.item(event)
-	if base, ok := strings.CutSuffix(kind, ".delta"); ok {
-		key := textOf(group, base, event)
+	p, base, what := partOf(event.Get("type").Str, event)
+	key := path{of: group, index: p.index, name: p.list}
+	if p == (part{}) {
+		key.index, key.name = int(event.Get("content_index").Int()), base
+	}
+	if what == "delta" {
 		t.piece(key, event.Get("delta"))
 		if list := event.Get(likelihoods); !hollow(list) {
 			t.tokens(list, key.spelled())
@@ -78,39 +74,25 @@ func (t *Texts) response(event gjson.Result) {
 		return
 	}
 	t.spelled(event)
-	switch kind {
-	case "content_part.added":
-		t.begin(path{of: group, index: int(event.Get("content_index").Int()), name: "content"}, event.Get("part"))
-	case "reasoning_summary_part.added":
-		t.begin(path{of: group, index: int(event.Get("summary_index").Int()), name: "summary"}, event.Get("part"))
-	case "output_item.added":
+	switch element := p.list != "" && p.name == ""; {
+	case base == "output_item" && what == "added":
 		item := object(event.Get("item"))
 		for _, name := range texts() {
 			t.piece(path{of: group}, item.Get(name))
 		}
-		for _, list := range []string{"content", "summary"} {
+		for _, list := range lists() {
 			for place, e := range array(item.Get(list)).All() {
 				t.begin(path{of: group, index: int(place.Num), name: list}, e)
 			}
 		}
-	case "output_item.done":
-		t.endGroup(group)
-	default:
-		if base, ok := strings.CutSuffix(kind, ".done"); ok {
-			key := textOf(group, base, event)
-			t.end(key)
-			t.end(key.spelled())
-		}
+	case base == "output_item" && what == "done":
+		t.found.Ended = append(t.found.Ended, group)
+	case element && what == "added":
+		t.begin(key, event.Get("part"))
+	case !element && what == "done":
+		t.end(key)
+		t.end(key.spelled())
 	}
-}
-
-// textOf identifies the text that the deltas of a type continue: the part of an item, as in
-// responseAnswer. The deltas of an unknown type have a text of their own.
-func textOf(group int, base string, event gjson.Result) path {
-	if p := partOf(base, event); p.name != "" {
-		return path{of: group, index: p.index, name: p.list}
-	}
-	return path{of: group, index: int(event.Get("content_index").Int()), name: base}
 }
 
 // spelled identifies the tokens of a text.
@@ -162,25 +144,22 @@ func (t *Texts) tokens(list gjson.Result, key path) {
 
 // message finds the texts of an event of DialectMessages.
 func (t *Texts) message(event gjson.Result) {
-	kind := event.Get("type").Str
-	if !strings.HasPrefix(kind, "content_block_") {
-		return
+	switch event.Get("type").Str {
+	case blockStart:
+		t.block(event, "content_block", "type", "id", "name")
+	case blockDelta:
+		t.block(event, "delta", "type")
+	case blockStop:
+		t.found.Ended = append(t.found.Ended, t.group(indexOf(event, 0), ""))
 	}
+}
+
+// block finds the texts of a block: the members of a member of the event, but some.
+func (t *Texts) block(event gjson.Result, of string, but ...string) {
 	group := t.group(indexOf(event, 0), "")
-	switch kind {
-	case "content_block_start":
-		for name, v := range object(event.Get("content_block")).All() {
-			if name.Str != "type" && name.Str != "id" && name.Str != "name" {
-				t.piece(path{of: group, name: name.Str}, v)
-			}
+	for name, v := range object(event.Get(of)).All() {
+		if !slices.Contains(but, name.Str) {
+			t.piece(path{of: group, name: name.Str}, v)
 		}
-	case "content_block_delta":
-		for name, v := range object(event.Get("delta")).All() {
-			if name.Str != "type" {
-				t.piece(path{of: group, name: name.Str}, v)
-			}
-		}
-	case "content_block_stop":
-		t.endGroup(group)
 	}
 }

@@ -2,15 +2,13 @@ package completion
 
 import (
 	"encoding/json"
-	"slices"
-	"strings"
 
 	"github.com/tidwall/gjson"
 
 	"weir/schemas"
 )
 
-// The types of the events of DialectMessages.
+// The types of the events of DialectMessages, and that of a whole answer.
 const (
 	messageStart = "message_start"
 	messageDelta = "message_delta"
@@ -18,57 +16,24 @@ const (
 	blockStart   = "content_block_start"
 	blockDelta   = "content_block_delta"
 	blockStop    = "content_block_stop"
+	kindMessage  = "message"
 )
 
 // readMessage reads an event, or a message.
 func readMessage(name string, data []byte) (Chunk, error) {
-	e, c, err := open(name, data, schemas.DialectMessages)
+	event, c, err := open(name, data, schemas.DialectMessages)
 	if err != nil {
 		return Chunk{}, err
 	}
-	usage := object(e.usage)
-	switch e.kind {
+	usage := event.Get("usage")
+	switch c.Type {
 	case messageStart:
-		usage = object(object(e.message).Get("usage"))
+		usage = object(event.Get("message")).Get("usage")
 	case messageStop, kindMessage:
 		c.Last = true
 	}
-	if c.rawUsage = usage.Raw; c.rawUsage != "" {
-		c.Usage = messagesUsage(usage)
-	}
+	c.rawUsage, c.Usage = object(usage).Raw, readUsage(schemas.DialectMessages, usage)
 	return c, nil
-}
-
-// kindMessage is the type of a whole answer.
-const kindMessage = "message"
-
-// messagesUsage reads a usage of Messages; nil if it is implausible or lacks a count. The protocol
-// counts the input tokens of the cache separately.
-func messagesUsage(usage gjson.Result) *schemas.ChatUsage {
-	var u schemas.ChatUsage
-	for _, count := range []struct {
-		name   string
-		into   *int64
-		always bool
-	}{
-		{"input_tokens", &u.Prompt, true},
-		{"output_tokens", &u.Completion, true},
-		{"cache_read_input_tokens", &u.Cached, false},
-		{"cache_creation_input_tokens", &u.CacheWrites, false},
-		{"output_tokens_details.thinking_tokens", &u.Reasoning, false},
-	} {
-		v := usage.Get(count.name)
-		n, ok := tokens(v)
-		if !ok && (count.always || v.Type != gjson.Null) {
-			return nil
-		}
-		*count.into = n
-	}
-	u.Prompt += u.Cached + u.CacheWrites
-	if u.Total = u.Prompt + u.Completion; u.Total == 0 || u.Prompt > maxTokens {
-		return nil
-	}
-	return &u
 }
 
 // namedMessage is a message with an id.
@@ -83,108 +48,124 @@ func namedMessage(message json.RawMessage, o Options) json.RawMessage {
 type messageAnswer struct {
 	tally
 
-	options Options
-	head    json.RawMessage // the message of message_start
-	over    node            // the members of message_delta
-	used    node            // the usage
-	blocks  []*block
+	head   node // the message of message_start, with what the last events report
+	blocks node // objects
+	began  bool
 }
 
+// noStart replaces a missing message_start.
+const noStart = `{"type":"message","role":"assistant","content":[],"stop_reason":null,"stop_sequence":null}`
+
+func newMessageAnswer(o Options) Answer {
+	return &messageAnswer{
+		tally: tally{options: o}, head: node{kind: kindObject, buf: []byte(noStart)}, blocks: node{kind: kindElements},
+	}
+}
+
+// Add takes the usage alone of an event with a fault. A whole message is the events that it is
+// split into.
 func (a *messageAnswer) Add(c Chunk) {
 	if c.Type == kindMessage && c.Fault == nil {
-		a.addWhole(c)
-		return
-	}
-	if c.rawUsage != "" {
-		a.report(a.usageOf(Parse([]byte(c.rawUsage))))
-	}
-	if c.Fault != nil || c.Blank {
-		return
-	}
-	event := Parse(c.Raw)
-	switch c.Type {
-	case messageStart:
-		a.head = json.RawMessage(strings.Clone(object(event.Get("message")).Raw))
-	case messageDelta:
-		a.delta(event)
-	case blockStart, blockDelta:
-		a.block(c.Type, event)
-	}
-}
-
-// addWhole adds the events of a whole message.
-func (a *messageAnswer) addWhole(c Chunk) {
-	events, err := splitMessage(c.Raw, true)
-	if err != nil {
-		return
-	}
-	for _, raw := range events {
-		if c, err := readMessage("", raw); err == nil {
-			a.Add(c)
-		}
-	}
-}
-
-// usageOf updates the usage with the counts of an event. Each count is a total so far.
-func (a *messageAnswer) usageOf(told gjson.Result) *schemas.ChatUsage {
-	a.used.kind = kindObject
-	for name, v := range told.All() {
-		a.used.member(name.Str).last(v)
-	}
-	return messagesUsage(Parse(a.used.write(nil)))
-}
-
-// delta sets the members of the message that its last events report.
-func (a *messageAnswer) delta(event gjson.Result) {
-	for name, v := range event.All() {
-		switch name.Str {
-		case "type", "usage":
-		case "delta":
-			for name, v := range object(v).All() {
-				a.over.member(name.Str).last(v)
+		events, _ := splitMessage(c.Raw, true)
+		for _, raw := range events {
+			if c, err := readMessage("", raw); err == nil {
+				a.Add(c)
 			}
-		default:
-			a.over.member(name.Str).last(v)
+		}
+		return
+	}
+	if c.Fault == nil && !c.Blank {
+		a.add(c.Type, Parse(c.Raw))
+	}
+	if c.rawUsage != "" { // each count is a total so far
+		used := a.head.member("usage")
+		used.become(kindObject)
+		for name, v := range Parse([]byte(c.rawUsage)).All() {
+			used.member(name.Str).last(v)
+		}
+		a.report(readUsage(schemas.DialectMessages, Parse(used.write(nil))))
+	}
+}
+
+func (a *messageAnswer) add(kind string, event gjson.Result) {
+	switch kind {
+	case messageStart:
+		if v := event.Get("message"); v.IsObject() {
+			a.head.buf, a.began = []byte(v.Raw), true
+		}
+	case messageDelta:
+		a.change(event)
+	case blockStart, blockDelta:
+		b := a.blocks.element(indexOf(event, 0), maxChoices)
+		if kind == blockDelta {
+			a.text += b.piece(object(event.Get("delta")))
+			return
+		}
+		v := object(event.Get("content_block"))
+		b.begin(v)
+		a.text += textOfMembers(v, "text", "thinking", "data")
+		if v.Get("input").Type == gjson.JSON {
+			a.text += textOfMembers(v, "input")
 		}
 	}
 }
 
-// block begins a block, or adds a piece to it.
-func (a *messageAnswer) block(kind string, event gjson.Result) {
-	index := indexOf(event, 0)
-	at, found := slices.BinarySearchFunc(a.blocks, index, func(b *block, n int) int { return b.index - n })
-	b := &block{index: index}
-	switch {
-	case found:
-		b = a.blocks[at]
-	case index >= 0 && index < maxChoices && len(a.blocks) < maxChoices:
-		a.blocks = slices.Insert(a.blocks, at, b)
+// change sets the members of the message that its last events report.
+func (a *messageAnswer) change(v gjson.Result) {
+	for name, v := range v.All() {
+		switch name.Str {
+		case "type", "usage", "content":
+		case "delta":
+			a.change(object(v))
+		default:
+			a.head.member(name.Str).last(v)
+		}
 	}
-	if kind == blockStart {
-		a.text += b.begin(object(event.Get("content_block")))
-	} else {
-		a.text += b.add(object(event.Get("delta")))
+}
+
+// piece adds a delta to a block, and returns how many bytes of text it has.
+func (n *node) piece(delta gjson.Result) (text int64) {
+	n.become(kindObject)
+	switch kind := delta.Get("type").Str; kind {
+	case "input_json_delta":
+		if v := delta.Get("partial_json"); v.Type == gjson.String {
+			return n.member("input").input(inner(v))
+		}
+	case "signature_delta":
+		if v := delta.Get("signature"); v.Exists() {
+			n.member("signature").last(v)
+		}
+	case "citations_delta":
+		if v := delta.Get("citation"); v.Exists() {
+			n.member("citations").elements(v.Raw)
+		}
+	default: // an unknown type is read like those of texts
+		for name, v := range delta.All() {
+			known := kind == "text_delta" || kind == "thinking_delta"
+			if v.Type == gjson.String && name.Str != "type" && (!known || name.Str+"_delta" == kind) {
+				text += n.member(name.Str).text(inner(v))
+			}
+		}
 	}
+	return text
 }
 
 // Give drops pings.
 func (a *messageAnswer) Give(c Chunk) (raw json.RawMessage, keep bool) {
-	switch {
-	case c.Blank:
-		return c.Raw, false
-	case c.Type == messageStart:
+	switch c.Type {
+	case messageStart:
 		if message := Parse(c.Raw).Get("message"); message.IsObject() {
 			return put(c.Raw, "message", namedMessage(json.RawMessage(message.Raw), a.options)), true
 		}
-	case c.Type == kindMessage:
+	case kindMessage:
 		return namedMessage(c.Raw, a.options), true
 	}
-	return c.Raw, true
+	return c.Raw, !c.Blank
 }
 
 // Reasons maps the stop reason to a finish reason of chat completions.
 func (a *messageAnswer) Reasons() []string {
-	n := a.over.find("stop_reason")
+	n := a.head.find("stop_reason")
 	if !n.says() {
 		return nil
 	}
@@ -201,44 +182,17 @@ func (a *messageAnswer) Reasons() []string {
 	return []string{schemas.ChatReason("")}
 }
 
-func (a *messageAnswer) Size() int64 {
-	n := int64(len(a.head)) + a.over.size() + a.used.size()
-	for _, b := range a.blocks {
-		n += b.size()
-	}
-	return n
-}
+func (a *messageAnswer) Size() int64 { return a.head.size() + a.blocks.size() }
 
-// noHead replaces a missing message_start.
-const noHead = `{"type":"message","role":"assistant","content":[],"stop_reason":null,"stop_sequence":null}`
-
-// Document is the message so far. Its members have the order of message_start. Without any blocks its
-// content stays.
+// Document is the message so far. Its members have the order of message_start. Without any blocks
+// its content stays.
 func (a *messageAnswer) Document() json.RawMessage {
-	doc := a.head
-	if len(doc) == 0 {
-		if len(a.blocks) == 0 {
-			return nil
-		}
-		doc = json.RawMessage(noHead)
+	if !a.began && len(a.blocks.list) == 0 {
+		return nil
 	}
-	has := func(path string) bool { return Parse(doc).Get(path).Exists() }
-	// The content is last: it is large, and each put copies the document.
-	for i := range a.over.list {
-		n := &a.over.list[i]
-		if path := gjson.Escape(n.name); n.name != "content" && n.name != "usage" && (n.says() || !has(path)) {
-			doc = put(doc, ":"+path, n.write(nil)) // the colon: it is no number
-		}
-	}
-	if a.used.kind != 0 {
-		doc = put(doc, "usage", a.used.write(nil))
-	}
-	if len(a.blocks) > 0 || !has("content") {
-		content := []byte{'['}
-		for _, b := range a.blocks {
-			content = b.write(appendComma(content))
-		}
-		doc = put(doc, "content", append(content, ']'))
+	doc := a.head.write(nil)
+	if len(a.blocks.list) > 0 || !Parse(doc).Get("content").Exists() {
+		doc = put(doc, "content", a.blocks.write(nil))
 	}
 	return namedMessage(doc, a.options)
 }

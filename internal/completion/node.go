@@ -1,51 +1,67 @@
 package completion
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 )
 
-// maxMembers is how many members of one object are kept, maxChoices how many choices of
-// an answer, and maxCalls how many tool calls of a choice; the rest is left out.
+// maxMembers is how many members of one object can come in pieces, maxChoices how many choices,
+// blocks or items of an answer are kept, and maxCalls how many tool calls or parts of one; the rest
+// is left out.
 const (
 	maxMembers = 64
 	maxChoices = 1024
 	maxCalls   = 256
 )
 
-// The kinds of a node, beside 0: nothing has come.
+// The kinds of a node.
 const (
-	kindNull   = 'n'
-	kindText   = '"' // buf is what stands between the quotes
-	kindList   = '[' // buf is what stands between the brackets
-	kindObject = '{' // list are its members, which grow by themselves
-	kindCalls  = 'c' // list are tool calls
-	kindValue  = 'v' // buf is the value; the last that says something
+	kindValue    = iota // buf is the value: a text or a list that grows, or the last that said something
+	kindInput           // buf is what stands between the quotes of a text that becomes an object
+	kindElements        // list are its elements, which grow by themselves
+	kindObject          // buf is the object as it began, and list are the members that came since
 )
 
-// node is a value of the answer, as far as it has come.
+// node is a value of the answer, as far as it has come. One of kindValue without buf has not come.
 type node struct {
-	name string
-	kind byte
-	open bool // the last of a list is a text part that goes on
-	buf  []byte
-	list []node
-	keys callKeys // of tool calls
+	name  string // of a member
+	index int    // of an element
+	id    string // of a tool call or an item, as it came last; empty: none has come
+	kind  uint8
+	began bool // while an object is written: it began with this member
+	grown bool // pieces have come: of an item, or of the text part that a list ends with
+	buf   []byte
+	list  []node
 }
 
-// find returns the member with a name, until the next call of member; nil: there is none.
+// become drops a value of another kind.
+func (n *node) become(kind uint8) {
+	if n.kind != kind {
+		n.kind, n.buf, n.list, n.grown = kind, nil, nil, false
+	}
+}
+
+// begin takes an object in the place of what came before.
+func (n *node) begin(v gjson.Result) { n.kind, n.buf, n.list = kindObject, []byte(v.Raw), nil }
+
+// find returns the member with a name that came in pieces, until the next call of member; nil:
+// there is none.
 func (n *node) find(name string) *node {
-	if at := slices.IndexFunc(n.list, func(m node) bool { return m.name == name }); at >= 0 {
-		return &n.list[at]
+	for i := range n.list {
+		if n.list[i].name == name {
+			return &n.list[i]
+		}
 	}
 	return nil
 }
 
-// member returns the member with a name, made where there is none, until the next call.
-// Where there are too many it is left out of the answer.
+// member returns the member with a name, until the next call: as the object began with it, or a new
+// one. Where there are too many it is left out of the answer.
 func (n *node) member(name string) *node {
 	if m := n.find(name); m != nil {
 		return m
@@ -53,8 +69,28 @@ func (n *node) member(name string) *node {
 	if len(n.list) >= maxMembers {
 		return &node{}
 	}
-	n.list = append(n.list, node{name: strings.Clone(name)})
+	m := node{name: strings.Clone(name)}
+	for name, v := range object(Parse(n.buf)).All() {
+		if name.Str == m.name {
+			m.buf = []byte(v.Raw)
+		}
+	}
+	n.list = append(n.list, m)
 	return &n.list[len(n.list)-1]
+}
+
+// element returns the element with an index, made where there is none, until the next call. One
+// whose index is not below the limit is left out of the answer.
+func (n *node) element(index, limit int) *node {
+	at, found := slices.BinarySearchFunc(n.list, index, func(e node, index int) int { return cmp.Compare(e.index, index) })
+	switch {
+	case found:
+	case index < 0 || index >= limit:
+		return &node{}
+	default:
+		n.list = slices.Insert(n.list, at, node{index: index})
+	}
+	return &n.list[at]
 }
 
 // size is how many bytes there are.
@@ -66,16 +102,26 @@ func (n *node) size() int64 {
 	return size
 }
 
-// says reports whether the node says more than that it is null.
-func (n *node) says() bool { return n != nil && n.kind != 0 && n.kind != kindNull }
+// came reports whether the node has a value, and says whether that is more than null.
+func (n *node) came() bool { return n != nil && (n.kind != kindValue || len(n.buf) > 0) }
+
+func (n *node) says() bool { return n.came() && string(n.buf) != null }
+
+// is reports whether the node is a value that begins with this byte.
+func (n *node) is(first byte) bool { return n.kind == kindValue && len(n.buf) > 0 && n.buf[0] == first }
 
 // merge takes an object of which the members come in pieces, and returns how many bytes of
-// text it has. The index of a tool call is no member of it.
+// text it has. A tool call has a type, and its index is no member of it.
 func (n *node) merge(in position, v gjson.Result) (text int64) {
-	n.kind = kindObject
+	n.become(kindObject)
 	for name, value := range v.All() {
 		if in != inCall || name.Str != "index" {
 			text += n.member(name.Str).addMember(in, name.Str, value)
+		}
+	}
+	if in == inCall && n.find("type") == nil && n.find("function") != nil {
+		if id := slices.IndexFunc(n.list, func(m node) bool { return m.name == "id" }); id >= 0 {
+			n.list = slices.Insert(n.list, id+1, node{name: "type", buf: []byte(`"function"`)})
 		}
 	}
 	return text
@@ -86,32 +132,41 @@ func (n *node) addMember(in position, name string, v gjson.Result) (text int64) 
 	pieces := in == inDelta && name != "role" || in == inFunction // texts are pieces of one
 	switch under := in.member(name); {
 	case under == inCalls && v.IsArray():
-		n.kind = kindCalls
-		for _, call := range v.All() {
-			text += n.call(object(call))
+		n.become(kindElements)
+		for _, piece := range v.All() {
+			if !piece.IsObject() {
+				continue
+			}
+			call := &node{} // left out, but for how much text it has
+			if at := n.place(piece); at >= 0 {
+				call = &n.list[at]
+			}
+			text += call.merge(inCall, piece)
 		}
 	case (under == inFunction || under == inLogprobs) && v.IsObject():
 		return n.merge(under, v)
 	case under == inLogprobs && n.kind == kindObject:
-	case v.Type == gjson.Null, hollow(v) && (in == inCall || in == inChoice && name == "finish_reason"):
-		n.null()
+	case in == inCall && hollow(v):
+	case v.Type == gjson.Null, in == inChoice && name == "finish_reason" && hollow(v):
+		n.last(gjson.Result{})
 	case in == inFunction && name == "name" && v.Type == gjson.String:
-		if n.kind != kindText || string(n.buf) != inner(v) { // some repeat it as a whole
+		if string(n.buf) != v.Raw { // some repeat it as a whole
 			n.text(inner(v))
 		}
 		return int64(len(v.Raw))
 	case pieces && v.Type == gjson.String:
-		n.text(inner(v))
-		return length(inner(v))
+		if n.is('[') && !grows(in, name) && !hollow(v) {
+			n.buf = nil // it takes the place of another value
+		}
+		return n.text(inner(v))
 	case argument(in, name):
-		n.text(escaped(v.Raw)) // it becomes a text
-		return length(escaped(v.Raw))
-	case v.IsArray() && (in == inLogprobs || in == inDelta && grows(name)):
+		return n.text(escaped(v.Raw)) // it becomes a text
+	case v.IsArray() && grows(in, name):
 		n.elements(inner(v))
 		if name == "content" && in == inDelta {
 			return int64(len(inner(v)))
 		}
-	case in == inLogprobs && n.kind == kindList, under == inContent && n.kind != 0, name == "role" && hollow(v) && n.kind != 0:
+	case in == inLogprobs && n.is('['), (under == inContent || name == "role" && hollow(v)) && n.came():
 		// It takes the place of nothing.
 	default:
 		n.last(v)
@@ -119,125 +174,167 @@ func (n *node) addMember(in position, name string, v gjson.Result) (text int64) 
 	return text
 }
 
-// grows reports whether a list in a delta is a piece of one.
-func grows(name string) bool {
-	return name == "content" || name == "reasoning_details" || name == "annotations" || name == "images"
+// grows reports whether a list is a piece of one.
+func grows(in position, name string) bool {
+	return in == inLogprobs || in == inDelta && (name == "content" || name == "reasoning_details" || name == "annotations" || name == "images")
 }
 
-// call takes a piece of a tool call, and returns how many bytes of text it has.
-func (n *node) call(piece gjson.Result) int64 {
-	if !piece.Exists() {
-		return 0
+// place returns the place of the tool call that a piece belongs to, made where there is none; -1:
+// there are too many. A piece without an index is of the call with its id, or of the last one
+// where it has none. Some providers give one index to several calls, each of them whole:
+// another id with a name begins another call.
+func (n *node) place(piece gjson.Result) int {
+	id := ""
+	if v := piece.Get("id"); !hollow(v) {
+		id = v.Raw
 	}
-	var left node // out, but for how much text it has
-	at, call := n.keys.of(piece), &left
-	if at == len(n.list) {
-		n.list = append(n.list, node{})
+	index, err := strconv.Atoi(piece.Get("index").Raw)
+	given := err == nil
+	whole := given && id != "" && !hollow(object(piece.Get("function")).Get("name"))
+	for at := len(n.list) - 1; at >= 0; at-- {
+		c := &n.list[at]
+		switch same := c.id != "" && c.id == id; {
+		case given && (c.index != index || whole && c.id != "" && !same), !given && id != "" && !same:
+			continue
+		case id != "" && !same:
+			c.id = strings.Clone(id)
+		}
+		return at
 	}
-	if at >= 0 {
-		call = &n.list[at]
+	if len(n.list) >= maxCalls {
+		return -1
 	}
-	return call.merge(inCall, piece)
+	for i := range n.list {
+		if !given {
+			index = max(index, n.list[i].index+1)
+		}
+	}
+	n.list = append(n.list, node{index: index, id: strings.Clone(id)})
+	return len(n.list) - 1
 }
 
-// null notes that the member is there.
-func (n *node) null() {
-	if n.kind == 0 {
-		n.kind = kindNull
+// text adds what stands between the quotes of a string, and returns how many bytes it has at most.
+// To a list it is an element of its own, which goes on.
+func (n *node) text(in string) int64 {
+	if in != "" {
+		n.become(kindValue)
 	}
-}
-
-// text adds what stands between the quotes of a string.
-func (n *node) text(in string) {
 	switch {
-	case n.kind == kindList && in == "":
-	case n.kind == kindList && n.open:
-		n.buf = append(n.buf[:len(n.buf)-len(`"}`)], in...)
-		n.buf = append(n.buf, `"}`...)
-	case n.kind == kindList:
-		n.part(in)
-	case n.kind == kindText:
-		n.buf = append(n.buf, in...)
+	case n.is('[') && in == "":
+	case n.is('['):
+		if !n.grown {
+			n.elements(`{"type":"text","text":""}`)
+			n.grown = true
+		}
+		n.buf = append(append(n.buf[:len(n.buf)-len(`"}]`)], in...), `"}]`...)
+	case n.is('"'):
+		n.buf = append(append(n.buf[:len(n.buf)-1], in...), '"')
 	case in != "" || !n.says():
-		n.kind, n.buf = kindText, append(n.buf[:0], in...)
+		n.buf = append(append(append(n.buf[:0], '"'), in...), '"')
 	}
+	return length(in)
+}
+
+// input adds what stands between the quotes of a piece of a tool's input.
+func (n *node) input(in string) int64 {
+	if in != "" {
+		n.become(kindInput)
+		n.buf = append(n.buf, in...)
+	}
+	return length(in)
 }
 
 // elements adds those of an array; a text that came before is the first of them.
 func (n *node) elements(in string) {
-	switch {
-	case in == "" && (n.kind == kindText || n.kind == kindList):
+	n.become(kindValue)
+	if n.is('"') && in == "" {
 		return
-	case n.kind == kindText && len(n.buf) > 0:
-		before := string(n.buf)
-		n.buf = nil
-		n.part(before)
-	case n.kind != kindList:
-		n.buf = n.buf[:0]
 	}
-	if n.kind = kindList; in != "" {
-		n.comma()
-		n.buf = append(n.buf, in...)
-		n.open = false
+	if !n.is('[') {
+		before := ""
+		if n.is('"') {
+			before = string(n.buf[1 : len(n.buf)-1])
+		}
+		n.buf, n.grown = append(n.buf[:0], emptyList...), false
+		n.text(before)
 	}
-}
-
-// part adds a text to a list as an element of its own, which goes on.
-func (n *node) part(in string) {
-	n.comma()
-	n.buf = append(n.buf, `{"type":"text","text":"`...)
-	n.buf = append(n.buf, in...)
-	n.buf = append(n.buf, `"}`...)
-	n.open = true
-}
-
-func (n *node) comma() {
-	if len(n.buf) > 0 {
-		n.buf = append(n.buf, ',')
+	if in != "" {
+		n.buf, n.grown = append(append(appendComma(n.buf[:len(n.buf)-1]), in...), ']'), false
 	}
 }
 
 // last takes a value in the place of what came before. One that is null takes no
 // other's place.
 func (n *node) last(v gjson.Result) {
-	if v.Type == gjson.Null {
-		n.null()
-		return
+	if v.Type != gjson.Null || !n.came() {
+		n.become(kindValue)
+		n.buf, n.grown = append(n.buf[:0], cmp.Or(v.Raw, null)...), false
 	}
-	n.kind, n.buf = kindValue, append(n.buf[:0], v.Raw...)
 }
 
 // write adds the value to a document.
 func (n *node) write(to []byte) []byte {
 	switch n.kind {
-	case kindText:
-		return append(append(append(to, '"'), n.buf...), '"')
-	case kindList:
-		return append(append(append(to, '['), n.buf...), ']')
 	case kindObject:
-		to = append(to, '{')
-		for i := range n.list {
-			to = n.list[i].writeMember(to)
-		}
-		return append(to, '}')
-	case kindCalls:
+		return n.writeObject(to)
+	case kindInput:
+		return append(to, n.readInput()...)
+	case kindElements:
 		to = append(to, '[')
 		for i := range n.list {
-			to = n.list[i].writeCall(appendComma(to))
+			to = n.list[i].write(appendComma(to))
 		}
 		return append(to, ']')
-	case kindValue:
-		return append(to, n.buf...)
 	}
-	return append(to, "null"...)
+	return append(to, n.buf...)
+}
+
+// writeObject adds an object: its members as it began with them, and then those that came later.
+func (n *node) writeObject(to []byte) []byte {
+	to = append(to, '{')
+	for name, v := range object(Parse(n.buf)).All() {
+		to = append(append(appendComma(to), name.Raw...), ':')
+		if m := n.find(name.Str); m != nil {
+			m.began = true
+			to = m.write(to)
+		} else {
+			to = append(to, v.Raw...)
+		}
+	}
+	for i := range n.list {
+		if m := &n.list[i]; !m.began {
+			to = m.writeMember(to)
+		}
+		n.list[i].began = false
+	}
+	return append(to, '}')
+}
+
+// readInput returns the input of a tool from its pieces: an object, or a text where the pieces are
+// no valid object.
+func (n *node) readInput() []byte {
+	whole := slices.Concat([]byte{'"'}, n.buf, []byte{'"'})
+	text, err := jsontext.AppendUnquote(nil, whole)
+	if doc, ok := normalize([]byte(strings.TrimSpace(string(text)))); err == nil && ok && doc[0] == '{' {
+		return doc
+	}
+	return whole
 }
 
 // writeMember adds the value with its name, unless it has none yet.
 func (n *node) writeMember(to []byte) []byte {
-	if n == nil || n.kind == 0 {
+	if !n.came() {
 		return to
 	}
 	return n.write(appendName(to, n.name))
+}
+
+// writeOr adds the member with a name, or a value where there is none that says something.
+func (n *node) writeOr(to []byte, name, absent string) []byte {
+	if m := n.find(name); m.says() {
+		return m.writeMember(to)
+	}
+	return appendMember(to, name, absent)
 }
 
 // writeRest adds the members that say something, and the one named always, but for some.
@@ -248,96 +345,4 @@ func (n *node) writeRest(to []byte, always string, but ...string) []byte {
 		}
 	}
 	return to
-}
-
-// writeCall adds a tool call, which has a type and, in a document, no index.
-func (n *node) writeCall(to []byte) []byte {
-	to = append(to, '{')
-	for i := range n.list {
-		if m := &n.list[i]; m.says() {
-			to = m.writeMember(to)
-		}
-		if n.list[i].name == "id" && n.find("type") == nil && n.find("function") != nil {
-			to = appendMember(to, "type", `"function"`)
-		}
-	}
-	return append(to, '}')
-}
-
-// position is where in an answer a value stands, as far as the protocol knows that.
-type position uint8
-
-const (
-	inPlain position = iota
-	inChoices
-	inChoice
-	inDelta
-	inContent
-	inCalls
-	inCall
-	inFunction
-	inLogprobs
-)
-
-// member is the position of a member of an object.
-func (s position) member(name string) position {
-	switch {
-	case s == inChoice && name == "delta":
-		return inDelta
-	case s == inChoice && name == "logprobs":
-		return inLogprobs
-	case s == inDelta && name == "content":
-		return inContent
-	case s == inDelta && name == "tool_calls":
-		return inCalls
-	case s == inDelta && name == "function_call", s == inCall && (name == "function" || name == "custom"):
-		return inFunction
-	}
-	return inPlain
-}
-
-// argument reports whether a member is a text that some send as another value.
-func argument(in position, name string) bool {
-	return in == inFunction && (name == "arguments" || name == "input")
-}
-
-// callKeys tell the tool calls of a choice apart, in the order in which they began.
-type callKeys []callKey
-
-type callKey struct {
-	index int
-	id    string // as it came last; empty: none has come
-}
-
-// of is the place of the call that a piece belongs to, made where there is none; -1: there
-// are too many. A piece without an index is of the call with its id, or of the last one
-// where it has none. Some providers give one index to several calls, each of them whole:
-// another id with a name begins another call.
-func (k *callKeys) of(piece gjson.Result) int {
-	id := ""
-	if v := piece.Get("id"); !hollow(v) {
-		id = v.Raw
-	}
-	n, err := strconv.Atoi(piece.Get("index").Raw)
-	given := err == nil
-	whole := given && id != "" && !hollow(object(piece.Get("function")).Get("name"))
-	for i, c := range slices.Backward(*k) {
-		switch same := c.id != "" && c.id == id; {
-		case given && (c.index != n || whole && c.id != "" && !same), !given && id != "" && !same:
-			continue
-		case id != "" && !same:
-			(*k)[i].id = strings.Clone(id)
-		}
-		return i
-	}
-	if len(*k) >= maxCalls {
-		return -1
-	}
-	if !given {
-		for _, c := range *k {
-			n = max(n, c.index+1)
-		}
-	}
-	*k = append(*k, callKey{n, strings.Clone(id)})
-	return len(*k) - 1
 }

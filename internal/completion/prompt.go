@@ -2,6 +2,7 @@ package completion
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -39,26 +40,27 @@ type Size struct {
 // promptDepth is how deep a request is read for its parts; below it every byte counts.
 const promptDepth = 16
 
-// Prompt measures a request of a dialect. Each message counts the bytes of its strings and 16 around
-// them; of all other members that a model may read (tools, response_format, and unknown
-// ones) every byte counts. Sound and film count a token for each 32 bytes of
-// their base64, a document for each 4, and what the request only names 32768. A number in the
-// input of embeddings is a token. The conversation behind previous_response_id is not in the request
-// and does not count.
+// Prompt measures a request of a dialect. Each message counts the bytes of its strings and 16
+// around them; of all other members that a model may read (tools, response_format, and unknown
+// ones) every byte counts. Sound and film count a token for each 32 bytes of their base64, a
+// document for each 4, and what the request only names 32768. A number in the input of embeddings
+// is a token. The conversation behind previous_response_id is not in the request and does not
+// count.
 func Prompt(d schemas.Dialect, body json.RawMessage) Size {
 	var s Size
+	reads := readings[d.Family()]
 	for name, v := range object(Parse(body)).All() {
-		switch place := countingOf(d, name.Str); {
-		case place == unread:
-		case place == conversation && v.IsArray():
+		switch spoken := slices.Contains(reads.conversation, name.Str); {
+		case slices.Contains(unread, name.Str), slices.Contains(reads.unread, name.Str):
+		case spoken && d.Family() == schemas.DialectEmbeddings:
+			s.inputs(v, promptDepth)
+		case spoken && v.IsArray():
 			for _, message := range v.All() {
 				s.Bytes += messageBytes
 				s.add(message, "", promptDepth, nil)
 			}
-		case place == conversation && v.Type == gjson.String:
+		case spoken && v.Type == gjson.String:
 			s.Bytes += messageBytes + length(inner(v))
-		case place == inputs:
-			s.inputs(v, promptDepth)
 		case v.Type == gjson.String || v.Type == gjson.JSON:
 			s.Bytes += int64(len(v.Get("@ugly").Raw))
 		}
@@ -66,53 +68,18 @@ func Prompt(d schemas.Dialect, body json.RawMessage) Size {
 	return s
 }
 
-// counting selects how a member of a request counts.
-type counting int
+// unread are the members of every request that no model reads.
+var unread = strings.Fields("model models metadata stream_options user service_tier") //nolint:gochecknoglobals // a constant
 
-const (
-	whole        counting = iota // every byte counts
-	unread                       // nothing counts: the model does not read it
-	conversation                 // its messages count
-	inputs                       // its texts and tokens count
-)
-
-// countingOf returns the place of a member of a request.
-func countingOf(d schemas.Dialect, name string) counting {
-	switch name {
-	case "model", "models", "metadata", "stream_options", "user", "service_tier":
-		return unread
-	}
-	switch d.Family() {
-	case schemas.DialectResponses:
-		switch name {
-		case "input", "instructions":
-			return conversation
-		case "client_metadata", "include", "previous_response_id", "prompt_cache_key", "prompt_cache_retention", "safety_identifier", "truncation":
-			return unread
-		}
-	case schemas.DialectMessages:
-		switch name {
-		case "messages", "system":
-			return conversation
-		case "stop_sequences":
-			return unread
-		}
-	case schemas.DialectEmbeddings:
-		switch name {
-		case "input":
-			return inputs
-		case "encoding_format":
-			return unread
-		}
-	default:
-		switch name {
-		case "messages":
-			return conversation
-		case "logit_bias", "stop", "provider":
-			return unread
-		}
-	}
-	return whole
+// readings are the members of a dialect's requests of which the messages count, and further ones
+// that no model reads.
+var readings = map[schemas.Dialect]struct{ conversation, unread []string }{ //nolint:gochecknoglobals // a constant
+	schemas.DialectChat: {[]string{"messages"}, []string{"logit_bias", "stop", "provider"}},
+	schemas.DialectResponses: {[]string{"input", "instructions"}, []string{
+		"client_metadata", "include", "previous_response_id", "prompt_cache_key", "prompt_cache_retention", "safety_identifier", "truncation",
+	}},
+	schemas.DialectMessages:   {[]string{"messages", "system"}, []string{"stop_sequences"}},
+	schemas.DialectEmbeddings: {[]string{"input"}, []string{"encoding_format"}},
 }
 
 // inputs counts the input of embeddings: texts, lists of tokens, or parts.
@@ -174,8 +141,8 @@ func (s *Size) media(part gjson.Result) bool {
 	return true
 }
 
-// file is a part that is no text: how many addresses or names of files it has, and how many bytes of
-// files are in the request.
+// file is a part that is no text: how many addresses or names of files it has, and how many bytes
+// of files are in the request.
 type file struct{ named, data int64 }
 
 // takes counts a string of the member with this name; false: it is text.

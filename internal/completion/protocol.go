@@ -18,11 +18,14 @@ type Protocol struct {
 	Split func(document json.RawMessage, usage bool) ([]json.RawMessage, error)
 	// Named is a whole answer as its caller receives it.
 	Named func(document json.RawMessage, o Options) json.RawMessage
-	// Texts returns a reader of one answer's texts, in which secrets are looked for.
-	Texts func() *Texts
 	// Answer returns an accumulator for one answer.
 	Answer func(o Options) Answer
+
+	find func(t *Texts, chunk gjson.Result)
 }
+
+// Texts returns a reader of one answer's texts, in which secrets are looked for.
+func (p Protocol) Texts() *Texts { return &Texts{find: p.find} }
 
 // Options describe the request behind an answer.
 type Options struct {
@@ -66,35 +69,33 @@ type Answer interface {
 
 // For returns the protocol of a dialect.
 func For(d schemas.Dialect) Protocol {
-	whole := Protocol{ // its answers are never streamed
+	switch d {
+	case schemas.DialectResponses:
+		return Protocol{readResponse, splitResponse, namedResponse, func(o Options) Answer {
+			return &responseAnswer{tally: tally{options: o}}
+		}, (*Texts).response}
+	case schemas.DialectMessages:
+		return Protocol{readMessage, splitMessage, namedMessage, newMessageAnswer, (*Texts).message}
+	case schemas.DialectCount:
+		return document(readCount)
+	case schemas.DialectEmbeddings:
+		return document(readEmbeddings)
+	default:
+		return Protocol{readChunk, splitCompletion, namedCompletion, func(o Options) Answer {
+			return &chatAnswer{tally: tally{options: o}}
+		}, (*Texts).completion}
+	}
+}
+
+// document is a protocol whose answers are one document, and never streamed.
+func document(read func(name string, data []byte) (Chunk, error)) Protocol {
+	return Protocol{
+		Read: read,
 		Split: func(document json.RawMessage, _ bool) ([]json.RawMessage, error) {
 			return []json.RawMessage{document}, nil
 		},
 		Named:  func(document json.RawMessage, _ Options) json.RawMessage { return document },
-		Texts:  func() *Texts { return &Texts{find: func(*Texts, gjson.Result) {}} },
 		Answer: func(Options) Answer { return &documentAnswer{} },
-	}
-	switch d {
-	case schemas.DialectResponses:
-		return Protocol{
-			readResponse, splitResponse, namedResponse, func() *Texts { return &Texts{find: (*Texts).response} },
-			func(o Options) Answer { return &responseAnswer{options: o} },
-		}
-	case schemas.DialectMessages:
-		return Protocol{
-			readMessage, splitMessage, namedMessage, func() *Texts { return &Texts{find: (*Texts).message} },
-			func(o Options) Answer { return &messageAnswer{options: o} },
-		}
-	case schemas.DialectCount:
-		whole.Read = readCount
-		return whole
-	case schemas.DialectEmbeddings:
-		whole.Read = readEmbeddings
-		return whole
-	default:
-		return Protocol{
-			readChunk, splitCompletion, namedCompletion, func() *Texts { return &Texts{find: (*Texts).completion} },
-			func(o Options) Answer { return &chatAnswer{options: o} },
-		}
+		find:   func(*Texts, gjson.Result) {},
 	}
 }

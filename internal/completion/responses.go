@@ -2,6 +2,7 @@ package completion
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,31 +11,36 @@ import (
 	"weir/schemas"
 )
 
-// readResponse reads an event of DialectResponses, or a response object.
-func readResponse(name string, data []byte) (Chunk, error) {
-	e, c, err := open(name, data, schemas.DialectResponses)
-	if err != nil {
-		return Chunk{}, err
-	}
-	response := object(e.response)
-	if e.kind == "" {
-		response = Parse(e.raw)
-	}
-	c.Usage = readUsage(object(response.Get("usage")))
-	status := endOf(e.kind, response)
-	if c.Last = status != ""; status == statusFailed && c.Fault == nil {
-		c.Fault = failureOf(response)
-	}
-	return c, nil
-}
-
-// The states in which a response ends, besides the cancelled one.
+// The states in which a response ends, besides the cancelled one, and that before its end.
 const (
 	statusCompleted  = "completed"
 	statusIncomplete = "incomplete"
 	statusFailed     = "failed"
 	statusRunning    = "in_progress"
 )
+
+const previousID = "previous_response_id"
+
+// readResponse reads an event of DialectResponses, or a response object.
+func readResponse(name string, data []byte) (Chunk, error) {
+	response, c, err := open(name, data, schemas.DialectResponses)
+	if err != nil {
+		return Chunk{}, err
+	}
+	if c.Type != "" {
+		response = object(response.Get("response"))
+	}
+	c.Usage = readUsage(schemas.DialectChat, response.Get("usage"))
+	status := endOf(c.Type, response)
+	if c.Last = status != ""; status == statusFailed && c.Fault == nil {
+		var why []byte
+		if failure := response.Get("error"); says(failure) {
+			why = []byte(failure.Raw)
+		}
+		c.Fault = faultOf(why)
+	}
+	return c, nil
+}
 
 // endOf is the status with which an event ends its response; empty: the response continues. A whole
 // document always ends it.
@@ -53,16 +59,8 @@ func endOf(kind string, response gjson.Result) string {
 	return ""
 }
 
-// failureOf is the error of a failed response.
-func failureOf(response gjson.Result) *Fault {
-	if e := response.Get("error"); says(e) {
-		return faultOf([]byte(e.Raw))
-	}
-	return faultOf(nil)
-}
-
-// namedResponse is a response with Weir's ids: its own names its action, and previous_response_id names
-// the action before.
+// namedResponse is a response with Weir's ids: its own names its action, and previous_response_id
+// names the action before.
 func namedResponse(response json.RawMessage, o Options) json.RawMessage {
 	if o.ID == "" || !Parse(response).IsObject() {
 		return response
@@ -78,16 +76,15 @@ func namedResponse(response json.RawMessage, o Options) json.RawMessage {
 	return response
 }
 
-const previousID = "previous_response_id"
-
 // responseAnswer is a response so far.
 type responseAnswer struct {
 	tally
 
-	options  Options
-	head     json.RawMessage // the last response object
-	status   string          // the final one; empty: the response continues
-	items    items
+	head   json.RawMessage // the last response object
+	status string          // the final one; empty: the response continues
+	// items are those of the output. A finished one is the provider's own object, and any other its
+	// first object with the texts so far.
+	items    node
 	sequence int64 // of the next event
 	provider string
 }
@@ -104,7 +101,7 @@ func (a *responseAnswer) Add(c Chunk) {
 	response := event
 	if c.Type != "" {
 		if response = object(event.Get("response")); !response.Exists() {
-			a.text += a.items.apply(c.Type, event)
+			a.text += a.event(c.Type, event)
 			return
 		}
 	}
@@ -117,14 +114,164 @@ func (a *responseAnswer) Add(c Chunk) {
 		return
 	}
 	output := array(response.Get("output"))
-	if len(a.items) == 0 {
+	if len(a.items.list) == 0 {
 		for _, item := range output.All() {
 			a.text += itemText(item)
 		}
 	}
 	if !hollow(output) {
-		a.items = nil
+		a.items.list = nil
 	}
+}
+
+// part is a text of an item: a member of the item itself, or of an element of one of its lists.
+type part struct {
+	list  string
+	index int
+	kind  string // the type of the element
+	name  string // of the text's member; empty: it is the whole element
+}
+
+// parts are the parts by the types of the events of them.
+var parts = map[string]part{ //nolint:gochecknoglobals // a constant
+	"content_part":               {list: "content"},
+	"reasoning_summary_part":     {list: "summary"},
+	"output_text":                {list: "content", kind: "output_text", name: "text"},
+	"reasoning_text":             {list: "content", kind: "reasoning_text", name: "text"},
+	"refusal":                    {list: "content", kind: "refusal", name: "refusal"},
+	"reasoning_summary_text":     {list: "summary", kind: "summary_text", name: "text"},
+	"function_call_arguments":    {name: "arguments"},
+	"mcp_call_arguments":         {name: "arguments"},
+	"custom_tool_call_input":     {name: "input"},
+	"code_interpreter_call_code": {name: "code"},
+}
+
+// lists are the members of items that are lists of parts.
+func lists() []string { return []string{"content", "summary"} }
+
+// texts are the members of items and parts that hold a model's text.
+func texts() []string { return []string{"arguments", "code", "input", "refusal", "text"} }
+
+// partOf splits the type of an event into that of the text or object that it is about, and what it
+// says of that; p is the part, which has neither list nor name if the type is unknown.
+func partOf(kind string, event gjson.Result) (p part, base, what string) {
+	base = strings.TrimPrefix(kind, "response.")
+	if at := strings.LastIndexByte(base, '.'); at >= 0 {
+		base, what = base[:at], base[at+1:]
+	}
+	switch p = parts[base]; p.list {
+	case "content":
+		p.index = int(event.Get("content_index").Int())
+	case "summary":
+		p.index = int(event.Get("summary_index").Int())
+	}
+	return p, base, what
+}
+
+// itemText counts the bytes of text in a whole item.
+func itemText(item gjson.Result) int64 {
+	text := textOfMembers(item, texts()...)
+	for _, list := range lists() {
+		for _, part := range array(item.Get(list)).All() {
+			text += textOfMembers(part, texts()...)
+		}
+	}
+	return text
+}
+
+// event adds an event about an item, and returns how many bytes of text it adds.
+func (a *responseAnswer) event(kind string, event gjson.Result) int64 {
+	i := a.item(event)
+	open := i != nil && i.kind == kindObject
+	switch p, base, what := partOf(kind, event); {
+	case what == "delta":
+		delta := event.Get("delta")
+		if delta.Type != gjson.String {
+			return 0
+		}
+		if open {
+			i.grown = i.grown || !hollow(delta)
+			if p.name != "" {
+				i.owner(p).member(p.name).text(inner(delta))
+			}
+		}
+		return length(inner(delta))
+	case what != "added" && what != "done":
+	case base == "output_item":
+		return a.beginItem(i, event, what == "done")
+	case open && p.list != "" && p.name == "":
+		if v := event.Get("part"); v.IsObject() {
+			i.owner(p).begin(v)
+		}
+	}
+	return 0
+}
+
+// item finds the item of an event, by its index or its id; nil: it is unknown.
+func (a *responseAnswer) item(event gjson.Result) *node {
+	n, err := strconv.Atoi(event.Get("output_index").Raw)
+	id := event.Get("item_id").Str
+	if err != nil && id == "" {
+		id = event.Get("item.id").Str
+	}
+	for at := range a.items.list {
+		if i := &a.items.list[at]; err == nil && i.index == n || err != nil && id != "" && i.id == id {
+			return i
+		}
+	}
+	return nil
+}
+
+// beginItem takes an event that begins or finishes an item; i is nil for a new one.
+func (a *responseAnswer) beginItem(i *node, event gjson.Result, done bool) int64 {
+	v := object(event.Get("item"))
+	if !v.Exists() {
+		return 0
+	}
+	if i == nil {
+		n, err := strconv.Atoi(event.Get("output_index").Raw)
+		if last := len(a.items.list); err != nil {
+			n = 0
+			if last > 0 {
+				n = a.items.list[last-1].index + 1
+			}
+		}
+		if i = a.items.element(n, maxChoices); n < 0 || n >= maxChoices {
+			return itemText(v)
+		}
+	}
+	i.id = text(v.Get("id"))
+	if i.begin(v); !done {
+		return 0
+	}
+	if i.kind = kindValue; i.grown {
+		return 0
+	}
+	return itemText(v)
+}
+
+// owner is the object that a part of an item belongs to, made where there is none.
+func (n *node) owner(p part) *node {
+	if p.list == "" {
+		return n
+	}
+	list := n.member(p.list)
+	if list.kind != kindElements {
+		begun := Parse(list.buf)
+		list.become(kindElements)
+		for place, e := range array(begun).All() {
+			list.element(int(place.Num), maxCalls).begin(object(e))
+		}
+	}
+	e := list.element(p.index, maxCalls)
+	if e.kind != kindObject {
+		first := appendMember([]byte{'{'}, "type", string(quote(p.kind)))
+		if p.kind == "output_text" {
+			first = appendMember(appendMember(first, p.name, emptyText), "annotations", emptyList)
+		}
+		e.begin(Parse(append(first, '}')))
+	}
+	return e
 }
 
 // Give replaces the ids, and numbers an event without a number.
@@ -152,8 +299,8 @@ func (a *responseAnswer) Give(c Chunk) (raw json.RawMessage, keep bool) {
 	return raw, true
 }
 
-// Reasons maps the final status to the finish reasons of chat completions. A completed response with
-// calls for its caller ends with tool_calls.
+// Reasons maps the final status to the finish reasons of chat completions. A completed response
+// with calls for its caller ends with tool_calls.
 func (a *responseAnswer) Reasons() []string {
 	switch a.status {
 	case "":
@@ -176,29 +323,19 @@ func (a *responseAnswer) Reasons() []string {
 	return []string{schemas.ChatReason("")}
 }
 
-// calls reports whether the output has a call that the caller must perform.
+// calls reports whether the output has a call that the caller, and not the provider, must perform.
 func (a *responseAnswer) calls() bool {
-	for _, item := range array(Parse(a.head).Get("output")).All() {
-		if performed(item.Get("type").Str) {
+	all := array(Parse(a.head).Get("output")).Array()
+	for _, i := range a.items.list {
+		all = append(all, Parse(i.buf))
+	}
+	return slices.ContainsFunc(all, func(item gjson.Result) bool {
+		switch item.Get("type").Str {
+		case "function_call", "custom_tool_call", "computer_call", "local_shell_call", "shell_call", "apply_patch_call":
 			return true
 		}
-	}
-	for _, item := range a.items {
-		if performed(Parse(item.raw).Get("type").Str) {
-			return true
-		}
-	}
-	return false
-}
-
-// performed reports whether the caller, and not the provider, performs calls of this type.
-func performed(kind string) bool {
-	switch kind {
-	case "function_call", "custom_tool_call", "computer_call", "local_shell_call", "shell_call", "apply_patch_call":
-		return true
-	default:
 		return false
-	}
+	})
 }
 
 func (a *responseAnswer) Size() int64 { return int64(len(a.head)) + a.items.size() }
@@ -206,21 +343,32 @@ func (a *responseAnswer) Size() int64 { return int64(len(a.head)) + a.items.size
 func (a *responseAnswer) ProviderID() string { return a.provider }
 
 // Document is the last response object. If it has no output, the items so far are its output: some
-// providers send a last object without output. If the stream broke off, the response is incomplete.
+// providers send a last object without output. If the stream broke off, the response and its
+// unfinished items are incomplete.
 func (a *responseAnswer) Document() json.RawMessage {
 	head := a.head
 	if head == nil {
-		if len(a.items) == 0 {
+		if len(a.items.list) == 0 {
 			return nil
 		}
 		head = json.RawMessage(`{"object":"response","status":"in_progress","output":[]}`)
 	}
-	doc := namedResponse(head, a.options)
+	doc, status := namedResponse(head, a.options), statusCompleted
 	if a.status == "" {
-		doc = set(doc, "status", `"`+statusIncomplete+`"`)
+		status = statusIncomplete
+		doc = set(doc, "status", `"`+status+`"`)
 	}
-	if len(a.items) > 0 || !Parse(doc).Get("output").Exists() {
-		doc = set(doc, "output", string(a.items.write(nil, a.status != "")))
+	if len(a.items.list) == 0 && Parse(doc).Get("output").Exists() {
+		return doc
 	}
-	return doc
+	output := []byte{'['}
+	for at := range a.items.list {
+		i := &a.items.list[at]
+		item := i.write(nil)
+		if i.kind == kindObject && Parse(item).Get("status").Str == statusRunning {
+			item = set(item, "status", `"`+status+`"`)
+		}
+		output = append(appendComma(output), item...)
+	}
+	return set(doc, "output", string(append(output, ']')))
 }

@@ -167,7 +167,10 @@ func TestResponsesOfOtherProviders(t *testing.T) {
 		}, `{"id":"resp_act","status":"incomplete","output":[],"x":1.50}`},
 		"a text of no item is left out": {[]string{head, `{"type":"response.output_text.delta","output_index":3,"delta":"x"}`}, answer("incomplete", "")},
 		"an item beyond the limit":      {[]string{head, `{"type":"response.output_item.added","output_index":1024,"item":{}}`, `{"type":"response.output_item.added","output_index":-1,"item":{}}`}, answer("incomplete", "")},
-		"no status, no output, no id":   {[]string{`{"type":"response.created","response":{"x":1}}`}, `{"output":[],"status":"incomplete","id":"resp_act","x":1}`},
+		"indexes that are none": {[]string{
+			head, `{"type":"response.output_item.done","output_index":99999999999999999999,"item":{"id":"a"}}`, `{"type":"response.output_item.done","output_index":99999999999999999999,"item":{"id":"b"}}`,
+		}, answer("incomplete", `{"id":"a"},{"id":"b"}`)},
+		"no status, no output, no id": {[]string{`{"type":"response.created","response":{"x":1}}`}, `{"output":[],"status":"incomplete","id":"resp_act","x":1}`},
 	}, func(t *testing.T, tt testCase) {
 		a, _ := collect(t, schemas.DialectResponses, completion.Options{ID: "act"}, tt.events...)
 		assert.JSONEq(t, tt.want, string(a.Document()))

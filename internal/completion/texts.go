@@ -11,8 +11,8 @@ import (
 )
 
 // Texts finds the texts of an answer's chunks in their order, and knows which of them are pieces of
-// one. In DialectChat those are the texts that its answer joins, and of the others those with the same
-// path. It belongs to one goroutine.
+// one. In DialectChat those are the texts that its answer joins, and of the others those with the
+// same path. It belongs to one goroutine.
 type Texts struct {
 	find  func(t *Texts, chunk gjson.Result)
 	paths map[path]int // numbered as they come, from 1
@@ -20,15 +20,12 @@ type Texts struct {
 	over  bool
 	found *Found
 
-	// Of DialectChat: choices, numbered as they come, by their index, and calls by the path of their list.
-	choices map[int]int
-	calls   map[int]*callKeys
-	// Of the others: the texts of items and blocks, and the indexes of items by their ids.
-	groups  map[int][]int // by the number of an item or a block
-	indexes map[string]int
+	calls   map[int]*node  // of DialectChat, by the path of their list
+	indexes map[string]int // of items of DialectResponses, by their ids
 }
 
-// path is a member of an object, or an element of a list, by the path of that; or an item or a block.
+// path is a member of an object, or an element of a list, by the path of that; or an item or a
+// block.
 type path struct {
 	of      int
 	element bool
@@ -42,7 +39,7 @@ type Found struct {
 	// Tokens are the values that tell how likely the tokens of a text were, an outer one
 	// before those in it.
 	Tokens []Extent
-	// Ended are the choices that it ends.
+	// Ended are the texts, by their lanes, and the choices that it ends.
 	Ended []int
 }
 
@@ -55,7 +52,8 @@ func extentOf(v gjson.Result) Extent { return Extent{v.Index, v.Index + len(v.Ra
 type Text struct {
 	// Extent is the range of the string with its quotes, or of arguments that are no string.
 	Extent
-	// Lane is the number of the whole text, and Choice the number of its choice.
+	// Lane is the number of the whole text, and Choice that of its choice, item or block, which no
+	// text has.
 	Lane, Choice int
 }
 
@@ -108,8 +106,7 @@ type location struct {
 // Read overwrites found, and reuses its memory. It is false if the answer exceeds the limits.
 func (t *Texts) Read(raw json.RawMessage, found *Found) bool {
 	if t.paths == nil {
-		t.paths, t.choices, t.calls = map[path]int{}, map[int]int{}, map[int]*callKeys{}
-		t.groups, t.indexes = map[int][]int{}, map[string]int{}
+		t.paths, t.calls, t.indexes = map[path]int{}, map[int]*node{}, map[string]int{}
 	}
 	*found = Found{found.Texts[:0], found.Tokens[:0], found.Ended[:0]}
 	t.found = found
@@ -214,17 +211,14 @@ func (t *Texts) element(v gjson.Result, place int, at location) location {
 		return at
 	case at.position == inChoices:
 		p.index = indexOf(v, place)
-		n, ok := t.choices[p.index]
-		if !ok {
-			n = len(t.choices)
-			t.choices[p.index] = n
-		}
-		at.position, at.choice = inChoice, n
+		at.position, at.path = inChoice, t.number(p)
+		at.choice = at.path
+		return at
 	case at.position == inCalls:
 		if t.calls[at.path] == nil {
-			t.calls[at.path] = &callKeys{}
+			t.calls[at.path] = &node{}
 		}
-		at.position, p.index = inCall, t.calls[at.path].of(v)
+		at.position, p.index = inCall, t.calls[at.path].place(v)
 	default:
 		if p.index = indexOf(v, -1); p.index < 0 || at.lists > maxLists {
 			return at

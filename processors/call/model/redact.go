@@ -27,7 +27,7 @@ type redactor struct {
 
 // lane is one text of the answer.
 type lane struct {
-	choice  int
+	text    completion.Text // the first of it
 	pieces  *redact.Pieces
 	waiting []slot
 	listed  bool // it is in some
@@ -58,7 +58,7 @@ const (
 	maxKept = 64
 	// maxBuffer is the most memory that is held on to for a text.
 	maxBuffer = 64 << 10
-	// every choice.
+	// every lane.
 	every = -1
 )
 
@@ -99,8 +99,8 @@ func (r *redactor) add(c completion.Chunk) (list []completion.Chunk, ok bool) {
 			r.some = append(r.some, l)
 		}
 	}
-	for _, choice := range in.found.Ended {
-		r.decide(choice)
+	for _, ended := range in.found.Ended {
+		r.decide(ended)
 	}
 	if len(r.queue) > maxQueue || r.bytes > maxQueued {
 		r.decide(every)
@@ -116,7 +116,7 @@ func (r *redactor) lane(t completion.Text) *lane {
 	}
 	l := r.lanes[t.Lane]
 	if l == nil {
-		l = &lane{choice: t.Choice, pieces: r.scrub.Pieces()}
+		l = &lane{text: t, pieces: r.scrub.Pieces()}
 		r.lanes[t.Lane] = l
 	}
 	return l
@@ -128,10 +128,10 @@ func (r *redactor) end() ([]completion.Chunk, error) {
 	return r.ready()
 }
 
-// decide ends the waiting of the lanes of a choice.
-func (r *redactor) decide(choice int) {
+// decide ends the waiting of a lane, or of those of a choice.
+func (r *redactor) decide(which int) {
 	r.some = slices.DeleteFunc(r.some, func(l *lane) bool {
-		if choice == every || l.choice == choice {
+		if which == every || which == l.text.Lane || which == l.text.Choice {
 			l.assign(l.pieces.End())
 		}
 		l.listed = len(l.waiting) > 0
