@@ -1,15 +1,11 @@
 package stream
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
-	"maps"
 	"net/http"
 	"time"
 
-	"weir/internal/problem"
 	"weir/schemas"
 )
 
@@ -27,19 +23,18 @@ type Dialect struct {
 	// Frame renders an event; an empty frame is not shown. An event with several watchers is
 	// rendered once, so the frame must not depend on the watcher. ctx ends with the watcher that
 	// renders it, and for a terminal event with the feed. After an error, which is the log's, Frame
-	// is called again.
+	// is called again. nil: Item.Frame.
 	Frame func(ctx context.Context, it *Item) ([]byte, error)
 	// Data is an event as an item of a page; one without is not shown. Only ServeAs uses it, like
-	// Frame.
+	// Frame. nil: Item.JSON.
 	Data func(ctx context.Context, it *Item) ([]byte, error)
 	// Refuse answers with an error instead of a stream.
 	Refuse func(w http.ResponseWriter, r *http.Request, err error)
 	// Header is sent with every answer.
 	Header http.Header
-	// Plain: the first that is sent is an event if there is one, and no comment.
-	Plain bool
 	// Hold is how long the beginning of an answer waits for the first frame, so that an error in
-	// its place can have a status of its own. After that a comment begins the stream. 0: no wait.
+	// its place can have a status of its own. After that a comment begins the stream. 0: no wait for
+	// events that are not stored yet.
 	Hold time.Duration
 	// Opening checks the events before the first frame while the beginning waits. Its error goes to
 	// Refuse, and there is no stream. nil: any event may be the first.
@@ -62,85 +57,51 @@ type Dialect struct {
 	Interrupted func() []byte
 }
 
-// views is the dialect of the events route: every event, as its owner sees it.
-func views() *Dialect {
-	return &Dialect{
-		Frame:  func(_ context.Context, it *Item) ([]byte, error) { return it.Frame(), nil },
-		Data:   func(_ context.Context, it *Item) ([]byte, error) { return it.JSON(), nil },
-		Refuse: problem.Write,
-	}
-}
+// errLeft is the end of a flight whose watcher has left: another one goes on.
+var errLeft = errors.New("the watcher has left")
 
-// AnswerAs answers with an action's events in a surface's own dialect, to the
-// action's end.
-func (e *Events) AnswerAs(w http.ResponseWriter, r *http.Request, d Dialect) {
-	maps.Copy(w.Header(), d.Header)
-	e.stream(w, r, d.shared())
-}
-
-// shared has the frames of a dialect made once for all watchers of an action.
-func (d Dialect) shared() *Dialect {
-	render := d.Frame //  no more of d: it is kept for as long as the stream lasts
-	d.Frame = func(ctx context.Context, it *Item) ([]byte, error) { return it.in(ctx, render) }
-	return &d
+// flight is the frame of an event in a dialect while one watcher makes it for all, and after that.
+type flight struct {
+	done  chan struct{}
+	frame []byte
+	err   error
 }
 
 // in is the event's frame in the one dialect beside its own, which one watcher makes for all. Who comes
 // while it is made waits for it as long as ctx lasts, and has its error too, which is the log's. Where
 // ctx ends for the one who makes it, another goes on.
 func (it *Item) in(ctx context.Context, render func(context.Context, *Item) ([]byte, error)) ([]byte, error) {
-	if frame := it.other.Load(); frame != nil {
-		return *frame, nil // it is not written again
+	for {
+		made := it.other.Load()
+		if made == nil {
+			own := &flight{done: make(chan struct{}), err: errLeft}
+			if !it.other.CompareAndSwap(nil, own) {
+				continue
+			}
+			return own.render(ctx, it, render)
+		}
+		select {
+		case <-made.done:
+			if !errors.Is(made.err, errLeft) {
+				return made.frame, made.err
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
-	failures := it.failures.Load()
-	select {
-	case it.making <- struct{}{}:
-		defer func() { <-it.making }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	switch frame := it.other.Load(); {
-	case frame != nil:
-		return *frame, nil
-	case it.failures.Load() > failures:
-		return nil, it.err
-	}
-	frame, err := render(ctx, it)
-	if err == nil {
-		it.other.Store(&frame)
-	} else if ctx.Err() == nil {
-		it.err = err
-		it.failures.Add(1)
-	}
-	return frame, err
 }
 
-// inside has a stream begin in the middle of its first event, behind Part of the server-sent events
-// that the event's frame is. The frame stays the one that all have.
-func (s *session) inside(ctx context.Context) error {
-	d := s.d
-	items, err := s.reader.now(ctx) // a replica may be late, and have the event to come
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	s.reader.ready = items
-	if len(items) == 0 || items[0].Seq != d.After+1 || final(items[0].Event.Type) {
-		return ErrBeyond
-	}
-	render, first := d.Frame, items[0]
-	frame, err := render(ctx, first)
-	if err != nil {
-		return err
-	}
-	events := bytes.SplitAfterN(frame, []byte("\n\n"), d.Part+1)
-	if len(events) <= d.Part || len(events[d.Part]) == 0 {
-		return ErrBeyond
-	}
-	d.Frame = func(ctx context.Context, it *Item) ([]byte, error) {
-		if it == first {
-			return events[d.Part], nil
+// render makes the frame. After an error the next who comes makes it.
+func (f *flight) render(ctx context.Context, it *Item, render func(context.Context, *Item) ([]byte, error)) ([]byte, error) {
+	defer func() {
+		if f.err != nil {
+			it.other.Store(nil)
 		}
-		return render(ctx, it)
+		close(f.done)
+	}()
+	frame, err := render(ctx, it)
+	if err == nil || ctx.Err() == nil {
+		f.frame, f.err = frame, err
 	}
-	return nil
+	return frame, err
 }

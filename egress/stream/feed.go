@@ -33,9 +33,10 @@ const (
 
 // Log is what is read of the log.
 type Log interface {
-	// Last may be late: not have seen yet what others know to be stored. Newest is not.
+	// Last may be late: not have seen yet what others know to be stored. Newest and Next are not.
 	Last(ctx context.Context, stream, filter string) (schemas.Record, error)
 	Newest(ctx context.Context, stream, filter string) (schemas.Record, error)
+	Next(ctx context.Context, stream, filter string, from uint64) (schemas.Record, error)
 	Range(ctx context.Context, stream, filter string, from uint64, limit int) ([]schemas.Record, error)
 	// Page is Range with a size limit: it ends with the record that reaches size; more reports that
 	// others follow.
@@ -196,7 +197,7 @@ func (f *Feed) allBehind() {
 	for _, t := range f.topics {
 		t.lost = true
 		for _, w := range t.watchers {
-			w.fallBehind()
+			w.fallBehind(0)
 		}
 	}
 }
@@ -226,7 +227,8 @@ func (f *Feed) last(ctx context.Context, stream, filter string) (rec schemas.Rec
 	return rec, err
 }
 
-// end is the terminal event of an action, which is the last of its section. That there is none is certain.
+// end is the newest event of an action, and ok if that is the terminal one, which is the last of its
+// section. That there is none is certain.
 func (f *Feed) end(ctx context.Context, t *topic) (rec schemas.Record, ok bool, err error) {
 	err = f.read(ctx, func() (err error) {
 		rec, err = f.log.Newest(ctx, t.stream, f.cfg.Layout.Subject(t.ref, schemas.SectionEvent))
@@ -236,4 +238,31 @@ func (f *Feed) end(ctx context.Context, t *topic) (rec schemas.Record, ok bool, 
 		return rec, false, nil
 	}
 	return rec, err == nil && rec.Ends(), err
+}
+
+func (f *Feed) bounds(ctx context.Context, stream string) (first, last uint64, err error) {
+	err = f.read(ctx, func() (err error) {
+		first, last, err = f.log.Bounds(ctx, stream)
+		return err
+	})
+	return first, last, err
+}
+
+// outlive waits a little after an error of the log that may pass. It returns the errors that
+// waiting cannot cure.
+func (f *Feed) outlive(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, fault.ErrGone), errors.Is(err, ErrClosed):
+		return err
+	}
+	select {
+	case <-time.After(retryPause):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-f.ctx.Done():
+		return ErrClosed
+	}
 }

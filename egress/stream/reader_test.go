@@ -465,6 +465,13 @@ func TestLateReplica(t *testing.T) {
 	})
 }
 
+// droppedLog is a late replica whose leader does not have what it does not show.
+type droppedLog struct{ *lateLog }
+
+func (droppedLog) Next(context.Context, string, string, uint64) (schemas.Record, error) {
+	return schemas.Record{}, fault.ErrNotFound
+}
+
 // What is known to have been there, and is not shown any more, is not waited for
 // for ever.
 func TestReplicaThatNeverCatchesUp(t *testing.T) {
@@ -476,7 +483,7 @@ func TestReplicaThatNeverCatchesUp(t *testing.T) {
 		a.start()
 		log := &lateLog{Log: n.log, after: a.seqs()[0]}
 		log.reads.Store(1 << 40)
-		feed, err := stream.Open(log, n, stream.Config{Layout: layout})
+		feed, err := stream.Open(droppedLog{log}, n, stream.Config{Layout: layout})
 		require.NoError(t, err)
 		defer feed.Close()
 		reader, err := feed.Follow(t.Context(), ref("a"), log.after)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"weir/internal/fault"
 	"weir/internal/retry"
@@ -64,20 +63,6 @@ func (f *Feed) release() {
 			h.topic.deliver(h.item, f.cfg)
 		}
 		f.mu.Unlock()
-	}
-}
-
-// pause waits. The error is why it ended early: ctx's, or ErrClosed.
-func (f *Feed) pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-f.ctx.Done():
-		return ErrClosed
 	}
 }
 
