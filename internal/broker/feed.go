@@ -23,10 +23,8 @@ const (
 	unhandledDelay = 500 * time.Millisecond
 	// lastCall is how long handlers may run after their contexts were canceled.
 	lastCall = time.Second
-	// pullExpiry and pullHeartbeat are how long one pull is valid, and how often the server
-	// confirms that.
-	pullExpiry    = 10 * time.Second
-	pullHeartbeat = time.Second
+	// pullExpiry is how long one pull is valid.
+	pullExpiry = 10 * time.Second
 	// pullMost is how many messages are requested at most. A message that neither starts nor finds
 	// room moves to an overflow queue.
 	pullMost = 128
@@ -70,20 +68,14 @@ type feed struct {
 	gone  chan struct{} // the output channel is closed
 }
 
-// open finds the consumer and sends the first pull. The caller holds the subscriber's mutex.
-func (s *Subscriber) open(ctx context.Context, stream, durable string) (*feed, error) {
-	find, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	c, err := s.b.js.Consumer(find, stream, durable)
-	if err != nil {
-		return nil, fmt.Errorf("consumer %s of %s: %w", durable, stream, wrap(err))
-	}
+// open begins to receive from a consumer. The caller holds the subscriber's mutex.
+func (s *Subscriber) open(ctx context.Context, stream string, consumer jetstream.ConsumerConfig) (f *feed, err error) {
 	if s.slots[stream] == nil {
 		s.slots[stream] = &slotPool{cfg: s.cfg, kinds: map[slotKey]*kindSlots{}}
 	}
-	f := &feed{
-		s: s, stream: stream, queue: schemas.Queue(durable), config: c.CachedInfo().Config,
-		subject: "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + durable,
+	f = &feed{
+		s: s, stream: stream, queue: schemas.Queue(consumer.Durable), config: consumer,
+		subject: "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer.Durable,
 		out:     make(chan *message.Message),
 		held:    make(map[*delivery]struct{}),
 		ended:   make(chan struct{}), abort: make(chan struct{}), gone: make(chan struct{}),
@@ -114,7 +106,7 @@ func (f *feed) pull() {
 	if f.asked == 0 {
 		f.heard = time.Now() // no pull was pending before
 	}
-	body := fmt.Appendf(nil, `{"batch":%d,"expires":%d,"idle_heartbeat":%d}`, room, f.s.cfg.Expiry, f.s.cfg.Heartbeat)
+	body := fmt.Appendf(nil, `{"batch":%d,"expires":%d,"idle_heartbeat":%d}`, room, pullExpiry, f.s.cfg.Heartbeat)
 	if f.s.b.nc.PublishRequest(f.subject, f.sub.Subject, body) != nil {
 		f.hold = true // no connection: the next tick tries again
 		return

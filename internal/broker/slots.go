@@ -126,10 +126,10 @@ func (s *kindSlots) add(m *delivery, keep bool) (excess *delivery) {
 	} else {
 		t.normal = append(t.normal, m)
 	}
-	if !starts {
+	if m.kept = keep; !starts {
 		m.shed()
 	}
-	if m.kept = keep; keep {
+	if keep {
 		return nil
 	}
 	s.movable++

@@ -3,6 +3,7 @@ package broker
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -37,9 +38,9 @@ type SubscriberConfig struct {
 	// NakDelay is when a nacked message is delivered again, unless NakAfter sets another time;
 	// default 1 s.
 	NakDelay time.Duration
-	// Expiry and Heartbeat are those of one pull; defaults 10 s and 1 s. A pull is sent again after
-	// two heartbeats of silence.
-	Expiry, Heartbeat time.Duration
+	// Heartbeat is how often the server confirms a pull; default 1 s. A pull is sent again after two
+	// heartbeats of silence.
+	Heartbeat time.Duration
 	// PositionEvery and PositionLag are described at positionEvery and positionLag, their defaults.
 	PositionEvery time.Duration
 	PositionLag   uint64
@@ -61,8 +62,7 @@ func (c SubscriberConfig) withDefaults() SubscriberConfig {
 	c.Backlog = cmp.Or(c.Backlog, max(1, c.Slots/backlogShare))
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 30*time.Second)
 	c.NakDelay = cmp.Or(c.NakDelay, time.Second)
-	c.Expiry = cmp.Or(c.Expiry, pullExpiry)
-	c.Heartbeat = cmp.Or(c.Heartbeat, pullHeartbeat)
+	c.Heartbeat = cmp.Or(c.Heartbeat, time.Second)
 	c.PositionEvery = cmp.Or(c.PositionEvery, positionEvery)
 	c.PositionLag = cmp.Or(c.PositionLag, positionLag)
 	return c
@@ -106,13 +106,19 @@ func Topics(partition int) []string {
 // nacked. When ctx ends, the topic is drained as by Close, and contexts of running messages live
 // until DrainTimeout.
 func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
+	stream, durable, _ := strings.Cut(topic, "/")
+	find, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	c, err := s.b.js.Consumer(find, stream, durable)
+	if err != nil {
+		return nil, fmt.Errorf("consumer %s of %s: %w", durable, stream, wrap(err))
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, errClosed
 	}
-	stream, durable, _ := strings.Cut(topic, "/")
-	f, err := s.open(ctx, stream, durable)
+	f, err := s.open(ctx, stream, c.CachedInfo().Config)
 	if err != nil {
 		return nil, err
 	}
@@ -174,12 +180,13 @@ func (f *feed) arrive(m *nats.Msg, now time.Time) (*delivery, error) {
 	return d, nil
 }
 
-// waitingData is the most data that a message keeps while it waits for a slot.
+// waitingData is the most data that a message keeps while it waits for a slot. One that does not move
+// to an overflow queue keeps none: the number of those has no limit.
 const waitingData = 16 << 10
 
-// shed drops the data of a large message; its handler reads it again.
+// shed drops the data of a waiting message; its handler reads it again.
 func (d *delivery) shed() {
-	if len(d.record.Data) > waitingData {
+	if n := len(d.record.Data); n > waitingData || d.kept && n > 0 {
 		d.record.Data, d.raw.Data, d.bare = nil, nil, true
 	}
 }

@@ -410,7 +410,7 @@ func TestOddMessagesHarmNobody(t *testing.T) {
 func TestConsumerIsRestored(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
-	_, out := n.subscribe(t, SubscriberConfig{Heartbeat: 500 * time.Millisecond, Expiry: 2 * time.Second})
+	_, out := n.subscribe(t, SubscriberConfig{Heartbeat: 500 * time.Millisecond})
 	n.put(t, claim("a", "x"))
 	next(t, out).Ack()
 	n.settled(t)
@@ -430,7 +430,7 @@ func TestConsumerIsRestored(t *testing.T) {
 func TestSilentPullIsAskedAnew(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
-	s, out := n.subscribe(t, SubscriberConfig{Heartbeat: 500 * time.Millisecond, Expiry: time.Hour})
+	s, out := n.subscribe(t, SubscriberConfig{Heartbeat: 500 * time.Millisecond})
 	n.put(t, claim("a", "x"))
 	next(t, out).Ack()
 	f := s.only()
