@@ -18,7 +18,7 @@ type Dialect struct {
 	After uint64
 	// Part is the number of server-sent events of the first event's frame that the client already
 	// has. That event must be right after After and have more of them, or the position is
-	// ErrBeyond. Only AnswerAs uses it.
+	// ErrBeyond. Only AnswerAs uses it, and not beside Pick.
 	Part int
 	// Frame renders an event; an empty frame is not shown. An event with several watchers is
 	// rendered once, so the frame must not depend on the watcher. ctx ends with the watcher that

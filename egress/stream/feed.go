@@ -86,6 +86,12 @@ func (c Config) withDefaults() Config {
 	c.BufferBytes = cmp.Or(c.BufferBytes, 1<<20)
 	c.HeldEvents = cmp.Or(c.HeldEvents, 1<<16)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	if c.Result == nil {
+		c.Result = func(_ schemas.Ref, s *schemas.Settled) json.RawMessage { return s.Result }
+	}
+	if c.Part == nil {
+		c.Part = func(_ schemas.Ref, data json.RawMessage) json.RawMessage { return data }
+	}
 	if c.Reserved == nil {
 		c.Reserved = func(string, uint64) bool { return true }
 	}
@@ -108,7 +114,7 @@ type Feed struct {
 
 	mu      sync.Mutex
 	topics  map[string]*topic
-	held    []heldItem // arrived, not yet released; in order
+	held    []*Item // arrived, not yet released; in order
 	notify  chan struct{}
 	durable map[string]uint64 // by stream: the last sequence known to be durable
 }
@@ -176,14 +182,14 @@ func (f *Feed) arrived(rec schemas.Record) {
 	if !wanted {
 		return
 	}
-	it := f.item(t.ref, rec)
+	it := f.item(t, rec)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.cfg.Barrier == nil || (t.held == 0 && !it.Event.NeedsBarrier() && f.cfg.Reserved(t.stream, it.Seq)) {
-		t.deliver(it, f.cfg)
+		t.deliver(it)
 		return
 	}
-	f.hold(t, it)
+	f.hold(it)
 }
 
 // lost makes every watcher read the log: records may have passed it by.

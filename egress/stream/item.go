@@ -23,9 +23,9 @@ type Item struct {
 	Seq   uint64
 	Event schemas.Event
 
-	size   int
-	result func(schemas.Ref, *schemas.Settled) json.RawMessage
-	part   func(schemas.Ref, json.RawMessage) json.RawMessage
+	topic *topic
+	cfg   *Config
+	size  int
 
 	once  sync.Once
 	frame []byte
@@ -36,8 +36,8 @@ type Item struct {
 
 // item decodes a record. An unreadable one keeps its position with its readable members, and a
 // terminal one still ends the action: a record from another version must not hang a watcher.
-func (f *Feed) item(ref schemas.Ref, rec schemas.Record) *Item {
-	it := &Item{Ref: ref, Seq: rec.Seq, size: len(rec.Data), result: f.cfg.Result, part: f.cfg.Part}
+func (f *Feed) item(t *topic, rec schemas.Record) *Item {
+	it := &Item{Ref: t.ref, Seq: rec.Seq, topic: t, cfg: &f.cfg, size: len(rec.Data)}
 	ev, err := ledger.Decode(rec.Data)
 	if err != nil {
 		ev = outline(rec)

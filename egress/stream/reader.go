@@ -50,13 +50,11 @@ type Reader struct {
 	known uint64
 	limit int  // how many records the next page may have; 0: the first
 	ended bool // the terminal event has been given
-	// astray: the position is after the last event of an ended action.
-	astray bool
-	ready  []*Item
-	// ends is closed when waiting must end. With last, the log is read once more then, for events that
+	ready []*Item
+	// ends is closed when waiting must end. An answer reads the log once more then, for events that
 	// the feed has not delivered.
-	ends <-chan struct{}
-	last bool
+	ends   <-chan struct{}
+	answer bool
 }
 
 // Follow starts reading after a position; 0 is the beginning. It has read the
@@ -76,10 +74,11 @@ func (f *Feed) follow(ctx context.Context, ref schemas.Ref, after uint64, peek b
 	return r, nil
 }
 
-// reader is one that is still to be opened. An answer continues while the node drains, until EndWaits.
+// reader is one that is still to be opened. An answer continues while the node drains, until EndWaits;
+// a position after the end of its action is ErrBeyond.
 func (f *Feed) reader(ref schemas.Ref, after uint64, answer, peek bool) *Reader {
 	r := &Reader{f: f, w: f.watch(ref, watcher{follow: true, peek: peek}), seq: after, ends: f.streams.Done()}
-	if r.last = answer; answer {
+	if r.answer = answer; answer {
 		r.ends = f.waits.Done()
 	}
 	return r
@@ -120,8 +119,8 @@ func (r *Reader) Next(ctx context.Context, tick <-chan time.Time) ([]*Item, erro
 			return nil, io.EOF
 		default:
 			ticked, err := r.w.wait(ctx, tick, r.ends)
-			if r.last && errors.Is(err, ErrClosed) {
-				r.last, r.behind = false, true
+			if r.answer && errors.Is(err, ErrClosed) {
+				r.answer, r.behind = false, true
 			} else if ticked || err != nil {
 				return nil, err
 			}
@@ -221,6 +220,8 @@ func (r *Reader) empty(ctx context.Context, after uint64) error {
 	case newest.Seq > r.seq:
 		r.expect(newest.Seq)
 		return nil
+	case newest.Seq < after && ended && r.answer:
+		return ErrBeyond
 	case newest.Seq < after:
 		if _, last, err := r.f.bounds(ctx, t.stream); err != nil || after > last {
 			return cmp.Or(err, ErrBeyond)
@@ -229,7 +230,7 @@ func (r *Reader) empty(ctx context.Context, after uint64) error {
 	if ev, err := ledger.Decode(newest.Data); err == nil && newest.Seq == after {
 		r.n = ev.N
 	}
-	r.ended, r.astray = ended, ended && newest.Seq < after
+	r.ended = ended
 	return nil
 }
 
@@ -261,7 +262,7 @@ func (r *Reader) page(ctx context.Context) ([]*Item, error) {
 		if rec.Notifies() {
 			continue
 		}
-		it := r.f.item(t.ref, rec)
+		it := r.f.item(t, rec)
 		if n > 0 && it.Event.N > 0 && it.Event.N != n+1 {
 			return nil, &GoneError{Earliest: it.Seq}
 		}

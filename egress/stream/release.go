@@ -9,14 +9,8 @@ import (
 	"weir/internal/retry"
 )
 
-// heldItem is an event that may not be shown yet.
-type heldItem struct {
-	topic *topic
-	item  *Item
-}
-
 // hold queues an event for the next barrier. It is called under the lock.
-func (f *Feed) hold(t *topic, it *Item) {
+func (f *Feed) hold(it *Item) {
 	if len(f.held) >= f.cfg.HeldEvents {
 		// The barrier does not keep up. The dropped records are on the log.
 		for _, h := range f.held {
@@ -25,8 +19,8 @@ func (f *Feed) hold(t *topic, it *Item) {
 		f.held = nil
 		f.allBehind()
 	}
-	t.held++
-	f.held = append(f.held, heldItem{t, it})
+	it.topic.held++
+	f.held = append(f.held, it)
 	select {
 	case f.notify <- struct{}{}:
 	default:
@@ -57,10 +51,11 @@ func (f *Feed) release() {
 			retry.Pause(f.ctx, retryPause)
 		}
 		f.mu.Lock()
-		for _, h := range batch {
-			h.topic.held--
-			f.durable[h.topic.stream] = max(f.durable[h.topic.stream], h.item.Seq)
-			h.topic.deliver(h.item, f.cfg)
+		for _, it := range batch {
+			t := it.topic
+			t.held--
+			f.durable[t.stream] = max(f.durable[t.stream], it.Seq)
+			t.deliver(it)
 		}
 		f.mu.Unlock()
 	}

@@ -19,9 +19,6 @@ type session struct {
 	d      *Dialect
 	out    *Writer
 	buf    []byte // unwritten frames, if any
-	// first is an event of which the client has a part, and rest the other.
-	first *Item
-	rest  []byte
 	// release is of what Watch has held.
 	release func()
 	// client ends when the client has gone.
@@ -58,10 +55,7 @@ func (e *Events) stream(w http.ResponseWriter, r *http.Request, d *Dialect) {
 func (s *session) open(r *http.Request) (context.Context, error) {
 	ctx := r.Context()
 	err := s.reader.open(ctx)
-	switch {
-	case err == nil && s.d.Answer && s.reader.astray:
-		err = ErrBeyond
-	case err == nil && s.d.Part > 0:
+	if err == nil && s.d.Part > 0 {
 		err = s.inside(ctx)
 	}
 	if err != nil || s.reader.Ended() || r.Method == http.MethodHead {
@@ -97,7 +91,10 @@ func (s *session) inside(ctx context.Context) error {
 	if len(events) <= s.d.Part || len(events[s.d.Part]) == 0 {
 		return ErrBeyond
 	}
-	s.first, s.rest = items[0], events[s.d.Part]
+	s.d.Pick = func([]byte) []byte { // of the first frame
+		s.d.Pick = nil
+		return events[s.d.Part]
+	}
 	return nil
 }
 
@@ -168,10 +165,7 @@ func (s *session) send(ctx context.Context, items []*Item) error {
 // frame renders an event, and waits for a log that is away. Only what ended the
 // action may have to be read from there, which a feed that is closed must not wait for.
 func (s *session) frame(ctx context.Context, it *Item) ([]byte, error) {
-	switch {
-	case it == s.first:
-		return s.rest, nil
-	case s.d.Frame == nil:
+	if s.d.Frame == nil {
 		return it.Frame(), nil
 	}
 	reading := ctx

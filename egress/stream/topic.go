@@ -42,12 +42,12 @@ func (t *topic) begin() {
 }
 
 // deliver hands a released event to every watcher.
-func (t *topic) deliver(it *Item, cfg Config) {
+func (t *topic) deliver(it *Item) {
 	if t.outcome == nil && it.Event.Type == schemas.EventSettled {
 		t.outcome = it
 	}
 	for _, w := range t.watchers {
-		w.push(it, cfg)
+		w.push(it)
 	}
 }
 
@@ -73,7 +73,7 @@ type watcher struct {
 
 // push never blocks: a watcher that does not keep up loses its buffer, and reads the log on its
 // next turn.
-func (w *watcher) push(it *Item, cfg Config) {
+func (w *watcher) push(it *Item) {
 	switch {
 	case !w.follow:
 		if w.topic.outcome == nil {
@@ -81,7 +81,7 @@ func (w *watcher) push(it *Item, cfg Config) {
 		}
 	case w.behind:
 		return
-	case len(w.buf) >= cfg.BufferEvents || (len(w.buf) > 0 && w.size+it.size > cfg.BufferBytes):
+	case len(w.buf) >= it.cfg.BufferEvents || (len(w.buf) > 0 && w.size+it.size > it.cfg.BufferBytes):
 		w.fallBehind(0)
 		return
 	default:

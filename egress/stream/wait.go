@@ -95,5 +95,5 @@ func (f *Feed) readOutcome(ctx context.Context, t *topic) (*Item, error) {
 	if err := f.Durable(ctx, t.stream, rec.Seq); err != nil {
 		return nil, err
 	}
-	return f.item(t.ref, rec), nil
+	return f.item(t, rec), nil
 }
