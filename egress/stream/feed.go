@@ -71,10 +71,6 @@ type Config struct {
 	Result func(ref schemas.Ref, s *schemas.Settled) json.RawMessage
 	// Part turns the data of a delta into the form its kind shows; nil shows it as it is stored.
 	Part func(ref schemas.Ref, data json.RawMessage) json.RawMessage
-	// BufferEvents and BufferBytes bound what a slow watcher may have waiting;
-	// over it, the watcher reads the log instead. Default 256 and 1 MiB.
-	BufferEvents int
-	BufferBytes  int
 	// HeldEvents bounds what may wait for a barrier; over it, all watchers
 	// read the log instead. Default 65536.
 	HeldEvents int
@@ -82,8 +78,6 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.BufferEvents = cmp.Or(c.BufferEvents, 256)
-	c.BufferBytes = cmp.Or(c.BufferBytes, 1<<20)
 	c.HeldEvents = cmp.Or(c.HeldEvents, 1<<16)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Result == nil {

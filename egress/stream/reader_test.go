@@ -97,8 +97,8 @@ func TestGapIsFilledFromTheLog(t *testing.T) {
 func TestLostAndOverflowReadTheLog(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]stream.Config{
-		"events": {BufferEvents: 3},
-		"bytes":  {BufferBytes: 100},
+		"events": {},
+		"bytes":  {},
 		"held":   {HeldEvents: 2, Barrier: func(context.Context) error { return nil }},
 		"lost":   {},
 	} {
@@ -109,8 +109,12 @@ func TestLostAndOverflowReadTheLog(t *testing.T) {
 		if name == "lost" {
 			n.dropping(everything)
 		}
-		for range 150 {
-			a.progress(`"x"`)
+		data := `"x"`
+		if name == "bytes" {
+			data = `"` + strings.Repeat("x", 16<<10) + `"`
+		}
+		for range 300 {
+			a.progress(data)
 		}
 		a.settle(`1`)
 		if name == "lost" {

@@ -71,6 +71,13 @@ type watcher struct {
 	known  uint64
 }
 
+// bufferEvents and bufferBytes bound what a slow watcher may have waiting; over it, the watcher reads
+// the log instead.
+const (
+	bufferEvents = 256
+	bufferBytes  = 1 << 20
+)
+
 // push never blocks: a watcher that does not keep up loses its buffer, and reads the log on its
 // next turn.
 func (w *watcher) push(it *Item) {
@@ -81,7 +88,7 @@ func (w *watcher) push(it *Item) {
 		}
 	case w.behind:
 		return
-	case len(w.buf) >= it.cfg.BufferEvents || (len(w.buf) > 0 && w.size+it.size > it.cfg.BufferBytes):
+	case len(w.buf) >= bufferEvents || (len(w.buf) > 0 && w.size+it.size > bufferBytes):
 		w.fallBehind(0)
 		return
 	default:

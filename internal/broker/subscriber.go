@@ -35,12 +35,6 @@ type SubscriberConfig struct {
 	// DrainTimeout is how long closing waits for running handlers; default 30 s. Then their
 	// contexts are canceled and they have one more second.
 	DrainTimeout time.Duration
-	// NakDelay is when a nacked message is delivered again, unless NakAfter sets another time;
-	// default 1 s.
-	NakDelay time.Duration
-	// Heartbeat is how often the server confirms a pull; default 1 s. A pull is sent again after two
-	// heartbeats of silence.
-	Heartbeat time.Duration
 	// PositionEvery and PositionLag are described at positionEvery and positionLag, their defaults.
 	PositionEvery time.Duration
 	PositionLag   uint64
@@ -61,8 +55,6 @@ func (c SubscriberConfig) withDefaults() SubscriberConfig {
 	}
 	c.Backlog = cmp.Or(c.Backlog, max(1, c.Slots/backlogShare))
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 30*time.Second)
-	c.NakDelay = cmp.Or(c.NakDelay, time.Second)
-	c.Heartbeat = cmp.Or(c.Heartbeat, time.Second)
 	c.PositionEvery = cmp.Or(c.PositionEvery, positionEvery)
 	c.PositionLag = cmp.Or(c.PositionLag, positionLag)
 	return c
@@ -102,7 +94,7 @@ func Topics(partition int) []string {
 }
 
 // Subscribe opens the topic. Each message must be acked or nacked; a nacked one is delivered again
-// after NakDelay. A message's context has ctx's values and ends when the message is acked or
+// after a second. A message's context has ctx's values and ends when the message is acked or
 // nacked. When ctx ends, the topic is drained as by Close, and contexts of running messages live
 // until DrainTimeout.
 func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
@@ -155,7 +147,7 @@ type delivery struct {
 	bare   bool // its data was dropped while it waited
 	count  uint64
 	since  time.Time
-	nak    time.Duration // 0 is the subscriber's own delay
+	nak    time.Duration
 }
 
 // arrive reads a message that a consumer delivered. The only error is a malformed reply subject of
@@ -166,7 +158,7 @@ func (f *feed) arrive(m *nats.Msg, now time.Time) (*delivery, error) {
 		return nil, err
 	}
 	d := &delivery{
-		raw: m, feed: f, urgent: m.Header.Get(headerUrgent) != "", count: meta.NumDelivered, since: now,
+		raw: m, feed: f, urgent: m.Header.Get(headerUrgent) != "", count: meta.NumDelivered, since: now, nak: nakDelay,
 		record: schemas.Record{
 			Stream: meta.Stream, Subject: m.Subject, Seq: meta.Sequence.Stream,
 			Time: meta.Timestamp.UTC(), ID: m.Header.Get(jetstream.MsgIDHeader), Data: m.Data,
