@@ -2,7 +2,6 @@ package stream
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
@@ -57,51 +56,32 @@ type Dialect struct {
 	Interrupted func() []byte
 }
 
-// errLeft is the end of a flight whose watcher has left: another one goes on.
-var errLeft = errors.New("the watcher has left")
-
-// flight is the frame of an event in a dialect while one watcher makes it for all, and after that.
-type flight struct {
-	done  chan struct{}
-	frame []byte
-	err   error
-}
-
 // in is the event's frame in the one dialect beside its own, which one watcher makes for all. Who comes
 // while it is made waits for it as long as ctx lasts, and has its error too, which is the log's. Where
 // ctx ends for the one who makes it, another goes on.
 func (it *Item) in(ctx context.Context, render func(context.Context, *Item) ([]byte, error)) ([]byte, error) {
-	for {
-		made := it.other.Load()
-		if made == nil {
-			own := &flight{done: make(chan struct{}), err: errLeft}
-			if !it.other.CompareAndSwap(nil, own) {
-				continue
-			}
-			return own.render(ctx, it, render)
-		}
-		select {
-		case <-made.done:
-			if !errors.Is(made.err, errLeft) {
-				return made.frame, made.err
-			}
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+	if frame := it.other.Load(); frame != nil {
+		return *frame, nil // it is not written again
 	}
-}
-
-// render makes the frame. After an error the next who comes makes it.
-func (f *flight) render(ctx context.Context, it *Item, render func(context.Context, *Item) ([]byte, error)) ([]byte, error) {
-	defer func() {
-		if f.err != nil {
-			it.other.Store(nil)
-		}
-		close(f.done)
-	}()
+	failures := it.failures.Load()
+	select {
+	case it.making <- struct{}{}:
+		defer func() { <-it.making }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	switch frame := it.other.Load(); {
+	case frame != nil:
+		return *frame, nil
+	case it.failures.Load() > failures:
+		return nil, it.err
+	}
 	frame, err := render(ctx, it)
-	if err == nil || ctx.Err() == nil {
-		f.frame, f.err = frame, err
+	if err == nil {
+		it.other.Store(&frame)
+	} else if ctx.Err() == nil {
+		it.err = err
+		it.failures.Add(1)
 	}
 	return frame, err
 }

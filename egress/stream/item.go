@@ -31,13 +31,16 @@ type Item struct {
 	frame []byte
 	body  []byte // the part of frame that is the JSON
 
-	other atomic.Pointer[flight] // the frame in another dialect
+	other    atomic.Pointer[[]byte] // the frame in another dialect
+	making   chan struct{}          // holds the watcher that makes other, and guards err
+	failures atomic.Uint32          // of making other
+	err      error                  // of the last failure
 }
 
 // item decodes a record. An unreadable one keeps its position with its readable members, and a
 // terminal one still ends the action: a record from another version must not hang a watcher.
 func (f *Feed) item(t *topic, rec schemas.Record) *Item {
-	it := &Item{Ref: t.ref, Seq: rec.Seq, topic: t, cfg: &f.cfg, size: len(rec.Data)}
+	it := &Item{Ref: t.ref, Seq: rec.Seq, topic: t, cfg: &f.cfg, size: len(rec.Data), making: make(chan struct{}, 1)}
 	ev, err := ledger.Decode(rec.Data)
 	if err != nil {
 		ev = outline(rec)
