@@ -145,7 +145,7 @@ func (e *Records) begin(ctx context.Context, q *query) error {
 		q.after, err = e.at(ctx, first, last, q.since)
 		return err
 	case q.after > last:
-		return stream.Invalid("the position lies past the end of the stream")
+		return stream.ErrBeyond
 	case q.after > 0 && q.after+1 < first:
 		return &problem.Error{Problem: schemas.Problem{
 			Code:       schemas.StreamGone,

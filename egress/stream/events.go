@@ -133,27 +133,13 @@ func (f *Feed) find(ctx context.Context, tenant, id string, after uint64) (ref s
 
 // explain words an error of reading an action for its client.
 func explain(w http.ResponseWriter, id string, err error) error {
-	var gone *GoneError
 	switch {
-	case errors.As(err, &gone):
-		p := &problem.Error{Problem: schemas.Problem{
-			Code:   schemas.StreamGone,
-			Detail: "events after this position were dropped; resume just before earliest_id, or read the action's status",
-		}}
-		if gone.Earliest > 0 {
-			p.EarliestID = strconv.FormatUint(gone.Earliest, 10)
-		}
+	case errors.Is(err, fault.ErrGone):
 		w.Header().Set("Link", "<"+ActionURL(id)+`>; rel="describedby"`)
-		return p
-	case errors.Is(err, ErrBeyond):
-		return &fault.Error{Code: schemas.InvalidRequest, Message: "the position lies past the end of the stream", Cause: err}
 	case errors.Is(err, fault.ErrNotFound):
 		return fault.New(schemas.NotFound, "there is no such action")
-	case errors.Is(err, ErrClosed):
-		return &fault.Error{Code: schemas.Unavailable, Message: "this node is shutting down; try again", Cause: err}
-	default:
-		return err
 	}
+	return err
 }
 
 // page is what there is after a position; with poll it waits for something first. next is set for as

@@ -19,7 +19,7 @@ import (
 
 // ErrClosed means that the node stops watching: the action continues, and its watchers resume on
 // another node or later.
-var ErrClosed = errors.New("the feed is closed")
+var ErrClosed error = fault.New(schemas.Unavailable, "this node is shutting down; try again")
 
 const (
 	// recheck is how often the log is read for events that a watcher has missed, so that no lost

@@ -5,26 +5,30 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strconv"
 	"time"
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/problem"
 	"weir/schemas"
 )
 
 // ErrBeyond means that the position to resume at is past the end of the log.
-var ErrBeyond = errors.New("the position is past the end of the stream")
+var ErrBeyond = Invalid("the position lies past the end of the stream")
 
-// GoneError means that events after the position to resume at were dropped.
-type GoneError struct {
-	// Earliest is the oldest event that can still be read, 0 where none can.
-	Earliest uint64
+// dropped is a fault.ErrGone: events after the position to resume at were dropped. earliest is the
+// oldest event that can still be read, 0 where none can.
+func dropped(earliest uint64) error {
+	p := &problem.Error{Cause: fault.ErrGone, Problem: schemas.Problem{
+		Code:   schemas.StreamGone,
+		Detail: "events after this position were dropped; resume just before earliest_id, or read the action's status",
+	}}
+	if earliest > 0 {
+		p.EarliestID = strconv.FormatUint(earliest, 10)
+	}
+	return p
 }
-
-func (e *GoneError) Error() string { return "the events after this position were dropped" }
-
-// Unwrap makes it a fault.ErrGone.
-func (e *GoneError) Unwrap() error { return fault.ErrGone }
 
 // A read of the log gets few records at first, so that the first event arrives at once; then more
 // and more, because on each read the log counts the remaining records. A page ends with the record
@@ -59,7 +63,7 @@ type Reader struct {
 
 // Follow starts reading after a position; 0 is the beginning. It has read the
 // first events when it returns, so that the caller can still answer with
-// another status. Errors: fault.ErrNotFound, ErrBeyond, *GoneError, and the
+// another status. Errors: fault.ErrNotFound, fault.ErrGone, ErrBeyond, and the
 // log's own. Close the reader when done.
 func (f *Feed) Follow(ctx context.Context, ref schemas.Ref, after uint64) (*Reader, error) {
 	return f.follow(ctx, ref, after, false)
@@ -102,7 +106,7 @@ func (r *Reader) Recheck() { r.behind = true }
 
 // Next returns the next events, at least one. It returns none and no error when tick fires before
 // there are any. io.EOF follows the terminal event, and a resolution that is known by then. Other
-// errors: ctx's, ErrClosed, and *GoneError if the history was dropped before a slow reader got it.
+// errors: ctx's, ErrClosed, and fault.ErrGone if the history was dropped before a slow reader got it.
 // While the log cannot be reached it waits.
 func (r *Reader) Next(ctx context.Context, tick <-chan time.Time) ([]*Item, error) {
 	for {
@@ -197,7 +201,7 @@ func (r *Reader) open(ctx context.Context) error {
 			return err
 		}
 	}
-	return &GoneError{Earliest: items[0].Seq}
+	return dropped(items[0].Seq)
 }
 
 // empty returns why there is nothing after a position: the action has ended, has nothing new yet,
@@ -242,7 +246,7 @@ func (f *Feed) missing(ctx context.Context, stream string, after uint64) error {
 	}
 	first, _, err := f.bounds(ctx, stream)
 	if err == nil && after < first {
-		return &GoneError{}
+		return dropped(0)
 	}
 	return cmp.Or(err, fault.ErrNotFound)
 }
@@ -264,7 +268,7 @@ func (r *Reader) page(ctx context.Context) ([]*Item, error) {
 		}
 		it := r.f.item(t, rec)
 		if n > 0 && it.Event.N > 0 && it.Event.N != n+1 {
-			return nil, &GoneError{Earliest: it.Seq}
+			return nil, dropped(it.Seq)
 		}
 		n = it.Event.N
 		ended = ended || final(it.Event.Type)
