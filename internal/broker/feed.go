@@ -148,7 +148,7 @@ func (f *feed) receive(m *nats.Msg) {
 	f.held[d] = struct{}{}
 	f.waiting++
 	slots := f.slots.of(d.kind, f.queue == schemas.QueueWake)
-	if excess := slots.add(d, f.queue.Overflows() || d.count > 1); excess != nil {
+	if excess := slots.add(d); excess != nil {
 		excess.feed.overflow(excess)
 	}
 	f.slots.fill(slots)

@@ -15,7 +15,7 @@ import (
 func (s *kindSlots) addAll(tenants string) (started, excess []*delivery) {
 	for _, r := range tenants {
 		who := strings.ToLower(string(r))
-		if m := s.add(&delivery{tenant: who, urgent: who != string(r)}, false); m != nil {
+		if m := s.add(&delivery{tenant: who, urgent: who != string(r)}); m != nil {
 			excess = append(excess, m)
 		}
 		started = append(started, s.startAll()...)
@@ -92,8 +92,8 @@ func TestKeptMessagesStay(t *testing.T) {
 	s := &kindSlots{slots: 1, room: 1}
 	s.addAll("a")
 	for range 2 {
-		m := &delivery{tenant: "a", raw: &nats.Msg{}, record: schemas.Record{Data: []byte("x")}}
-		assert.Nil(t, s.add(m, true))
+		m := &delivery{tenant: "a", kept: true, raw: &nats.Msg{}, record: schemas.Record{Data: []byte("x")}}
+		assert.Nil(t, s.add(m))
 		assert.True(t, m.bare && m.record.Data == nil, "their number has no limit")
 	}
 	_, excess := s.addAll("ab")

@@ -159,6 +159,7 @@ func (f *feed) arrive(m *nats.Msg, now time.Time) (*delivery, error) {
 	}
 	d := &delivery{
 		raw: m, feed: f, urgent: m.Header.Get(headerUrgent) != "", count: meta.NumDelivered, since: now, nak: nakDelay,
+		kept: f.queue.Overflows() || meta.NumDelivered > 1,
 		record: schemas.Record{
 			Stream: meta.Stream, Subject: m.Subject, Seq: meta.Sequence.Stream,
 			Time: meta.Timestamp.UTC(), ID: m.Header.Get(jetstream.MsgIDHeader), Data: m.Data,
