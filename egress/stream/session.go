@@ -106,7 +106,7 @@ func (s *session) run(ctx context.Context) (err error) {
 	defer tick.Stop()
 	for err == nil {
 		var items []*Item
-		begun, until := s.begun, ctx
+		begun, until := s.begun, ctx //nolint:contextcheck // the one that Watch has given
 		if !begun {
 			until = s.client
 		}
