@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"weir/internal/fault"
@@ -228,3 +229,34 @@ func (e *Events) Each(client context.Context, ref schemas.Ref, after uint64, lef
 
 // Writer writes an answer in pieces, each of which has a deadline as those of streams have.
 func (e *Events) Writer(w http.ResponseWriter) *Writer { return NewWriter(w, e.cfg.WriteTimeout) }
+
+// Watch permits a stream for a request until release is called or ctx ends, which may be before the
+// request's own context; or it refuses the request with an error that becomes a problem.
+type Watch func(r *http.Request) (ctx context.Context, release func(), err error)
+
+type slotKey struct{}
+
+// AcquireSlot reserves a stream for a request before its action is stored, so that a refused request
+// has stored nothing. The stream that answers the returned request uses the slot. Call leave after
+// the answer, whether there was a stream or not. A nil watch is HTTP's.
+func (e *Events) AcquireSlot(r *http.Request, watch Watch) (seated *http.Request, leave func(), err error) {
+	ctx, release, err := e.slot(r, watch)
+	if err != nil {
+		return nil, nil, err
+	}
+	var held Watch = func(*http.Request) (context.Context, func(), error) { return ctx, release, nil }
+	return r.WithContext(context.WithValue(r.Context(), slotKey{}, held)), release, nil
+}
+
+// slot is the request's slot or, without one, one that watch permits; nil: HTTP's. release may be
+// called twice.
+func (e *Events) slot(r *http.Request, watch Watch) (ctx context.Context, release func(), err error) {
+	if held, ok := r.Context().Value(slotKey{}).(Watch); ok {
+		return held(r)
+	}
+	if watch == nil {
+		watch = e.cfg.Watch
+	}
+	ctx, release, err = watch(r)
+	return ctx, sync.OnceFunc(release), err
+}

@@ -61,13 +61,13 @@ func (s *session) open(r *http.Request) (context.Context, error) {
 	if err != nil || s.reader.Ended() || r.Method == http.MethodHead {
 		return ctx, err
 	}
-	slot, err := s.e.slot(r, s.d.Watch)
+	ctx, release, err := s.e.slot(r, s.d.Watch)
 	if err != nil {
 		return nil, err
 	}
-	s.release = slot.release
+	s.release = release
 	s.e.cfg.Watching(1)
-	return slot.ctx, nil
+	return ctx, nil
 }
 
 // inside has a stream begin in the middle of its first event, behind Part of the server-sent events
