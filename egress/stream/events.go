@@ -239,7 +239,7 @@ type slotKey struct{}
 // AcquireSlot reserves a stream for a request before its action is stored, so that a refused request
 // has stored nothing. The stream that answers the returned request uses the slot. Call leave after
 // the answer, whether there was a stream or not. A nil watch is HTTP's.
-func (e *Events) AcquireSlot(r *http.Request, watch Watch) (seated *http.Request, leave func(), err error) {
+func (e *Events) AcquireSlot(r *http.Request, watch Watch) (seated *http.Request, leave func(), err error) { //nolint:contextcheck // the one that Watch has given
 	ctx, release, err := e.slot(r, watch)
 	if err != nil {
 		return nil, nil, err
