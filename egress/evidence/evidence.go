@@ -91,8 +91,8 @@ func named(s string) bool {
 // client asks for one.
 func (e *Records) Serve(w http.ResponseWriter, r *http.Request, tenant string) {
 	q, err := parse(r, tenant)
-	form := stream.Accepts(r)
-	if err == nil && form == stream.FormNone {
+	sse, ok := stream.Accepts(r, false)
+	if err == nil && !ok {
 		err = fault.New(schemas.NotAcceptable, "evidence comes as application/json or text/event-stream")
 	}
 	if err == nil {
@@ -101,7 +101,7 @@ func (e *Records) Serve(w http.ResponseWriter, r *http.Request, tenant string) {
 	switch {
 	case err != nil:
 		problem.Write(w, r, err)
-	case form == stream.FormSSE:
+	case sse:
 		e.follow(w, r, q) //nolint:contextcheck // the request's own, which Watch may cut short
 	default:
 		e.page(w, r, q, func(rec schemas.Record) (json.RawMessage, error) { return rec.Data, nil })
@@ -145,7 +145,7 @@ func (e *Records) begin(ctx context.Context, q *query) error {
 		q.after, err = e.at(ctx, first, last, q.since)
 		return err
 	case q.after > last:
-		return stream.Invalid("the position lies past the end of the stream")
+		return stream.ErrBeyond
 	case q.after > 0 && q.after+1 < first:
 		return &problem.Error{Problem: schemas.Problem{
 			Code:       schemas.StreamGone,

@@ -107,5 +107,5 @@ func frame(rec schemas.Record) []byte {
 		}
 		data = b.Bytes()
 	}
-	return stream.AppendFrame(make([]byte, 0, len(data)+48), rec.Seq, eventName, data)
+	return stream.AppendFrame(make([]byte, 0, len(data)+48), rec.Seq, "", eventName, data)
 }

@@ -66,24 +66,24 @@ func begun(ctx context.Context, s *egress.Server, ref schemas.Ref) (after uint64
 // errAgain ends an answer whose call is made again: its reader has the beginning of another one.
 var errAgain = errors.New("the call is made again")
 
-// event takes the next event of the action.
-func (a *reading) event(it *stream.Item) error {
+// event takes the next event of the action, until the end of its answer.
+func (a *reading) event(it *stream.Item) (more bool, err error) {
 	switch ev := it.Event; ev.Type { //nolint:exhaustive // the others say nothing of the answer
 	case schemas.EventDelta:
 		var part schemas.AnswerPart
 		if err := json.Unmarshal(ev.Data, &part); err != nil {
-			return err
+			return false, err
 		}
-		return a.part(part)
+		return true, a.part(part)
 	case schemas.EventAttempted, schemas.EventSettled:
 		if ev.Attempted != nil {
 			a.code, a.whole = ev.Attempted.Code, ev.Attempted.Code == ""
 		} else if ev.Settled != nil && !a.whole {
 			a.code = ev.Settled.Code
 		}
-		return stream.ErrEnough
+		return false, nil
 	}
-	return nil
+	return true, nil
 }
 
 func (a *reading) part(p schemas.AnswerPart) error {

@@ -53,7 +53,7 @@ func (a Answerer) Stream(w http.ResponseWriter, r *http.Request, ref schemas.Ref
 	callers, _ := schemas.Generation(ref.ID)
 	run := &frames{server: a.server, run: Stream{Ref: ref, TaskType: taskType}, suffix: Suffix(ref)}
 	a.server.Events().AnswerAs(w, r, stream.Dialect{
-		Ref: ref, After: after, Plain: true, Frame: run.frame,
+		Ref: ref, After: after, Frame: run.frame,
 		Header: http.Header{"Weir-Action-Id": {ref.ID}},
 		Refuse: func(w http.ResponseWriter, _ *http.Request, err error) { problem.WriteRun(w, callers, err) },
 	})
@@ -93,7 +93,7 @@ func (f *frames) framed(seq uint64, ev Event) []byte {
 	if !utf8.Valid(data) { // nor may a stream be anything else
 		data = bytes.ToValidUTF8(data, []byte("\uFFFD"))
 	}
-	return stream.AppendSuffixed(make([]byte, 0, len(data)+64), seq, f.suffix, ev.Name, data)
+	return stream.AppendFrame(make([]byte, 0, len(data)+64), seq, f.suffix, ev.Name, data)
 }
 
 // Resume reads Last-Event-ID as the place in a run's stream that it names; without one it is

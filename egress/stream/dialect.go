@@ -1,15 +1,10 @@
 package stream
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"io"
-	"maps"
 	"net/http"
 	"time"
 
-	"weir/internal/problem"
 	"weir/schemas"
 )
 
@@ -22,24 +17,23 @@ type Dialect struct {
 	After uint64
 	// Part is the number of server-sent events of the first event's frame that the client already
 	// has. That event must be right after After and have more of them, or the position is
-	// ErrBeyond. Only AnswerAs uses it.
+	// ErrBeyond. Only AnswerAs uses it, and not beside Pick.
 	Part int
 	// Frame renders an event; an empty frame is not shown. An event with several watchers is
 	// rendered once, so the frame must not depend on the watcher. ctx ends with the watcher that
 	// renders it, and for a terminal event with the feed. After an error, which is the log's, Frame
-	// is called again.
+	// is called again. nil: Item.Frame.
 	Frame func(ctx context.Context, it *Item) ([]byte, error)
 	// Data is an event as an item of a page; one without is not shown. Only ServeAs uses it, like
-	// Frame.
+	// Frame. nil: Item.JSON.
 	Data func(ctx context.Context, it *Item) ([]byte, error)
 	// Refuse answers with an error instead of a stream.
 	Refuse func(w http.ResponseWriter, r *http.Request, err error)
 	// Header is sent with every answer.
 	Header http.Header
-	// Plain: the first that is sent is an event if there is one, and no comment.
-	Plain bool
 	// Hold is how long the beginning of an answer waits for the first frame, so that an error in
-	// its place can have a status of its own. After that a comment begins the stream. 0: no wait.
+	// its place can have a status of its own. After that a comment begins the stream. 0: no wait for
+	// events that are not stored yet.
 	Hold time.Duration
 	// Opening checks the events before the first frame while the beginning waits. Its error goes to
 	// Refuse, and there is no stream. nil: any event may be the first.
@@ -60,29 +54,6 @@ type Dialect struct {
 	// Interrupted is the last data of a stream that ends before its action, for a client that would
 	// take the end for the answer's; nil: nothing.
 	Interrupted func() []byte
-}
-
-// views is the dialect of the events route: every event, as its owner sees it.
-func views() *Dialect {
-	return &Dialect{
-		Frame:  func(_ context.Context, it *Item) ([]byte, error) { return it.Frame(), nil },
-		Data:   func(_ context.Context, it *Item) ([]byte, error) { return it.JSON(), nil },
-		Refuse: problem.Write,
-	}
-}
-
-// AnswerAs answers with an action's events in a surface's own dialect, to the
-// action's end.
-func (e *Events) AnswerAs(w http.ResponseWriter, r *http.Request, d Dialect) {
-	maps.Copy(w.Header(), d.Header)
-	e.stream(w, r, d.shared())
-}
-
-// shared has the frames of a dialect made once for all watchers of an action.
-func (d Dialect) shared() *Dialect {
-	render := d.Frame //  no more of d: it is kept for as long as the stream lasts
-	d.Frame = func(ctx context.Context, it *Item) ([]byte, error) { return it.in(ctx, render) }
-	return &d
 }
 
 // in is the event's frame in the one dialect beside its own, which one watcher makes for all. Who comes
@@ -113,34 +84,4 @@ func (it *Item) in(ctx context.Context, render func(context.Context, *Item) ([]b
 		it.failures.Add(1)
 	}
 	return frame, err
-}
-
-// inside has a stream begin in the middle of its first event, behind Part of the server-sent events
-// that the event's frame is. The frame stays the one that all have.
-func (s *session) inside(ctx context.Context) error {
-	d := s.d
-	items, err := s.reader.now(ctx) // a replica may be late, and have the event to come
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	s.reader.ready = items
-	if len(items) == 0 || items[0].Seq != d.After+1 || final(items[0].Event.Type) {
-		return ErrBeyond
-	}
-	render, first := d.Frame, items[0]
-	frame, err := render(ctx, first)
-	if err != nil {
-		return err
-	}
-	events := bytes.SplitAfterN(frame, []byte("\n\n"), d.Part+1)
-	if len(events) <= d.Part || len(events[d.Part]) == 0 {
-		return ErrBeyond
-	}
-	d.Frame = func(ctx context.Context, it *Item) ([]byte, error) {
-		if it == first {
-			return events[d.Part], nil
-		}
-		return render(ctx, it)
-	}
-	return nil
 }

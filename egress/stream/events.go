@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"weir/internal/fault"
@@ -60,19 +61,19 @@ func NewEvents(feed *Feed, cfg HTTP) *Events { return &Events{feed: feed, cfg: c
 
 // Serve answers GET /v1/actions/{id}/events for an action of tenant.
 func (e *Events) Serve(w http.ResponseWriter, r *http.Request, tenant, id string) {
-	d := views()
-	d.Ref = schemas.Ref{Tenant: tenant, ID: id}
-	e.serve(w, r, d)
+	e.ServeAs(w, r, Dialect{Ref: schemas.Ref{Tenant: tenant, ID: id}, Refuse: problem.Write})
 }
 
-// ServeAs answers like Serve for the events of one action in a surface's own dialect: as a stream,
-// as pages, or as a page with a wait. The request gives the position to start after.
+// AnswerAs answers with an action's events in a surface's own dialect, to the
+// action's end.
+func (e *Events) AnswerAs(w http.ResponseWriter, r *http.Request, d Dialect) {
+	maps.Copy(w.Header(), d.Header)
+	e.stream(w, r, &d)
+}
+
+// ServeAs answers with the events of one action in a surface's own dialect: as a stream, as pages,
+// or as a page with a wait. The request gives the position to start after.
 func (e *Events) ServeAs(w http.ResponseWriter, r *http.Request, d Dialect) {
-	e.serve(w, r, d.shared())
-}
-
-// serve answers with an action's events in the requested form.
-func (e *Events) serve(w http.ResponseWriter, r *http.Request, d *Dialect) {
 	maps.Copy(w.Header(), d.Header)
 	p := NewParams(r.URL.Query(), "after", "live", "limit", "timeout")
 	after, resumed := p.LastEventID(r) // before the parameter
@@ -83,8 +84,8 @@ func (e *Events) serve(w http.ResponseWriter, r *http.Request, d *Dialect) {
 	if poll && live != "long-poll" {
 		p.Refuse("live", "can be long-poll")
 	}
-	form := Accepts(r)
-	if p.Err == nil && form == FormNone {
+	sse, ok := Accepts(r, true)
+	if p.Err == nil && !ok {
 		p.Err = fault.New(schemas.NotAcceptable, "events come as text/event-stream or application/json")
 	}
 	if p.Err != nil {
@@ -95,21 +96,23 @@ func (e *Events) serve(w http.ResponseWriter, r *http.Request, d *Dialect) {
 	if ref.Kind == "" { // a path does not name it
 		ref, err = e.feed.find(r.Context(), ref.Tenant, ref.ID, after)
 	}
-	if err == nil && !poll && form != FormJSON {
+	if err == nil && !poll && sse {
 		d.Ref, d.After = ref, after
-		e.stream(w, r, d)
+		e.stream(w, r, &d)
 		return
 	}
-	var reader *Reader
+	if d.Data == nil {
+		d.Data = func(_ context.Context, it *Item) ([]byte, error) { return it.JSON(), nil }
+	}
+	var page schemas.Page[json.RawMessage]
 	if err == nil {
-		reader, err = e.feed.follow(r.Context(), ref, after, !poll)
+		page, err = e.page(r.Context(), ref, after, p, poll, d.Data)
 	}
 	if err != nil {
 		d.Refuse(w, r, explain(w, d.Ref.ID, err))
 		return
 	}
-	defer reader.Close()
-	e.page(w, r, reader, p, poll, d)
+	WriteJSON(w, r, http.StatusOK, page)
 }
 
 // find finds an action by its id.
@@ -131,50 +134,33 @@ func (f *Feed) find(ctx context.Context, tenant, id string, after uint64) (ref s
 
 // explain words an error of reading an action for its client.
 func explain(w http.ResponseWriter, id string, err error) error {
-	var gone *GoneError
 	switch {
-	case errors.As(err, &gone):
-		p := &problem.Error{Problem: schemas.Problem{
-			Code:   schemas.StreamGone,
-			Detail: "events after this position were dropped; resume just before earliest_id, or read the action's status",
-		}}
-		if gone.Earliest > 0 {
-			p.EarliestID = strconv.FormatUint(gone.Earliest, 10)
-		}
+	case errors.Is(err, fault.ErrGone):
 		w.Header().Set("Link", "<"+ActionURL(id)+`>; rel="describedby"`)
-		return p
-	case errors.Is(err, ErrBeyond):
-		return &fault.Error{Code: schemas.InvalidRequest, Message: "the position lies past the end of the stream", Cause: err}
 	case errors.Is(err, fault.ErrNotFound):
 		return fault.New(schemas.NotFound, "there is no such action")
-	case errors.Is(err, ErrClosed):
-		return &fault.Error{Code: schemas.Unavailable, Message: "this node is shutting down; try again", Cause: err}
-	default:
-		return err
 	}
+	return err
 }
 
-// page answers with what there is; with poll it waits for something first.
-func (e *Events) page(w http.ResponseWriter, r *http.Request, reader *Reader, p *Params, poll bool, d *Dialect) {
+// page is what there is after a position; with poll it waits for something first. next is set for as
+// long as there may be more, so that a client follows an action by further requests.
+func (e *Events) page(
+	ctx context.Context, ref schemas.Ref, after uint64, p *Params, poll bool, data func(context.Context, *Item) ([]byte, error),
+) (schemas.Page[json.RawMessage], error) {
+	page := schemas.Page[json.RawMessage]{Items: []json.RawMessage{}}
+	reader, err := e.feed.follow(ctx, ref, after, !poll)
+	if err != nil {
+		return page, err
+	}
+	defer reader.Close()
 	limit, wait := p.Limit(100), p.seconds("timeout", longPoll)
+	if p.Err != nil {
+		return page, p.Err
+	}
 	if !poll {
 		wait = 0
 	}
-	page, err := schemas.Page[json.RawMessage]{}, p.Err
-	if err == nil {
-		page, err = e.collect(r.Context(), reader, limit, wait, d)
-	}
-	if err != nil {
-		d.Refuse(w, r, explain(w, d.Ref.ID, err))
-		return
-	}
-	WriteJSON(w, r, http.StatusOK, page)
-}
-
-// collect fills a page from the reader, waiting up to wait for its first item. next is set for as
-// long as there may be more, so that a client follows an action by further requests.
-func (e *Events) collect(ctx context.Context, reader *Reader, limit int, wait time.Duration, d *Dialect) (schemas.Page[json.RawMessage], error) {
-	page := schemas.Page[json.RawMessage]{Items: []json.RawMessage{}}
 	ctx, cancel := context.WithTimeout(ctx, wait+logPatience)
 	defer cancel()
 	up := time.NewTimer(wait)
@@ -190,13 +176,13 @@ func (e *Events) collect(ctx context.Context, reader *Reader, limit int, wait ti
 				page.Next = strconv.FormatUint(last, 10)
 				return page, nil
 			}
-			data, err := d.Data(ctx, it)
+			item, err := data(ctx, it)
 			if err != nil {
 				return page, err
 			}
-			if last = it.Seq; len(data) > 0 {
-				page.Items = append(page.Items, data)
-				size += len(data)
+			if last = it.Seq; len(item) > 0 {
+				page.Items = append(page.Items, item)
+				size += len(item)
 			}
 		}
 		if len(items) == 0 {
@@ -207,4 +193,70 @@ func (e *Events) collect(ctx context.Context, reader *Reader, limit int, wait ti
 		page.Next = strconv.FormatUint(reader.Position(), 10)
 	}
 	return page, nil
+}
+
+// Each gives the events of an action after a position to fn, in order and as they come, until the
+// action has ended or fn wants no more. It is for answers: it goes on while the node drains, until
+// EndWaits. Errors are those of Reader.Next, ErrClosed and fn's own, which stand for a client that
+// takes no more. If the client has gone, left is called as Dialect.OnAbandon is.
+func (e *Events) Each(client context.Context, ref schemas.Ref, after uint64, left func(), fn func(it *Item) (more bool, err error)) error {
+	reader, gone := e.feed.reader(ref, after, true, false), false
+	defer func() {
+		if alone := e.feed.unregister(reader.w); gone || client.Err() != nil {
+			e.gone(client, alone, left)
+		}
+	}()
+	if err := reader.open(client); err != nil {
+		return err
+	}
+	for {
+		items, err := reader.Next(client, nil)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		for _, it := range items {
+			var more bool
+			if more, err = fn(it); !more || err != nil {
+				gone = err != nil
+				return err
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// Writer writes an answer in pieces, each of which has a deadline as those of streams have.
+func (e *Events) Writer(w http.ResponseWriter) *Writer { return NewWriter(w, e.cfg.WriteTimeout) }
+
+// Watch permits a stream for a request until release is called or ctx ends, which may be before the
+// request's own context; or it refuses the request with an error that becomes a problem.
+type Watch func(r *http.Request) (ctx context.Context, release func(), err error)
+
+type slotKey struct{}
+
+// AcquireSlot reserves a stream for a request before its action is stored, so that a refused request
+// has stored nothing. The stream that answers the returned request uses the slot. Call leave after
+// the answer, whether there was a stream or not. A nil watch is HTTP's.
+func (e *Events) AcquireSlot(r *http.Request, watch Watch) (seated *http.Request, leave func(), err error) { //nolint:contextcheck // the one that Watch has given
+	ctx, release, err := e.slot(r, watch)
+	if err != nil {
+		return nil, nil, err
+	}
+	var held Watch = func(*http.Request) (context.Context, func(), error) { return ctx, release, nil }
+	return r.WithContext(context.WithValue(r.Context(), slotKey{}, held)), release, nil
+}
+
+// slot is the request's slot or, without one, one that watch permits; nil: HTTP's. release may be
+// called twice.
+func (e *Events) slot(r *http.Request, watch Watch) (ctx context.Context, release func(), err error) {
+	if held, ok := r.Context().Value(slotKey{}).(Watch); ok {
+		return held(r)
+	}
+	if watch == nil {
+		watch = e.cfg.Watch
+	}
+	ctx, release, err = watch(r)
+	return ctx, sync.OnceFunc(release), err
 }

@@ -19,7 +19,7 @@ import (
 
 // ErrClosed means that the node stops watching: the action continues, and its watchers resume on
 // another node or later.
-var ErrClosed = errors.New("the feed is closed")
+var ErrClosed error = fault.New(schemas.Unavailable, "this node is shutting down; try again")
 
 const (
 	// recheck is how often the log is read for events that a watcher has missed, so that no lost
@@ -33,9 +33,10 @@ const (
 
 // Log is what is read of the log.
 type Log interface {
-	// Last may be late: not have seen yet what others know to be stored. Newest is not.
+	// Last may be late: not have seen yet what others know to be stored. Newest and Next are not.
 	Last(ctx context.Context, stream, filter string) (schemas.Record, error)
 	Newest(ctx context.Context, stream, filter string) (schemas.Record, error)
+	Next(ctx context.Context, stream, filter string, from uint64) (schemas.Record, error)
 	// Page returns up to limit records from a sequence on, and none after the one that reaches size;
 	// more reports that others follow.
 	Page(ctx context.Context, stream, filter string, from uint64, limit, size int) (records []schemas.Record, more bool, err error)
@@ -69,10 +70,6 @@ type Config struct {
 	Result func(ref schemas.Ref, s *schemas.Settled) json.RawMessage
 	// Part turns the data of a delta into the form its kind shows; nil shows it as it is stored.
 	Part func(ref schemas.Ref, data json.RawMessage) json.RawMessage
-	// BufferEvents and BufferBytes bound what a slow watcher may have waiting;
-	// over it, the watcher reads the log instead. Default 256 and 1 MiB.
-	BufferEvents int
-	BufferBytes  int
 	// HeldEvents bounds what may wait for a barrier; over it, all watchers
 	// read the log instead. Default 65536.
 	HeldEvents int
@@ -80,10 +77,14 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.BufferEvents = cmp.Or(c.BufferEvents, 256)
-	c.BufferBytes = cmp.Or(c.BufferBytes, 1<<20)
 	c.HeldEvents = cmp.Or(c.HeldEvents, 1<<16)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	if c.Result == nil {
+		c.Result = func(_ schemas.Ref, s *schemas.Settled) json.RawMessage { return s.Result }
+	}
+	if c.Part == nil {
+		c.Part = func(_ schemas.Ref, data json.RawMessage) json.RawMessage { return data }
+	}
 	if c.Reserved == nil {
 		c.Reserved = func(string, uint64) bool { return true }
 	}
@@ -106,7 +107,7 @@ type Feed struct {
 
 	mu      sync.Mutex
 	topics  map[string]*topic
-	held    []heldItem // arrived, not yet released; in order
+	held    []*Item // arrived, not yet released; in order
 	notify  chan struct{}
 	durable map[string]uint64 // by stream: the last sequence known to be durable
 }
@@ -174,14 +175,14 @@ func (f *Feed) arrived(rec schemas.Record) {
 	if !wanted {
 		return
 	}
-	it := f.item(t.ref, rec)
+	it := f.item(t, rec)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.cfg.Barrier == nil || (t.held == 0 && !it.Event.NeedsBarrier() && f.cfg.Reserved(t.stream, it.Seq)) {
-		t.deliver(it, f.cfg)
+		t.deliver(it)
 		return
 	}
-	f.hold(t, it)
+	f.hold(it)
 }
 
 // lost makes every watcher read the log: records may have passed it by.
@@ -195,7 +196,7 @@ func (f *Feed) allBehind() {
 	for _, t := range f.topics {
 		t.lost = true
 		for _, w := range t.watchers {
-			w.fallBehind()
+			w.fallBehind(0)
 		}
 	}
 }
@@ -225,7 +226,8 @@ func (f *Feed) last(ctx context.Context, stream, filter string) (rec schemas.Rec
 	return rec, err
 }
 
-// end is the terminal event of an action, which is the last of its section. That there is none is certain.
+// end is the newest event of an action, and ok if that is the terminal one, which is the last of its
+// section. That there is none is certain.
 func (f *Feed) end(ctx context.Context, t *topic) (rec schemas.Record, ok bool, err error) {
 	err = f.read(ctx, func() (err error) {
 		rec, err = f.log.Newest(ctx, t.stream, f.cfg.Layout.Subject(t.ref, schemas.SectionEvent))
@@ -235,4 +237,31 @@ func (f *Feed) end(ctx context.Context, t *topic) (rec schemas.Record, ok bool, 
 		return rec, false, nil
 	}
 	return rec, err == nil && rec.Ends(), err
+}
+
+func (f *Feed) bounds(ctx context.Context, stream string) (first, last uint64, err error) {
+	err = f.read(ctx, func() (err error) {
+		first, last, err = f.log.Bounds(ctx, stream)
+		return err
+	})
+	return first, last, err
+}
+
+// outlive waits a little after an error of the log that may pass. It returns the errors that
+// waiting cannot cure.
+func (f *Feed) outlive(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, fault.ErrGone), errors.Is(err, ErrClosed):
+		return err
+	}
+	select {
+	case <-time.After(retryPause):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-f.ctx.Done():
+		return ErrClosed
+	}
 }

@@ -23,9 +23,9 @@ type Item struct {
 	Seq   uint64
 	Event schemas.Event
 
-	size   int
-	result func(schemas.Ref, *schemas.Settled) json.RawMessage
-	part   func(schemas.Ref, json.RawMessage) json.RawMessage
+	topic *topic
+	cfg   *Config
+	size  int
 
 	once  sync.Once
 	frame []byte
@@ -39,8 +39,8 @@ type Item struct {
 
 // item decodes a record. An unreadable one keeps its position with its readable members, and a
 // terminal one still ends the action: a record from another version must not hang a watcher.
-func (f *Feed) item(ref schemas.Ref, rec schemas.Record) *Item {
-	it := &Item{Ref: ref, Seq: rec.Seq, size: len(rec.Data), result: f.cfg.Result, part: f.cfg.Part, making: make(chan struct{}, 1)}
+func (f *Feed) item(t *topic, rec schemas.Record) *Item {
+	it := &Item{Ref: t.ref, Seq: rec.Seq, topic: t, cfg: &f.cfg, size: len(rec.Data), making: make(chan struct{}, 1)}
 	ev, err := ledger.Decode(rec.Data)
 	if err != nil {
 		ev = outline(rec)
@@ -90,18 +90,14 @@ func (it *Item) render() {
 	if err != nil { // a raw member that is not JSON: the event keeps its place
 		body, _ = ledger.Encode(schemas.EventView{Seq: it.Seq, N: it.Event.N, Type: it.Event.Type, Time: it.Event.Time})
 	}
-	it.frame = AppendFrame(make([]byte, 0, len(body)+64), it.Seq, string(it.Event.Type), body)
+	it.frame = AppendFrame(make([]byte, 0, len(body)+64), it.Seq, "", string(it.Event.Type), body)
 	it.body = it.frame[len(it.frame)-len(body)-2 : len(it.frame)-2 : len(it.frame)-2]
 }
 
-// AppendFrame appends one server-sent event. data must be one line, as JSON without white space
-// between its tokens always is; name must be a keyword.
-func AppendFrame(b []byte, id uint64, name string, data []byte) []byte {
-	return AppendSuffixed(b, id, "", name, data)
-}
-
-// AppendSuffixed is AppendFrame with a suffix at the end of the id; it must not have line ends.
-func AppendSuffixed(b []byte, id uint64, suffix, name string, data []byte) []byte {
+// AppendFrame appends one server-sent event. suffix is the end of its id, and must not have line
+// ends. data must be one line, as JSON without white space between its tokens always is; name must be
+// a keyword.
+func AppendFrame(b []byte, id uint64, suffix, name string, data []byte) []byte {
 	b = append(b, "id: "...)
 	b = strconv.AppendUint(b, id, 10)
 	b = append(b, suffix...)

@@ -47,9 +47,7 @@ func (it *Item) public() schemas.EventView {
 	case schemas.EventProgress:
 		p.Data = ev.Data
 	case schemas.EventDelta:
-		if p.Data = ev.Data; it.part != nil {
-			p.Data = it.part(it.Ref, ev.Data)
-		}
+		p.Data = it.cfg.Part(it.Ref, ev.Data)
 	case schemas.EventSignal, schemas.EventStatus:
 		if t := ev.Task; t != nil {
 			p.Task = &schemas.EventViewTask{
@@ -83,13 +81,10 @@ func (it *Item) settled() *schemas.EventViewSettled {
 	if s.Outcome == schemas.OutcomeUnknown {
 		p.ResolveURL = ResolveURL(it.Ref.ID)
 	}
-	switch {
-	case s.ResultBlob != "", s.AnswerBlob != "":
+	if s.ResultBlob != "" || s.AnswerBlob != "" {
 		p.ResultURL = ActionURL(it.Ref.ID)
-	case it.result != nil:
-		p.Result = it.result(it.Ref, s)
-	default:
-		p.Result = s.Result
+	} else {
+		p.Result = it.cfg.Result(it.Ref, s)
 	}
 	return p
 }

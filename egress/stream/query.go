@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"iter"
 	"math"
 	"mime"
 	"net/http"
@@ -180,62 +179,36 @@ func (p *Params) seconds(name string, most time.Duration) time.Duration {
 	return min(time.Duration(n)*time.Second, most)
 }
 
-// Form is the form of an answer that a client prefers of a route that can stream.
-type Form int
-
-// The forms.
-const (
-	FormAny  Form = iota // it did not say
-	FormSSE              // text/event-stream
-	FormJSON             // a page
-	FormNone             // no acceptable form
-)
-
-// Accepts reads the Accept header. A named event stream takes precedence over a page, because a
-// browser's EventSource sends that.
-func Accepts(r *http.Request) Form {
-	if strings.TrimSpace(strings.Join(r.Header.Values("Accept"), "")) == "" {
-		return FormAny
+// Accepts reads the Accept header for a route that can stream: whether the client prefers server-sent
+// events to a page, which are def if it does not say, and ok if it takes one of both. A named event
+// stream takes precedence over a page, because a browser's EventSource sends that.
+func Accepts(r *http.Request, def bool) (sse, ok bool) {
+	media := accepted(r)
+	has := func(one, other string) bool { return slices.Contains(media, one) || slices.Contains(media, other) }
+	switch {
+	case strings.TrimSpace(strings.Join(r.Header.Values("Accept"), "")) == "":
+		return def, true
+	case slices.Contains(media, "text/event-stream"):
+		return true, true
+	case has("application/json", "application/*"):
+		return false, true
+	default:
+		return def, has("*/*", "text/*")
 	}
-	form := FormNone
-	for media := range accepted(r) {
-		switch media {
-		case "text/event-stream":
-			return FormSSE
-		case "application/json", "application/*":
-			form = FormJSON
-		case "*/*", "text/*":
-			if form == FormNone {
-				form = FormAny
-			}
-		}
-	}
-	return form
 }
 
 // Names reports whether the Accept header names a media type.
-func Names(r *http.Request, media string) bool {
-	for named := range accepted(r) {
-		if named == media {
-			return true
-		}
-	}
-	return false
-}
+func Names(r *http.Request, media string) bool { return slices.Contains(accepted(r), media) }
 
 // accepted are the media types and ranges of the Accept header, without the refused ones.
-func accepted(r *http.Request) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
-			media, params, _ := mime.ParseMediaType(part)
-			if q, err := strconv.ParseFloat(params["q"], 64); err == nil && q == 0 {
-				continue
-			}
-			if !yield(media) {
-				return
-			}
+func accepted(r *http.Request) (all []string) {
+	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
+		media, params, _ := mime.ParseMediaType(part)
+		if q, err := strconv.ParseFloat(params["q"], 64); err != nil || q != 0 {
+			all = append(all, media)
 		}
 	}
+	return all
 }
 
 // Selection asks an index which actions there are.

@@ -4,26 +4,31 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
+	"strconv"
 	"time"
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/problem"
 	"weir/schemas"
 )
 
 // ErrBeyond means that the position to resume at is past the end of the log.
-var ErrBeyond = errors.New("the position is past the end of the stream")
+var ErrBeyond = Invalid("the position lies past the end of the stream")
 
-// GoneError means that events after the position to resume at were dropped.
-type GoneError struct {
-	// Earliest is the oldest event that can still be read, 0 where none can.
-	Earliest uint64
+// dropped is a fault.ErrGone: events after the position to resume at were dropped. earliest is the
+// oldest event that can still be read, 0 where none can.
+func dropped(earliest uint64) error {
+	p := &problem.Error{Cause: fault.ErrGone, Problem: schemas.Problem{
+		Code:   schemas.StreamGone,
+		Detail: "events after this position were dropped; resume just before earliest_id, or read the action's status",
+	}}
+	if earliest > 0 {
+		p.EarliestID = strconv.FormatUint(earliest, 10)
+	}
+	return p
 }
-
-func (e *GoneError) Error() string { return "the events after this position were dropped" }
-
-// Unwrap makes it a fault.ErrGone.
-func (e *GoneError) Unwrap() error { return fault.ErrGone }
 
 // A read of the log gets few records at first, so that the first event arrives at once; then more
 // and more, because on each read the log counts the remaining records. A page ends with the record
@@ -47,21 +52,18 @@ type Reader struct {
 	behind bool
 	// known is how far the log is known to go. A replica that is late shows less.
 	known uint64
-	late  int  // pages in a row that did not come nearer to it
 	limit int  // how many records the next page may have; 0: the first
 	ended bool // the terminal event has been given
-	// astray: the position is after the last event of an ended action.
-	astray bool
-	ready  []*Item
-	// ends is closed when waiting must end. An answer first reads the log a last time, for events that
+	ready []*Item
+	// ends is closed when waiting must end. An answer reads the log once more then, for events that
 	// the feed has not delivered.
-	ends           <-chan struct{}
-	answer, looked bool
+	ends   <-chan struct{}
+	answer bool
 }
 
 // Follow starts reading after a position; 0 is the beginning. It has read the
 // first events when it returns, so that the caller can still answer with
-// another status. Errors: fault.ErrNotFound, ErrBeyond, *GoneError, and the
+// another status. Errors: fault.ErrNotFound, fault.ErrGone, ErrBeyond, and the
 // log's own. Close the reader when done.
 func (f *Feed) Follow(ctx context.Context, ref schemas.Ref, after uint64) (*Reader, error) {
 	return f.follow(ctx, ref, after, false)
@@ -76,13 +78,13 @@ func (f *Feed) follow(ctx context.Context, ref schemas.Ref, after uint64, peek b
 	return r, nil
 }
 
-// reader is one that is still to be opened. An answer continues while the node drains, until EndWaits.
+// reader is one that is still to be opened. An answer continues while the node drains, until EndWaits;
+// a position after the end of its action is ErrBeyond.
 func (f *Feed) reader(ref schemas.Ref, after uint64, answer, peek bool) *Reader {
-	r := &Reader{f: f, w: &watcher{follow: true, peek: peek, wake: make(chan struct{}, 1)}, seq: after, ends: f.streams.Done()}
+	r := &Reader{f: f, w: f.watch(ref, watcher{follow: true, peek: peek}), seq: after, ends: f.streams.Done()}
 	if r.answer = answer; answer {
 		r.ends = f.waits.Done()
 	}
-	f.watch(ref, r.w)
 	return r
 }
 
@@ -98,6 +100,86 @@ func (r *Reader) Pending() bool { return len(r.ready) > 0 || r.behind }
 // Ended reports that no event will follow: the terminal event is at or before the position, and all
 // known events were taken.
 func (r *Reader) Ended() bool { return r.ended && !r.Pending() }
+
+// Recheck has Next read the log before it waits, for what the feed may have missed.
+func (r *Reader) Recheck() { r.behind = true }
+
+// Next returns the next events, at least one. It returns none and no error when tick fires before
+// there are any. io.EOF follows the terminal event, and a resolution that is known by then. Other
+// errors: ctx's, ErrClosed, and fault.ErrGone if the history was dropped before a slow reader got it.
+// While the log cannot be reached it waits.
+func (r *Reader) Next(ctx context.Context, tick <-chan time.Time) ([]*Item, error) {
+	for {
+		items, err := r.advance(ctx)
+		switch {
+		case err != nil:
+			if err = r.f.outlive(ctx, err); err != nil {
+				return nil, err
+			}
+		case len(items) > 0:
+			return items, nil
+		case r.behind:
+		case r.ended:
+			return nil, io.EOF
+		default:
+			ticked, err := r.w.wait(ctx, tick, r.ends)
+			if r.answer && errors.Is(err, ErrClosed) {
+				r.answer, r.behind = false, true
+			} else if ticked || err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// advance takes what the feed brought, or reads the log where that does not
+// join up.
+func (r *Reader) advance(ctx context.Context) ([]*Item, error) {
+	if items := r.ready; len(items) > 0 {
+		r.ready = nil
+		return items, nil
+	}
+	if r.behind {
+		return r.page(ctx)
+	}
+	items := r.drain()
+	kept := items[:0]
+	for _, it := range items {
+		switch {
+		case it.Seq <= r.seq:
+		case r.n == 0 || it.Event.N != r.n+1:
+			r.expect(items[len(items)-1].Seq) // a gap, filled from the log with the rest
+			return kept, nil
+		default:
+			r.seq, r.n = it.Seq, it.Event.N
+			r.ended = r.ended || final(it.Event.Type)
+			kept = append(kept, it)
+		}
+	}
+	return kept, nil
+}
+
+// drain empties the buffer of the watcher. If the feed may have missed something, the log is read
+// first, up to what is known of it.
+func (r *Reader) drain() []*Item {
+	r.f.mu.Lock()
+	defer r.f.mu.Unlock()
+	w := r.w
+	if w.behind {
+		r.expect(w.known)
+	}
+	items := w.buf
+	w.buf, w.size, w.behind, w.known, w.given = nil, 0, false, 0, r.seq
+	return items
+}
+
+// final says that an action has ended once it has such an event.
+func final(t schemas.EventType) bool {
+	return t == schemas.EventSettled || t == schemas.EventResolution || t == schemas.EventSuperseded
+}
+
+// expect makes the reader read the log until it has shown a known record.
+func (r *Reader) expect(seq uint64) { r.behind, r.known = true, max(r.known, seq) }
 
 // open reads the first events, or finds out why there are none.
 func (r *Reader) open(ctx context.Context) error {
@@ -119,14 +201,21 @@ func (r *Reader) open(ctx context.Context) error {
 			return err
 		}
 	}
-	return &GoneError{Earliest: items[0].Seq}
+	return dropped(items[0].Seq)
 }
 
 // empty returns why there is nothing after a position: the action has ended, has nothing new yet,
 // or does not exist.
 func (r *Reader) empty(ctx context.Context, after uint64) error {
 	t := r.w.topic
+	end, ended, err := r.f.end(ctx, t)
+	if err != nil {
+		return err
+	}
 	newest, err := r.f.last(ctx, t.stream, t.filter)
+	if end.Seq > newest.Seq { // the replica is late
+		newest, err = end, nil
+	}
 	switch {
 	case errors.Is(err, fault.ErrNotFound), err == nil && newest.Seq <= r.seq && after == 0:
 		return r.f.missing(ctx, t.stream, after)
@@ -135,6 +224,8 @@ func (r *Reader) empty(ctx context.Context, after uint64) error {
 	case newest.Seq > r.seq:
 		r.expect(newest.Seq)
 		return nil
+	case newest.Seq < after && ended && r.answer:
+		return ErrBeyond
 	case newest.Seq < after:
 		if _, last, err := r.f.bounds(ctx, t.stream); err != nil || after > last {
 			return cmp.Or(err, ErrBeyond)
@@ -143,24 +234,9 @@ func (r *Reader) empty(ctx context.Context, after uint64) error {
 	if ev, err := ledger.Decode(newest.Data); err == nil && newest.Seq == after {
 		r.n = ev.N
 	}
-	end, ok, err := r.f.end(ctx, t)
-	if ok && end.Seq > r.seq {
-		r.expect(end.Seq) // another replica than the one before already has it
-		return nil
-	}
-	r.ended, r.astray = ok, ok && end.Seq < after && newest.Seq < after
-	return err
+	r.ended = ended
+	return nil
 }
-
-// A lagging replica is read again after catchUp, up to this many times in a row. Records still
-// missing after that may have been dropped.
-const (
-	catchUp  = 10 * time.Millisecond
-	patience = 500
-)
-
-// expect makes the reader read the log until it has shown a known record.
-func (r *Reader) expect(seq uint64) { r.behind, r.known, r.late = true, max(r.known, seq), 0 }
 
 // missing distinguishes an action that never existed from one whose history was dropped since the
 // caller read it.
@@ -170,29 +246,16 @@ func (f *Feed) missing(ctx context.Context, stream string, after uint64) error {
 	}
 	first, _, err := f.bounds(ctx, stream)
 	if err == nil && after < first {
-		return &GoneError{}
+		return dropped(0)
 	}
 	return cmp.Or(err, fault.ErrNotFound)
-}
-
-func (f *Feed) bounds(ctx context.Context, stream string) (first, last uint64, err error) {
-	err = f.read(ctx, func() (err error) {
-		first, last, err = f.log.Bounds(ctx, stream)
-		return err
-	})
-	return first, last, err
 }
 
 // page reads the next records from the log and moves the position past them.
 func (r *Reader) page(ctx context.Context) ([]*Item, error) {
 	t := r.w.topic
 	limit := max(r.limit, firstPage)
-	var records []schemas.Record
-	var more bool
-	err := r.f.read(ctx, func() (err error) {
-		records, more, err = r.f.log.Page(ctx, t.stream, t.filter, r.seq+1, limit, pageSize)
-		return err
-	})
+	records, more, err := r.records(ctx, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -203,9 +266,9 @@ func (r *Reader) page(ctx context.Context) ([]*Item, error) {
 		if rec.Notifies() {
 			continue
 		}
-		it := r.f.item(t.ref, rec)
+		it := r.f.item(t, rec)
 		if n > 0 && it.Event.N > 0 && it.Event.N != n+1 {
-			return nil, &GoneError{Earliest: it.Seq}
+			return nil, dropped(it.Seq)
 		}
 		n = it.Event.N
 		ended = ended || final(it.Event.Type)
@@ -220,12 +283,27 @@ func (r *Reader) page(ctx context.Context) ([]*Item, error) {
 	if err := r.f.Durable(ctx, t.stream, durable); err != nil {
 		return nil, err
 	}
-	if len(records) > 0 {
-		r.late = 0
-	} else if r.late++; r.late > patience {
-		r.known = 0
-	}
 	r.seq, r.n, r.ended, r.behind = seq, n, ended, more || seq < r.known
 	r.limit = min(limit*growth, widestPage)
 	return items, nil
+}
+
+// records are those after the position. A late replica does not show all that are known: then the
+// leader shows the next one, or that they were dropped.
+func (r *Reader) records(ctx context.Context, limit int) (records []schemas.Record, more bool, err error) {
+	t := r.w.topic
+	err = r.f.read(ctx, func() (err error) {
+		records, more, err = r.f.log.Page(ctx, t.stream, t.filter, r.seq+1, limit, pageSize)
+		if err != nil || len(records) > 0 || r.known <= r.seq {
+			return err
+		}
+		next, err := r.f.log.Next(ctx, t.stream, t.filter, r.seq+1)
+		if errors.Is(err, fault.ErrNotFound) {
+			r.known = 0
+			return nil
+		}
+		records = []schemas.Record{next}
+		return err
+	})
+	return records, more && len(records) > 0, err
 }

@@ -4,20 +4,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"weir/internal/fault"
 	"weir/internal/retry"
 )
 
-// heldItem is an event that may not be shown yet.
-type heldItem struct {
-	topic *topic
-	item  *Item
-}
-
 // hold queues an event for the next barrier. It is called under the lock.
-func (f *Feed) hold(t *topic, it *Item) {
+func (f *Feed) hold(it *Item) {
 	if len(f.held) >= f.cfg.HeldEvents {
 		// The barrier does not keep up. The dropped records are on the log.
 		for _, h := range f.held {
@@ -26,8 +19,8 @@ func (f *Feed) hold(t *topic, it *Item) {
 		f.held = nil
 		f.allBehind()
 	}
-	t.held++
-	f.held = append(f.held, heldItem{t, it})
+	it.topic.held++
+	f.held = append(f.held, it)
 	select {
 	case f.notify <- struct{}{}:
 	default:
@@ -58,26 +51,13 @@ func (f *Feed) release() {
 			retry.Pause(f.ctx, retryPause)
 		}
 		f.mu.Lock()
-		for _, h := range batch {
-			h.topic.held--
-			f.durable[h.topic.stream] = max(f.durable[h.topic.stream], h.item.Seq)
-			h.topic.deliver(h.item, f.cfg)
+		for _, it := range batch {
+			t := it.topic
+			t.held--
+			f.durable[t.stream] = max(f.durable[t.stream], it.Seq)
+			t.deliver(it)
 		}
 		f.mu.Unlock()
-	}
-}
-
-// pause waits. The error is why it ended early: ctx's, or ErrClosed.
-func (f *Feed) pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-f.ctx.Done():
-		return ErrClosed
 	}
 }
 

@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -21,183 +23,126 @@ type session struct {
 	release func()
 	// client ends when the client has gone.
 	client context.Context //nolint:containedctx // the request's
-	// over: everything was given, the action's end too, or another answer. away: nothing
-	// can be written.
-	over, away bool
+	// begun: the answer is a stream. over: everything was given, the action's end too, or another
+	// answer. away: nothing can be written.
+	begun, over, away bool
 }
 
-// stream answers with the events of a dialect. It may change the dialect.
+// stream answers with the events of a dialect.
 func (e *Events) stream(w http.ResponseWriter, r *http.Request, d *Dialect) {
 	s := &session{
 		e: e, reader: e.feed.reader(d.Ref, d.After, d.Answer, false), d: d,
 		out: NewWriter(w, e.cfg.WriteTimeout), client: r.Context(),
 	}
 	defer s.close()
-	if ctx := s.start(w, r); ctx != nil {
-		s.run(ctx) //nolint:contextcheck // as above
-	}
-}
-
-// start begins the answer. It returns until when the stream may go on, and nil
-// where nothing is left to do.
-func (s *session) start(w http.ResponseWriter, r *http.Request) (ctx context.Context) {
-	d, err := s.d, s.open(r.Context())
-	if err == nil && d.Hold > 0 { // retained events are held open
-		if ctx = s.admit(w, r); ctx == nil {
-			return nil
-		}
-		s.out.unhurried()
-	}
-	if err == nil && (d.Plain || d.Hold > 0) {
-		err = s.firstEvents(r.Context())
-	}
-	if err != nil {
-		if s.client.Err() == nil {
-			d.Refuse(w, r, explain(w, d.Ref.ID, err))
-			s.over = true
-		}
-		return nil
-	}
-	if len(s.buf) == 0 && s.reader.Ended() {
-		if s.over = true; d.Ended == nil {
-			w.WriteHeader(http.StatusNoContent) // makes an EventSource stop resuming
-			return nil
-		}
-		s.buf = d.Ended
-	}
-	if r.Method == http.MethodHead {
+	ctx, err := s.open(r)
+	switch {
+	case err != nil:
+	case r.Method == http.MethodHead && !s.reader.Ended():
 		Header(w.Header())
 		w.WriteHeader(http.StatusOK)
-		return nil
+	default:
+		err = s.run(ctx) //nolint:contextcheck // the request's, which Watch may cut short
 	}
-	if ctx == nil {
-		if ctx = s.admit(w, r); ctx == nil {
-			return nil
-		}
-	}
-	begin := s.flush
-	if len(s.buf) == 0 {
-		begin = s.out.Comment
-	}
-	s.out.Open()
-	if s.away = begin() != nil; s.away {
-		return nil
-	}
-	return ctx
-}
-
-// open reads the first events, and refuses a position that the dialect does not have.
-func (s *session) open(ctx context.Context) error {
-	err := s.reader.open(ctx)
-	switch {
-	case err == nil && s.d.Answer && s.reader.astray:
-		return ErrBeyond
-	case err == nil && s.d.Part > 0:
-		return s.inside(ctx)
-	}
-	return err
-}
-
-// admit has the stream held open, or answers that it may not be.
-func (s *session) admit(w http.ResponseWriter, r *http.Request) context.Context {
-	slot, err := s.e.slot(r, s.d.Watch)
-	if err != nil {
-		s.d.Refuse(w, r, err)
+	if err != nil && s.client.Err() == nil {
+		d.Refuse(w, r, explain(w, d.Ref.ID, err))
 		s.over = true
-		return nil
 	}
-	s.release = slot.release
-	s.e.cfg.Watching(1)
-	return slot.ctx
 }
 
-// firstEvents renders events until there is one to begin with. It waits as long as the
-// dialect holds the beginning, and else not at all.
-func (s *session) firstEvents(ctx context.Context) error {
-	up := make(chan time.Time)
-	defer time.AfterFunc(s.d.Hold, func() { close(up) }).Stop()
-	for len(s.buf) == 0 && (s.reader.Pending() || s.d.Hold > 0 && !s.reader.Ended()) {
-		items, err := s.reader.Next(ctx, up)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-		if len(items) == 0 {
-			return nil
-		}
-		for _, it := range items {
-			if s.d.Opening != nil && len(s.buf) == 0 {
-				if err := s.d.Opening(ctx, it); err != nil {
-					return err
-				}
-			}
-			frame, err := s.frame(ctx, it)
-			if err != nil {
-				return err
-			}
-			s.buf = append(s.buf, frame...)
-		}
+// open reads the first events, and refuses a position that the dialect does not have. If there are
+// events to come, the stream is held open until the context ends.
+func (s *session) open(r *http.Request) (context.Context, error) {
+	ctx := r.Context()
+	err := s.reader.open(ctx)
+	if err == nil && s.d.Part > 0 {
+		err = s.inside(ctx)
+	}
+	if err != nil || s.reader.Ended() || r.Method == http.MethodHead {
+		return ctx, err
+	}
+	ctx, release, err := s.e.slot(r, s.d.Watch)
+	if err != nil {
+		return nil, err
+	}
+	s.release = release
+	s.e.cfg.Watching(1)
+	return ctx, nil
+}
+
+// inside has a stream begin in the middle of its first event, behind Part of the server-sent events
+// that the event's frame is.
+func (s *session) inside(ctx context.Context) error {
+	now := make(chan time.Time)
+	close(now)
+	items, err := s.reader.Next(ctx, now) // a replica may be late, and have the event to come
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	s.reader.ready = items
+	if len(items) == 0 || items[0].Seq != s.d.After+1 || final(items[0].Event.Type) {
+		return ErrBeyond
+	}
+	frame, err := s.frame(ctx, items[0])
+	if err != nil {
+		return err
+	}
+	events := bytes.SplitAfterN(frame, []byte("\n\n"), s.d.Part+1)
+	if len(events) <= s.d.Part || len(events[s.d.Part]) == 0 {
+		return ErrBeyond
+	}
+	s.d.Pick = func([]byte) []byte { // of the first frame
+		s.d.Pick = nil
+		return events[s.d.Part]
 	}
 	return nil
+}
+
+// run writes until the action has ended, its client is gone, or the stream may not be held open any
+// longer. An error is for a client that has no answer yet.
+func (s *session) run(ctx context.Context) (err error) {
+	s.out.unhurried()
+	tick := time.NewTicker(cmp.Or(s.d.Hold, s.e.cfg.KeepAlive))
+	defer tick.Stop()
+	for err == nil {
+		var items []*Item
+		begun, until := s.begun, ctx //nolint:contextcheck // the one that Watch has given
+		if !begun {
+			until = s.client
+		}
+		if begun || s.d.Hold > 0 || s.reader.Pending() || s.reader.Ended() {
+			items, err = s.reader.Next(until, tick.C)
+		}
+		switch {
+		case err != nil:
+		case len(items) > 0:
+			err = s.send(until, items)
+		default: // the feed itself checks the log for missed records
+			err = s.comment()
+		}
+		if s.begun != begun {
+			tick.Reset(s.e.cfg.KeepAlive)
+		}
+	}
+	return s.end(err)
 }
 
 // batch is how many bytes of frames go into one write.
 const batch = 32 << 10
 
-// run writes until the action has ended, its client is gone, or the stream may not
-// be held open any longer.
-func (s *session) run(ctx context.Context) {
-	tick := time.NewTicker(s.e.cfg.KeepAlive)
-	defer tick.Stop()
-	for s.drain(ctx) {
-		ticked, err := s.reader.wait(ctx, tick.C)
-		if err != nil {
-			break
-		}
-		if ticked { // the feed itself checks the log for missed records
-			if s.away = s.out.Comment() != nil; s.away {
-				break
-			}
-		}
-	}
-	// A stream that must be resumed elsewhere reports it: the client may not have received the end,
-	// although the stream has read it.
-	if s.d.Interrupted != nil && !s.away && !s.over && s.client.Err() == nil {
-		s.buf = s.d.Interrupted()
-		s.away = s.flush() != nil
-	}
-	if !s.away {
-		s.out.End()
-	}
-}
-
-// drain writes what there is by now. more is false where the stream has ended.
-func (s *session) drain(ctx context.Context) (more bool) {
-	for {
-		items, err := s.reader.now(ctx)
-		if err != nil { // EOF, or a client that has to resume elsewhere
-			s.over = errors.Is(err, io.EOF)
-			return false
-		}
-		if len(items) == 0 {
-			return true
-		}
-		if !s.send(ctx, items) {
-			return false
-		}
-	}
-}
-
-// send writes events and flushes; many small frames are few writes. more is false if the stream
-// must end: an event cannot be rendered, or the client is too slow, or gone. Then the deadline
-// stays, and the server closes.
-func (s *session) send(ctx context.Context, items []*Item) (more bool) {
+// send writes events and flushes; many small frames are few writes.
+func (s *session) send(ctx context.Context, items []*Item) error {
 	shown := false
 	for i, it := range items {
 		items[i] = nil // a long history is not held for as long as a slow client takes for it
+		if s.d.Opening != nil && !s.begun && len(s.buf) == 0 {
+			if err := s.d.Opening(ctx, it); err != nil {
+				return err
+			}
+		}
 		frame, err := s.frame(ctx, it)
-		if err != nil { // the stream's end tells
-			s.away = s.write() != nil
-			return false
+		if err != nil {
+			return err
 		}
 		shown = shown || len(frame) > 0
 		if s.buf == nil && i == len(items)-1 {
@@ -205,19 +150,24 @@ func (s *session) send(ctx context.Context, items []*Item) (more bool) {
 			break
 		}
 		if len(s.buf)+len(frame) > batch {
-			if s.away = s.write() != nil; s.away {
-				return false
+			if err := s.write(); err != nil {
+				return err
 			}
 		}
 		s.buf = append(s.buf, frame...)
 	}
-	s.away = shown && s.flush() != nil
-	return !s.away
+	if !shown {
+		return nil
+	}
+	return s.flush()
 }
 
 // frame renders an event, and waits for a log that is away. Only what ended the
 // action may have to be read from there, which a feed that is closed must not wait for.
 func (s *session) frame(ctx context.Context, it *Item) ([]byte, error) {
+	if s.d.Frame == nil {
+		return it.Frame(), nil
+	}
 	reading := ctx
 	if final(it.Event.Type) {
 		var cancel context.CancelFunc
@@ -226,35 +176,76 @@ func (s *session) frame(ctx context.Context, it *Item) ([]byte, error) {
 		defer context.AfterFunc(s.e.feed.ctx, cancel)() //nolint:contextcheck // the feed's end cuts the read off
 	}
 	for {
-		frame, err := s.d.Frame(reading, it)
+		frame, err := it.in(reading, s.d.Frame)
 		if err == nil {
 			if s.d.Pick != nil {
 				frame = s.d.Pick(frame)
 			}
 			return frame, nil
 		}
-		if err := s.reader.outlive(ctx, err); err != nil {
+		if err := s.e.feed.outlive(ctx, err); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// write writes the frames that were put aside. A silent stream keeps no buffer.
-func (s *session) write() error {
-	frames := s.buf
-	s.buf = nil
-	if len(frames) == 0 {
-		return nil
+// write writes the frames that were put aside, behind the header. A silent stream keeps no buffer.
+// After an error the client is too slow, or gone: the deadline stays, and the server closes.
+func (s *session) write() (err error) {
+	if !s.begun {
+		s.begun = true
+		s.out.Open()
 	}
-	return s.out.Write(frames)
+	if len(s.buf) > 0 {
+		err = s.out.Write(s.buf)
+		s.buf = nil
+	}
+	s.away = err != nil
+	return err
 }
 
 // flush writes the frames and flushes them.
 func (s *session) flush() error {
-	if err := s.write(); err != nil {
-		return err
+	err := s.write()
+	if err == nil {
+		err = s.out.Flush()
 	}
-	return s.out.Flush()
+	s.away = err != nil
+	return err
+}
+
+func (s *session) comment() error {
+	s.buf = append(s.buf, comment...)
+	return s.flush()
+}
+
+// end ends the stream for a reason, or returns it if there is no stream.
+func (s *session) end(reason error) error {
+	switch s.over = errors.Is(reason, io.EOF) && !s.away; {
+	case s.away:
+		return nil
+	case s.over && !s.begun && s.d.Ended == nil:
+		s.out.w.WriteHeader(http.StatusNoContent) // makes an EventSource stop resuming
+		return nil
+	case s.over && !s.begun:
+		if s.buf = append(s.buf, s.d.Ended...); len(s.buf) == 0 {
+			s.buf = append(s.buf, comment...)
+		}
+	case s.over:
+	case !s.begun:
+		return reason
+	case s.d.Interrupted != nil && s.client.Err() == nil:
+		// A stream that must be resumed elsewhere reports it: the client may not have received the
+		// end, although the stream has read it.
+		s.buf = append(s.buf, s.d.Interrupted()...)
+	}
+	if len(s.buf) > 0 {
+		_ = s.flush()
+	}
+	if !s.away {
+		s.out.End()
+	}
+	return nil
 }
 
 // close releases the stream's resources, and calls gone if its client left before the end.

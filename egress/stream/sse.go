@@ -38,9 +38,12 @@ func (s *Writer) Open() {
 // unhurried lifts the deadline of the request's body, which would end the stream.
 func (s *Writer) unhurried() { _ = s.rc.SetReadDeadline(time.Time{}) }
 
-// Comment sends a line that no client sees as an event.
+// comment is a line that no client sees as an event.
+const comment = ":\n\n"
+
+// Comment sends a comment.
 func (s *Writer) Comment() error {
-	if err := s.Write([]byte(":\n\n")); err != nil {
+	if err := s.Write([]byte(comment)); err != nil {
 		return err
 	}
 	return s.Flush()

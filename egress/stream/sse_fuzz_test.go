@@ -36,7 +36,7 @@ func FuzzStream(f *testing.F) {
 			data, err := json.Marshal([]string{one, two}[i%2])
 			require.NoError(t, err)
 			id := uint64(i) + 1
-			wire = stream.AppendFrame(wire, id, "progress", data)
+			wire = stream.AppendFrame(wire, id, "", "progress", data)
 			whole = append(whole, len(wire))
 			want = append(want, sse.Event{LastEventID: strconv.FormatUint(id, 10), Type: "progress", Data: string(data)})
 		}

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"time"
@@ -41,12 +42,12 @@ func (t *topic) begin() {
 }
 
 // deliver hands a released event to every watcher.
-func (t *topic) deliver(it *Item, cfg Config) {
+func (t *topic) deliver(it *Item) {
 	if t.outcome == nil && it.Event.Type == schemas.EventSettled {
 		t.outcome = it
 	}
 	for _, w := range t.watchers {
-		w.push(it, cfg)
+		w.push(it)
 	}
 }
 
@@ -63,13 +64,23 @@ type watcher struct {
 	given uint64 // how far it has got, as of when it looked last
 	buf   []*Item
 	size  int
-	// behind means that the log must be read: the buffer overflowed, or records may have been missed.
+	// behind means that the log must be read: the buffer overflowed, or records may have been missed,
+	// before the watcher came too unless the action was claimed under an Expect. known is how far the
+	// log is known to go then.
 	behind bool
+	known  uint64
 }
+
+// bufferEvents and bufferBytes bound what a slow watcher may have waiting; over it, the watcher reads
+// the log instead.
+const (
+	bufferEvents = 256
+	bufferBytes  = 1 << 20
+)
 
 // push never blocks: a watcher that does not keep up loses its buffer, and reads the log on its
 // next turn.
-func (w *watcher) push(it *Item, cfg Config) {
+func (w *watcher) push(it *Item) {
 	switch {
 	case !w.follow:
 		if w.topic.outcome == nil {
@@ -77,8 +88,8 @@ func (w *watcher) push(it *Item, cfg Config) {
 		}
 	case w.behind:
 		return
-	case len(w.buf) >= cfg.BufferEvents || (len(w.buf) > 0 && w.size+it.size > cfg.BufferBytes):
-		w.fallBehind()
+	case len(w.buf) >= bufferEvents || (len(w.buf) > 0 && w.size+it.size > bufferBytes):
+		w.fallBehind(0)
 		return
 	default:
 		w.buf = append(w.buf, it)
@@ -87,8 +98,8 @@ func (w *watcher) push(it *Item, cfg Config) {
 	w.signal()
 }
 
-func (w *watcher) fallBehind() {
-	w.buf, w.size, w.behind = nil, 0, true
+func (w *watcher) fallBehind(known uint64) {
+	w.buf, w.size, w.behind, w.known = nil, 0, true, max(w.known, known)
 	w.signal()
 }
 
@@ -99,22 +110,40 @@ func (w *watcher) signal() {
 	}
 }
 
+// wait returns when there may be more, or with ticked when tick fires before. ErrClosed: ends was
+// closed.
+func (w *watcher) wait(ctx context.Context, tick <-chan time.Time, ends <-chan struct{}) (ticked bool, err error) {
+	select {
+	case <-w.wake:
+		return false, nil
+	case <-tick:
+		return true, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-ends:
+		return false, ErrClosed
+	}
+}
+
 // watch registers a watcher. It receives all records stored from now on, so the log must be read
 // after this and not before.
-func (f *Feed) watch(ref schemas.Ref, w *watcher) {
-	filter := f.cfg.Layout.All(ref)
+func (f *Feed) watch(ref schemas.Ref, as watcher) *watcher {
+	w, filter := &as, f.cfg.Layout.All(ref)
+	w.wake, w.at = make(chan struct{}, 1), -1
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := f.topic(ref, filter)
-	if w.topic, w.at = t, -1; w.peek {
-		return
+	if w.topic = t; w.peek {
+		return w
 	}
+	w.behind = w.behind || !w.follow && (t.lost || t.pins == 0)
 	f.topics[t.key] = t
 	w.at = len(t.watchers)
 	t.watchers = append(t.watchers, w)
 	if w.follow {
 		t.followers++
 	}
+	return w
 }
 
 // topic returns the topic of an action, or a new one that is not registered. It is called under the
@@ -155,16 +184,6 @@ func (f *Feed) drop(t *topic) {
 	}
 }
 
-// drain empties the buffer of a watcher at position given. behind reports that the log must be read
-// first; this is reported once.
-func (f *Feed) drain(w *watcher, given uint64) (items []*Item, behind bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	items, behind = w.buf, w.behind
-	w.buf, w.size, w.behind, w.given = nil, 0, false, given
-	return items, behind
-}
-
 // sweep reads from the log, action by action, whether the feed has missed a watched event. If every
 // stream read by itself, thousands of them would overload the log, and their comments would wait
 // for it.
@@ -188,7 +207,7 @@ func (f *Feed) sweep() {
 			f.mu.Lock()
 			for _, w := range t.watchers {
 				if w.follow && w.given < rec.Seq && (len(w.buf) == 0 || w.buf[len(w.buf)-1].Seq < rec.Seq) {
-					w.fallBehind()
+					w.fallBehind(rec.Seq)
 				}
 			}
 			f.mu.Unlock()

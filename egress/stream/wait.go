@@ -41,13 +41,12 @@ func (f *Feed) Expect(ref schemas.Ref) (release func()) {
 // alone reports that at the time of giving up, this node had no other waiting caller for the
 // action's end or events. Later callers do not count: of two that give up, one was the last.
 func (f *Feed) Await(ctx context.Context, ref schemas.Ref, claimed, part bool) (end *Item, alone bool, err error) {
-	w := &watcher{parts: part, wake: make(chan struct{}, 1)}
-	f.watch(ref, w)
+	w := f.watch(ref, watcher{parts: part, behind: !claimed})
 	defer func() { alone = f.unregister(w) }()
 	timer := time.NewTimer(recheck)
 	defer timer.Stop()
-	for first, ask := true, false; ; first = false {
-		end, begun, behind := f.peek(w, first, claimed)
+	for ask, last := false, false; ; {
+		end, begun, behind := f.peek(w)
 		if end == nil && (behind || ask) {
 			if end, err = f.readOutcome(ctx, w.topic); err != nil {
 				timer.Reset(retryPause) // the log is away: the feed may still bring it
@@ -58,34 +57,28 @@ func (f *Feed) Await(ctx context.Context, ref schemas.Ref, claimed, part bool) (
 			return end, false, nil
 		case begun:
 			return nil, false, ErrBegun
+		case last:
+			return nil, false, ErrClosed
 		}
-		ask = false
-		select {
-		case <-w.wake:
-		case <-timer.C:
+		ask, err = w.wait(ctx, timer.C, f.waits.Done())
+		switch {
+		case errors.Is(err, ErrClosed): // the log is read a last time
+			ask, last = true, true
+		case err != nil:
+			return nil, false, err
+		case ask:
 			timer.Reset(recheck)
-			ask = true
-		case <-ctx.Done():
-			return nil, false, ctx.Err()
-		case <-f.waits.Done():
-			if end, _ = f.readOutcome(ctx, w.topic); end == nil {
-				return nil, false, ErrClosed
-			}
-			return end, false, nil
 		}
 	}
 }
 
 // peek returns what the feed knows: the end, and whether a part of the answer has arrived that the
-// watcher waits for. behind means that the feed may have missed something; at first it may unless
-// the action was claimed under an Expect that holds, and nothing was lost since.
-func (f *Feed) peek(w *watcher, first, claimed bool) (end *Item, begun, behind bool) {
+// watcher waits for. behind means that the feed may have missed something.
+func (f *Feed) peek(w *watcher) (end *Item, begun, behind bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	t := w.topic
-	behind = w.behind || first && (t.lost || t.pins == 0 || !claimed)
-	w.behind = false
-	return t.outcome, w.parts && t.begun, behind
+	behind, w.behind = w.behind, false
+	return w.topic.outcome, w.parts && w.topic.begun, behind
 }
 
 // readOutcome reads the terminal event from the log; nil where there is none yet.
@@ -102,5 +95,5 @@ func (f *Feed) readOutcome(ctx context.Context, t *topic) (*Item, error) {
 	if err := f.Durable(ctx, t.stream, rec.Seq); err != nil {
 		return nil, err
 	}
-	return f.item(t.ref, rec), nil
+	return f.item(t, rec), nil
 }

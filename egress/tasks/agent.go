@@ -136,6 +136,9 @@ func (a Answerer) follow(ctx context.Context, ref schemas.Ref, tick <-chan time.
 		if err != nil {
 			return action, t, err
 		}
+		if len(items) == 0 {
+			reader.Recheck()
+		}
 		for _, it := range items {
 			t.Apply(it.Event)
 		}

@@ -189,7 +189,7 @@ func (a Answerer) events(r *egress.Request) error {
 			if it.Event.Type == schemas.EventProgress {
 				name = schemas.TaskWhatOutput
 			}
-			return stream.AppendFrame(make([]byte, 0, len(doc)+64), it.Seq, name, doc), nil
+			return stream.AppendFrame(make([]byte, 0, len(doc)+64), it.Seq, "", name, doc), nil
 		},
 		Refuse: func(w http.ResponseWriter, r *http.Request, err error) {
 			if problem.Of(err).Code == schemas.NotFound {

@@ -182,6 +182,11 @@ func (p *port) Newest(ctx context.Context, name, filter string) (r schemas.Recor
 	return r, err
 }
 
+func (p *port) Next(ctx context.Context, name, filter string, from uint64) (r schemas.Record, err error) {
+	err = p.read(ctx, filter, func() (err error) { r, err = p.w.log.Next(context.Background(), name, filter, from); return err })
+	return r, err
+}
+
 func (p *port) Page(ctx context.Context, name, filter string, from uint64, limit, size int) (r []schemas.Record, more bool, err error) {
 	err = p.read(ctx, filter, func() (err error) {
 		r, more, err = p.w.log.Page(context.Background(), name, filter, from, limit, size)

@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,8 +22,10 @@ const (
 	unhandledDelay = 500 * time.Millisecond
 	// lastCall is how long handlers may run after their contexts were canceled.
 	lastCall = time.Second
+	// nakDelay is when a nacked message is delivered again, unless NakAfter sets another time.
+	nakDelay = time.Second
 	// pullExpiry and pullHeartbeat are how long one pull is valid, and how often the server
-	// confirms that.
+	// confirms that. A pull is sent again after two heartbeats of silence.
 	pullExpiry    = 10 * time.Second
 	pullHeartbeat = time.Second
 	// pullMost is how many messages are requested at most. A message that neither starts nor finds
@@ -70,20 +71,14 @@ type feed struct {
 	gone  chan struct{} // the output channel is closed
 }
 
-// open finds the consumer and sends the first pull. The caller holds the subscriber's mutex.
-func (s *Subscriber) open(ctx context.Context, stream, durable string) (*feed, error) {
-	find, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	c, err := s.b.js.Consumer(find, stream, durable)
-	if err != nil {
-		return nil, fmt.Errorf("consumer %s of %s: %w", durable, stream, wrap(err))
-	}
+// open begins to receive from a consumer. The caller holds the subscriber's mutex.
+func (s *Subscriber) open(ctx context.Context, stream string, consumer jetstream.ConsumerConfig) (f *feed, err error) {
 	if s.slots[stream] == nil {
 		s.slots[stream] = &slotPool{cfg: s.cfg, kinds: map[slotKey]*kindSlots{}}
 	}
-	f := &feed{
-		s: s, stream: stream, queue: schemas.Queue(durable), config: c.CachedInfo().Config,
-		subject: "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + durable,
+	f = &feed{
+		s: s, stream: stream, queue: schemas.Queue(consumer.Durable), config: consumer,
+		subject: "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer.Durable,
 		out:     make(chan *message.Message),
 		held:    make(map[*delivery]struct{}),
 		ended:   make(chan struct{}), abort: make(chan struct{}), gone: make(chan struct{}),
@@ -114,7 +109,7 @@ func (f *feed) pull() {
 	if f.asked == 0 {
 		f.heard = time.Now() // no pull was pending before
 	}
-	body := fmt.Appendf(nil, `{"batch":%d,"expires":%d,"idle_heartbeat":%d}`, room, f.s.cfg.Expiry, f.s.cfg.Heartbeat)
+	body := fmt.Appendf(nil, `{"batch":%d,"expires":%d,"idle_heartbeat":%d}`, room, pullExpiry, pullHeartbeat)
 	if f.s.b.nc.PublishRequest(f.subject, f.sub.Subject, body) != nil {
 		f.hold = true // no connection: the next tick tries again
 		return
@@ -153,7 +148,7 @@ func (f *feed) receive(m *nats.Msg) {
 	f.held[d] = struct{}{}
 	f.waiting++
 	slots := f.slots.of(d.kind, f.queue == schemas.QueueWake)
-	if excess := slots.add(d, f.queue.Overflows() || d.count > 1); excess != nil {
+	if excess := slots.add(d); excess != nil {
 		excess.feed.overflow(excess)
 	}
 	f.slots.fill(slots)
@@ -192,7 +187,7 @@ func (f *feed) overflow(d *delivery) {
 			err = f.s.b.Barrier(f.handlers)
 		}
 		if err != nil {
-			d.refuse(f.s.cfg.NakDelay)
+			d.refuse(nakDelay)
 		} else {
 			_ = d.raw.Ack()
 			f.s.b.cfg.Metrics.Overflowed(d.kind)
@@ -212,7 +207,7 @@ func (f *feed) handle(d *delivery) {
 	if d.bare {
 		rec, err := f.s.b.current(ctx, f.stream, directGet{Seq: d.record.Seq})
 		if err != nil {
-			d.refuse(f.s.cfg.NakDelay)
+			d.refuse(nakDelay)
 			return
 		}
 		d.record.Data = rec.Data
@@ -236,7 +231,7 @@ func (f *feed) handle(d *delivery) {
 		failpoint.At(failpoint.Acking, d.record.Subject)
 		_ = d.raw.Ack()
 	case <-m.Nacked():
-		d.refuse(cmp.Or(d.nak, f.s.cfg.NakDelay))
+		d.refuse(d.nak)
 	case <-f.abort: // the handler may still act: the message is delivered again after the ack wait
 	}
 }
@@ -246,7 +241,7 @@ func (f *feed) handle(d *delivery) {
 func (f *feed) supervise(ended <-chan struct{}) {
 	beat := time.NewTicker(f.beatEvery())
 	defer beat.Stop()
-	watch := time.NewTicker(f.s.cfg.Heartbeat)
+	watch := time.NewTicker(pullHeartbeat)
 	defer watch.Stop()
 	place := time.NewTicker(f.s.cfg.PositionEvery)
 	defer place.Stop()
@@ -288,7 +283,7 @@ func (f *feed) beats() {
 // watch sends a pull again after two heartbeats of silence, or if the last one was refused.
 func (f *feed) watch() {
 	f.slots.mu.Lock()
-	silent := f.asked > 0 && time.Since(f.heard) > 2*f.s.cfg.Heartbeat
+	silent := f.asked > 0 && time.Since(f.heard) > 2*pullHeartbeat
 	if silent {
 		f.asked, f.hold = 0, true
 	}

@@ -12,9 +12,10 @@ import (
 	"weir/schemas"
 )
 
+// As many records and bytes may wait for a feed, and as many again are being shown.
 const (
-	livePendingMessages = 256 << 10
-	livePendingBytes    = 256 << 20
+	livePendingMessages = 128 << 10
+	livePendingBytes    = 128 << 20
 )
 
 // live is one feed of newly stored messages.
@@ -25,7 +26,6 @@ type live struct {
 
 	mu      sync.Mutex
 	pending []schemas.Record
-	count   int           // records that fn has not returned from
 	bytes   int           // their data
 	gap     bool          // messages are missing
 	wake    chan struct{} // has room for one
@@ -50,9 +50,9 @@ func (b *Broker) Live(subject string, fn func(schemas.Record), lost func()) (sto
 		return nil, wrap(errClosed)
 	}
 	l := &live{fn: fn, lost: lost, wake: make(chan struct{}, 1)}
-	unsubscribe := func() error { return nil }
+	feeds, unsubscribe := b.lives, func() error { return nil }
 	if rest, ok := strings.CutPrefix(subject, schemas.LiveLog+"."); ok && b.cfg.Server != nil {
-		l.filter = schemas.LogRoot + "." + rest
+		l.filter, feeds = schemas.LogRoot+"."+rest, b.fed
 	} else {
 		sub, err := subscribe(b.nc, subject, l.deliver) // push has its own limits
 		if err != nil {
@@ -61,10 +61,6 @@ func (b *Broker) Live(subject string, fn func(schemas.Record), lost func()) (sto
 		unsubscribe = sub.Unsubscribe // it only fails after the connection is closed
 	}
 	ctx, cancel := context.WithCancel(b.life)
-	feeds := b.lives
-	if l.filter != "" {
-		feeds = b.fed
-	}
 	b.mu.Lock()
 	feeds[l] = struct{}{}
 	b.mu.Unlock()
@@ -102,10 +98,10 @@ func (b *Broker) gapped(own bool) {
 	for l := range b.fed {
 		l.push()
 	}
+	if own {
+		return
+	}
 	for l := range b.lives {
-		if own {
-			break
-		}
 		l.push()
 	}
 }
@@ -139,9 +135,8 @@ func (l *live) push(records ...schemas.Record) {
 	l.mu.Lock()
 	l.gap = l.gap || len(records) == 0
 	for _, rec := range records {
-		if l.count < livePendingMessages && l.bytes < livePendingBytes {
+		if len(l.pending) < livePendingMessages && l.bytes < livePendingBytes {
 			l.pending = append(l.pending, rec)
-			l.count++
 			l.bytes += len(rec.Data)
 		} else {
 			l.gap = true
@@ -166,17 +161,13 @@ func (l *live) serve(ctx context.Context) {
 		l.mu.Lock()
 		batch, l.pending = l.pending, batch[:0]
 		gap := l.gap
-		l.gap = false
+		l.gap, l.bytes = false, 0
 		l.mu.Unlock()
 		for _, rec := range batch {
 			if ctx.Err() != nil {
 				return
 			}
 			l.fn(rec)
-			l.mu.Lock()
-			l.count--
-			l.bytes -= len(rec.Data)
-			l.mu.Unlock()
 		}
 		clear(batch)
 		if gap && l.lost != nil && ctx.Err() == nil {

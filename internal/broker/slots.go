@@ -116,9 +116,9 @@ func (s *kindSlots) queueOf(tenant string) *tenantQueue {
 func (t *tenantQueue) waiting() int { return len(t.urgent) + len(t.normal) }
 
 // add has a message wait for a slot. If that is one too many, add returns the message that has to
-// leave: the last one that may of the tenant with the most waiting. Those with keep set do not
+// leave: the last one that may of the tenant with the most waiting. Those that are kept do not
 // count, and stay.
-func (s *kindSlots) add(m *delivery, keep bool) (excess *delivery) {
+func (s *kindSlots) add(m *delivery) (excess *delivery) {
 	t := s.queueOf(m.tenant)
 	starts := t.waiting() == 0 && s.mayStart(t)
 	if m.urgent {
@@ -129,7 +129,7 @@ func (s *kindSlots) add(m *delivery, keep bool) (excess *delivery) {
 	if !starts {
 		m.shed()
 	}
-	if m.kept = keep; keep {
+	if m.kept {
 		return nil
 	}
 	s.movable++

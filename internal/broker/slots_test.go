@@ -4,7 +4,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/assert"
+
+	"weir/schemas"
 )
 
 // addAll adds messages, a letter each: the tenant, and a capital is urgent. It returns those that
@@ -12,7 +15,7 @@ import (
 func (s *kindSlots) addAll(tenants string) (started, excess []*delivery) {
 	for _, r := range tenants {
 		who := strings.ToLower(string(r))
-		if m := s.add(&delivery{tenant: who, urgent: who != string(r)}, false); m != nil {
+		if m := s.add(&delivery{tenant: who, urgent: who != string(r)}); m != nil {
 			excess = append(excess, m)
 		}
 		started = append(started, s.startAll()...)
@@ -89,7 +92,9 @@ func TestKeptMessagesStay(t *testing.T) {
 	s := &kindSlots{slots: 1, room: 1}
 	s.addAll("a")
 	for range 2 {
-		assert.Nil(t, s.add(&delivery{tenant: "a"}, true))
+		m := &delivery{tenant: "a", kept: true, raw: &nats.Msg{}, record: schemas.Record{Data: []byte("x")}}
+		assert.Nil(t, s.add(m))
+		assert.True(t, m.bare && m.record.Data == nil, "their number has no limit")
 	}
 	_, excess := s.addAll("ab")
 	assert.Equal(t, "a", letters(excess), "the one of a that is not kept")

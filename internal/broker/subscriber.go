@@ -3,6 +3,7 @@ package broker
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -34,12 +35,6 @@ type SubscriberConfig struct {
 	// DrainTimeout is how long closing waits for running handlers; default 30 s. Then their
 	// contexts are canceled and they have one more second.
 	DrainTimeout time.Duration
-	// NakDelay is when a nacked message is delivered again, unless NakAfter sets another time;
-	// default 1 s.
-	NakDelay time.Duration
-	// Expiry and Heartbeat are those of one pull; defaults 10 s and 1 s. A pull is sent again after
-	// two heartbeats of silence.
-	Expiry, Heartbeat time.Duration
 	// PositionEvery and PositionLag are described at positionEvery and positionLag, their defaults.
 	PositionEvery time.Duration
 	PositionLag   uint64
@@ -60,9 +55,6 @@ func (c SubscriberConfig) withDefaults() SubscriberConfig {
 	}
 	c.Backlog = cmp.Or(c.Backlog, max(1, c.Slots/backlogShare))
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 30*time.Second)
-	c.NakDelay = cmp.Or(c.NakDelay, time.Second)
-	c.Expiry = cmp.Or(c.Expiry, pullExpiry)
-	c.Heartbeat = cmp.Or(c.Heartbeat, pullHeartbeat)
 	c.PositionEvery = cmp.Or(c.PositionEvery, positionEvery)
 	c.PositionLag = cmp.Or(c.PositionLag, positionLag)
 	return c
@@ -102,17 +94,23 @@ func Topics(partition int) []string {
 }
 
 // Subscribe opens the topic. Each message must be acked or nacked; a nacked one is delivered again
-// after NakDelay. A message's context has ctx's values and ends when the message is acked or
+// after a second. A message's context has ctx's values and ends when the message is acked or
 // nacked. When ctx ends, the topic is drained as by Close, and contexts of running messages live
 // until DrainTimeout.
 func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
+	stream, durable, _ := strings.Cut(topic, "/")
+	find, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	c, err := s.b.js.Consumer(find, stream, durable)
+	if err != nil {
+		return nil, fmt.Errorf("consumer %s of %s: %w", durable, stream, wrap(err))
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, errClosed
 	}
-	stream, durable, _ := strings.Cut(topic, "/")
-	f, err := s.open(ctx, stream, durable)
+	f, err := s.open(ctx, stream, c.CachedInfo().Config)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +147,7 @@ type delivery struct {
 	bare   bool // its data was dropped while it waited
 	count  uint64
 	since  time.Time
-	nak    time.Duration // 0 is the subscriber's own delay
+	nak    time.Duration
 }
 
 // arrive reads a message that a consumer delivered. The only error is a malformed reply subject of
@@ -160,7 +158,8 @@ func (f *feed) arrive(m *nats.Msg, now time.Time) (*delivery, error) {
 		return nil, err
 	}
 	d := &delivery{
-		raw: m, feed: f, urgent: m.Header.Get(headerUrgent) != "", count: meta.NumDelivered, since: now,
+		raw: m, feed: f, urgent: m.Header.Get(headerUrgent) != "", count: meta.NumDelivered, since: now, nak: nakDelay,
+		kept: f.queue.Overflows() || meta.NumDelivered > 1,
 		record: schemas.Record{
 			Stream: meta.Stream, Subject: m.Subject, Seq: meta.Sequence.Stream,
 			Time: meta.Timestamp.UTC(), ID: m.Header.Get(jetstream.MsgIDHeader), Data: m.Data,
@@ -174,12 +173,13 @@ func (f *feed) arrive(m *nats.Msg, now time.Time) (*delivery, error) {
 	return d, nil
 }
 
-// waitingData is the most data that a message keeps while it waits for a slot.
+// waitingData is the most data that a message keeps while it waits for a slot. One that does not move
+// to an overflow queue keeps none: the number of those has no limit.
 const waitingData = 16 << 10
 
-// shed drops the data of a large message; its handler reads it again.
+// shed drops the data of a waiting message; its handler reads it again.
 func (d *delivery) shed() {
-	if len(d.record.Data) > waitingData {
+	if n := len(d.record.Data); n > waitingData || d.kept && n > 0 {
 		d.record.Data, d.raw.Data, d.bare = nil, nil, true
 	}
 }

@@ -162,12 +162,11 @@ func refusesTopics(t *testing.T, n *node) {
 func TestNackComesBackLater(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
-	const byDefault = 300 * time.Millisecond
-	_, out := n.subscribe(t, SubscriberConfig{NakDelay: byDefault})
+	_, out := n.subscribe(t, SubscriberConfig{})
 	n.put(t, claim("a", "x"))
 	m := next(t, out)
 	for i, after := range []time.Duration{-1, 500 * time.Millisecond, 0} {
-		least := byDefault
+		least := nakDelay
 		if after >= 0 {
 			least = after
 			NakAfter(m, after)
@@ -265,7 +264,7 @@ func TestUrgentGoesFirst(t *testing.T) {
 func TestAMoveThatIsNotDurable(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Sync: func() error { return errors.New("the disk is gone") }}, Config{})
-	_, out := n.subscribe(t, SubscriberConfig{Slots: 1, Backlog: 1, NakDelay: 50 * time.Millisecond})
+	_, out := n.subscribe(t, SubscriberConfig{Slots: 1, Backlog: 1})
 	n.put(t, claim("a", "held"))
 	held := next(t, out)
 	for _, id := range []string{"b", "c"} {
@@ -410,7 +409,7 @@ func TestOddMessagesHarmNobody(t *testing.T) {
 func TestConsumerIsRestored(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
-	_, out := n.subscribe(t, SubscriberConfig{Heartbeat: 500 * time.Millisecond, Expiry: 2 * time.Second})
+	_, out := n.subscribe(t, SubscriberConfig{})
 	n.put(t, claim("a", "x"))
 	next(t, out).Ack()
 	n.settled(t)
@@ -430,7 +429,7 @@ func TestConsumerIsRestored(t *testing.T) {
 func TestSilentPullIsAskedAnew(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
-	s, out := n.subscribe(t, SubscriberConfig{Heartbeat: 500 * time.Millisecond, Expiry: time.Hour})
+	s, out := n.subscribe(t, SubscriberConfig{})
 	n.put(t, claim("a", "x"))
 	next(t, out).Ack()
 	f := s.only()
@@ -480,7 +479,7 @@ func TestPositionStaysBeforePendingMessages(t *testing.T) {
 	t.Parallel()
 	const others = 40
 	n := open(t, embedded.Config{}, Config{})
-	_, out := n.subscribe(t, SubscriberConfig{PositionEvery: 5 * time.Millisecond, PositionLag: 1, NakDelay: 200 * time.Millisecond})
+	_, out := n.subscribe(t, SubscriberConfig{PositionEvery: 5 * time.Millisecond, PositionLag: 1})
 	last := n.put(t, claim("a", "a"))
 	first := last
 	m := next(t, out)

@@ -102,7 +102,7 @@ func TestExternalServer(t *testing.T) {
 	seq := must(b.Append(t.Context(), m))(t)
 	require.Equal(t, seq, (<-got).Seq)
 
-	sub := broker.NewSubscriber(b, broker.SubscriberConfig{Heartbeat: 500 * time.Millisecond})
+	sub := broker.NewSubscriber(b, broker.SubscriberConfig{})
 	defer func() { require.NoError(t, sub.Close()) }()
 	topics := broker.Topics(layout.Partition("t", "a"))
 	out := must(sub.Subscribe(t.Context(), topics[0]))(t)
