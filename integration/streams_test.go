@@ -92,17 +92,6 @@ func open(ctx context.Context, client *http.Client, method, url, body string, he
 	return client.Do(req)
 }
 
-// post begins a stream that must be answered with 200.
-func post(ctx context.Context, client *http.Client, url, body string, header ...string) (*http.Response, error) {
-	resp, err := open(ctx, client, http.MethodPost, url, body, header...)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
-		return nil, fmt.Errorf("%s: %s", resp.Status, text)
-	}
-	return resp, err
-}
-
 // shown are the events of an action that a dialect shows, by the log: that of runs, or that of
 // actions. Each is its id and its name.
 func shown(ctx context.Context, w *weir, id string, runs bool) ([]string, error) {

@@ -57,8 +57,8 @@ type Reader struct {
 	ready []*Item
 	// ends is closed when waiting must end. An answer reads the log once more then, for events that
 	// the feed has not delivered.
-	ends   <-chan struct{}
-	answer bool
+	ends         <-chan struct{}
+	answer, last bool
 }
 
 // Follow starts reading after a position; 0 is the beginning. It has read the
@@ -112,6 +112,8 @@ func (r *Reader) Next(ctx context.Context, tick <-chan time.Time) ([]*Item, erro
 	for {
 		items, err := r.advance(ctx)
 		switch {
+		case err != nil && r.last && ctx.Err() == nil && !errors.Is(err, fault.ErrGone):
+			return nil, ErrClosed
 		case err != nil:
 			if err = r.f.outlive(ctx, err); err != nil {
 				return nil, err
@@ -124,7 +126,7 @@ func (r *Reader) Next(ctx context.Context, tick <-chan time.Time) ([]*Item, erro
 		default:
 			ticked, err := r.w.wait(ctx, tick, r.ends)
 			if r.answer && errors.Is(err, ErrClosed) {
-				r.answer, r.behind = false, true
+				r.answer, r.last, r.behind = false, true, true
 			} else if ticked || err != nil {
 				return nil, err
 			}
@@ -213,7 +215,7 @@ func (r *Reader) empty(ctx context.Context, after uint64) error {
 		return err
 	}
 	newest, err := r.f.last(ctx, t.stream, t.filter)
-	if end.Seq > newest.Seq { // the replica is late
+	if end.Seq > newest.Seq && (err == nil || errors.Is(err, fault.ErrNotFound)) { // the replica is late
 		newest, err = end, nil
 	}
 	switch {

@@ -1,8 +1,11 @@
 package stream_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
@@ -11,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/egress/stream"
@@ -529,4 +533,108 @@ func TestFanOutAllocatesOnlyThePerViewerBuffer(t *testing.T) {
 	step()
 	perViewer := testing.AllocsPerRun(20, step) / viewers
 	require.Less(t, perViewer, 1.5)
+}
+
+// An idle stream begins at once, also where a replica is late with a record that nobody is shown.
+func TestALateNotification(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, stream.Config{})
+	a := n.claim("a")
+	a.start()
+	a.wake()
+	log := &lateLog{Log: n.log, after: a.seqs()[1]}
+	log.reads.Store(1 << 40)
+	feed, err := stream.Open(log, n, stream.Config{Layout: layout})
+	require.NoError(t, err)
+	events := stream.NewEvents(feed, stream.HTTP{KeepAlive: time.Hour})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { events.Serve(w, r, "acme", "a") }))
+	t.Cleanup(srv.Close)
+	t.Cleanup(feed.Close)
+	require.Equal(t, http.StatusOK, get(t, srv.URL, "Last-Event-ID", a.ids()[1]).StatusCode)
+}
+
+// A reader that is shown nothing of a frame does not write its comments into what others share.
+func TestNothingOfASharedFrame(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, stream.Config{})
+	a := n.claim("a")
+	a.start()
+	a.delta(true)
+	events := stream.NewEvents(n.feed, stream.HTTP{KeepAlive: time.Millisecond})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		events.AnswerAs(w, r, stream.Dialect{
+			Ref: ref("a"),
+			Frame: func(context.Context, *stream.Item) ([]byte, error) {
+				return append(make([]byte, 0, 64), "data: 1\n\n"...), nil
+			},
+			Pick:   func(frame []byte) []byte { return frame[len(frame):] },
+			Answer: true, Ended: []byte{},
+		})
+	}))
+	t.Cleanup(srv.Close)
+	t.Cleanup(n.feed.Close)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			lines := bufio.NewReader(get(t, srv.URL).Body)
+			for range 8 {
+				line, err := lines.ReadString('\n')
+				assert.NoError(t, err)
+				assert.NotContains(t, line, "data")
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// awayLog does not answer.
+type awayLog struct {
+	*memlog.Log
+	page, last atomic.Bool
+}
+
+func (l *awayLog) Page(ctx context.Context, name, filter string, from uint64, limit, size int) ([]schemas.Record, bool, error) {
+	if l.page.Load() {
+		return nil, false, fault.ErrUnavailable
+	}
+	return l.Log.Page(ctx, name, filter, from, limit, size)
+}
+
+func (l *awayLog) Last(ctx context.Context, name, filter string) (schemas.Record, error) {
+	if l.last.Load() {
+		return schemas.Record{}, fault.ErrUnavailable
+	}
+	return l.Log.Last(ctx, name, filter)
+}
+
+// A log that does not answer neither holds up a drain, nor makes a position wrong.
+func TestTheLogIsAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, stream.Config{})
+		a := n.claim("a")
+		a.whole(1)
+		a.wake()
+		open := n.claim("b")
+		open.start()
+		log := &awayLog{Log: n.log}
+		feed, err := stream.Open(log, n, stream.Config{Layout: layout})
+		require.NoError(t, err)
+		defer feed.Close()
+		events := stream.NewEvents(feed, stream.HTTP{})
+		each := func(id string, after uint64) error {
+			return events.Each(t.Context(), ref(id), after, nil, func(*stream.Item) (bool, error) { return true, nil })
+		}
+		log.last.Store(true)
+		seqs := a.seqs()
+		require.ErrorIs(t, each("a", seqs[len(seqs)-1]+1), fault.ErrUnavailable)
+		log.last.Store(false)
+		ended := make(chan error)
+		go func() { ended <- each("b", 0) }()
+		synctest.Wait()
+		log.page.Store(true)
+		log.last.Store(true)
+		feed.EndWaits()
+		require.ErrorIs(t, <-ended, stream.ErrClosed)
+	})
 }

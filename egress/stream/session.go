@@ -110,7 +110,7 @@ func (s *session) run(ctx context.Context) (err error) {
 		if !begun {
 			until = s.client
 		}
-		if begun || s.d.Hold > 0 || s.reader.Pending() || s.reader.Ended() {
+		if begun || s.d.Hold > 0 || len(s.reader.ready) > 0 || s.reader.Ended() {
 			items, err = s.reader.Next(until, tick.C)
 		}
 		switch {
@@ -144,7 +144,10 @@ func (s *session) send(ctx context.Context, items []*Item) error {
 		if err != nil {
 			return err
 		}
-		shown = shown || len(frame) > 0
+		if len(frame) == 0 {
+			continue
+		}
+		shown = true
 		if s.buf == nil && i == len(items)-1 {
 			s.buf = frame // it is not copied
 			break

@@ -112,7 +112,7 @@ func (p *Pressure) exhausted(s limits.Quota) error {
 		Problem: schemas.Problem{Code: schemas.RateLimited, Detail: fmt.Sprintf(
 			"this tenant has %.1f MiB on the log and may have %.1f MiB, nothing was stored; requests and results are dropped after log.history, large "+
 				"bodies after twice that and evidence after 90 days, or an operator raises limits.tenant_share or log.max_bytes", mebi(s.Used), mebi(s.Limit))},
-		RetryAfter: max(s.Frees.Sub(time.Now()), pressureRetry),
+		RetryAfter: max(time.Until(s.Frees), pressureRetry),
 	}
 }
 

@@ -127,7 +127,7 @@ func findLosses(stream string, m mark, blocks []block) (all []loss) {
 		case end:
 		case i == 0 && m.First > 0 && b.first > m.First:
 			good, gap = m.First-1, true
-		case i > 0 && good > 0 && b.index != blocks[i-1].index+1 && stream != schemas.DeadStream:
+		case i > 0 && good > 0 && b.index != blocks[i-1].index+1 && stream != schemas.DeadStream: //nolint:gosec // i is at most len(blocks)
 			gap = true
 		}
 		if gap && b.first > 0 {
