@@ -2,7 +2,6 @@ package outbound
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -253,6 +252,12 @@ func (t *tap) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// bodyError is the cause of a broken body. Its text does not contain it.
+type bodyError struct{ cause error }
+
+func (e *bodyError) Error() string   { return ErrBody.Error() }
+func (e *bodyError) Unwrap() []error { return []error{ErrBody, e.cause} }
+
 // source is a Conn as net/http reads the request's body from it. The end of the exchange ends a
 // running Read; the body's own failure is kept separately.
 type source Conn
@@ -272,7 +277,7 @@ func (s *source) Read(p []byte) (int, error) {
 	default:
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = fmt.Errorf("%w: %w", ErrBody, err)
+		err = &bodyError{err}
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.bodyErr = err

@@ -166,12 +166,15 @@ func (s *Stream) begin(r *Request) error {
 	if s.resp.ProtoMajor != 1 || s.Status < 200 || s.Status > 599 {
 		return s.fail(schemas.UpstreamProtocol, errors.New("not a final answer of HTTP/1"))
 	}
-	fields, size := 0, c.came-int64(c.link.reader.Buffered())
+	fields, size := 0, int64(0)
 	for name, values := range s.resp.Header {
 		if !httpguts.ValidHeaderFieldName(name) { // net/http lets a space before the colon pass, as part of the name
 			return s.fail(schemas.UpstreamProtocol, errors.New("a field's name is not a token"))
 		}
-		fields += len(values)
+		for _, v := range values {
+			fields++
+			size += int64(len(name) + len(v) + 4)
+		}
 	}
 	if cfg := &c.client.cfg; fields > maxHeaderFields || size > cfg.MaxHeaderBytes {
 		return s.fail(schemas.UpstreamHeadersTooLarge, errHeaderBytes)

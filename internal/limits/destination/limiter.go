@@ -199,11 +199,12 @@ func (l *Limiter) learn(r schemas.Record) {
 func (l *Limiter) keep(ctx context.Context) {
 	tick := time.NewTicker(leaseTime / 3)
 	defer tick.Stop()
-	for ctx.Err() == nil {
+	for over := false; !over; { // the last round is after the end
 		select {
 		case <-tick.C:
 			l.count()
 		case <-ctx.Done():
+			over = true
 		}
 		if l.shared != nil {
 			for _, q := range values(l, l.quotas) {
