@@ -265,11 +265,13 @@ func TestLargeObjects(t *testing.T) {
 func TestStreamHasOneID(t *testing.T) {
 	t.Parallel()
 	with := func(id string) string { return `{` + id + `"choices":[{"index":0,"delta":{"content":"a"}}]}` }
+	long := strings.Repeat("x", 1<<10)
 	type testCase struct{ in, want []string }
 	table.Run(t, map[string]testCase{
 		"the first has none":   {[]string{"", `"id":"p",`, `"id":null,`}, []string{"act", "act", "act"}},
 		"a later one has none": {[]string{`"id":"p",`, "", `"id":"p",`}, []string{"p", "p", "p"}},
 		"each has its own":     {[]string{`"id":"p",`, `"id":"q",`}, []string{"p", "q"}},
+		"too long to repeat":   {[]string{`"id":"` + long + `",`, ""}, []string{"act", "act"}},
 		"all have Weir's":      {[]string{`"id":"act",`, `"id":"act",`}, []string{"act", "act"}},
 	}, func(t *testing.T, tt testCase) {
 		a := chat.Answer(completion.Options{ID: "act"})

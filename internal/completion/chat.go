@@ -86,7 +86,7 @@ func (a *chatAnswer) Add(c Chunk) {
 func (a *chatAnswer) Give(c Chunk) (raw json.RawMessage, keep bool) {
 	raw, keep = c.Raw, a.options.Usage || !c.Blank
 	own := ""
-	if v := Parse(raw).Get("id"); v.Type == gjson.String && v.Str != "" {
+	if v := Parse(raw).Get("id"); v.Type == gjson.String && v.Str != "" && len(v.Raw) <= maxID { // each chunk may repeat it
 		own = v.Raw
 	}
 	id := cmp.Or(a.id, own)

@@ -63,7 +63,7 @@ func (t *Texts) response(event gjson.Result) {
 	group := t.item(event)
 	p, base, what := partOf(event.Get("type").Str, event)
 	key := path{of: group, index: p.index, name: p.list}
-	if p == (part{}) {
+	if p == (part{}) || p.name == "" && what == "delta" {
 		key.index, key.name = int(event.Get("content_index").Int()), base
 	}
 	if what == "delta" {

@@ -47,6 +47,7 @@ func TestTextsOfResponses(t *testing.T) {
 			`{"type":"response.output_item.added","output_index":1,"item":{"type":"message","id":"j","content":[{"type":"output_text","text":"c"}]}}`, delta("output_text", `"output_index":1,"content_index":0`, "d"),
 			`{"type":"response.output_item.added","output_index":2,"item":7}`,
 		}, []string{"0:a", "0:b", "1:c", "1:d"}},
+		"a part's own":      {[]string{delta("output_text", first, "a"), delta("content_part", first, "b"), delta("output_text", first, "c")}, []string{"0:a", "1:b", "0:c"}},
 		"a kind to come":    {[]string{delta("new", first, "a"), delta("newer", first, "b"), delta("new", first, "c"), done("new", first)}, []string{"0:a", "1:b", "0:c", "end 0"}},
 		"others":            {[]string{delta("shell_call_command", `"output_index":0`, "a"), delta("audio.transcript", `"x":1`, "b"), delta("audio.transcript", `"x":1`, "c")}, []string{"0:a", "1:b", "1:c"}},
 		"no text":           {[]string{delta("output_text", first, ""), `{"type":"response.x.delta","delta":{"a":"b"}}`, `{"type":"response.x","delta":"a"}`, `{"type":"response.y.done","text":"a"}`}, nil},

@@ -95,6 +95,7 @@ func (a *messageAnswer) add(kind string, event gjson.Result) {
 		}
 	case messageDelta:
 		a.change(event)
+		a.change(object(event.Get("delta")))
 	case blockStart, blockDelta:
 		b := a.blocks.element(indexOf(event, 0), maxChoices)
 		if kind == blockDelta {
@@ -114,9 +115,7 @@ func (a *messageAnswer) add(kind string, event gjson.Result) {
 func (a *messageAnswer) change(v gjson.Result) {
 	for name, v := range v.All() {
 		switch name.Str {
-		case "type", "usage", "content":
-		case "delta":
-			a.change(object(v))
+		case "type", "usage", "content", "delta":
 		default:
 			a.head.member(name.Str).last(v)
 		}

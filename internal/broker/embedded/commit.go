@@ -19,7 +19,6 @@ type commit struct {
 	failed chan struct{}
 	turn   chan struct{} // is full while a sync runs
 	err    error         // of the goroutine that has the turn
-	syncs  sync.WaitGroup
 
 	mu   sync.Mutex
 	next *round // callers of the next sync, which has not started
@@ -41,8 +40,7 @@ func (c *commit) begin() *round {
 	defer c.mu.Unlock()
 	if c.next == nil {
 		c.next = &round{done: make(chan struct{})}
-		r := c.next
-		c.syncs.Go(func() { c.run(r) })
+		go c.run(c.next)
 	}
 	return c.next
 }
@@ -73,5 +71,17 @@ func (c *commit) run(r *round) {
 	}
 	r.err = c.err
 	close(r.done)
+	<-c.turn
+}
+
+// settle waits until no sync runs.
+func (c *commit) settle() {
+	c.mu.Lock()
+	r := c.next
+	c.mu.Unlock()
+	if r != nil {
+		<-r.done
+	}
+	c.turn <- struct{}{}
 	<-c.turn
 }

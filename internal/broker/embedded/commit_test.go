@@ -42,7 +42,7 @@ func TestCommitLoneCallerPaysOneSync(t *testing.T) {
 		require.NoError(t, c.wait(t.Context()))
 		require.Equal(t, i+1, calls.Load())
 	}
-	c.syncs.Wait()
+	c.settle()
 }
 
 func TestCommitReleasesOnlyByALaterSync(t *testing.T) {
@@ -126,6 +126,6 @@ func TestCommitWaiterMayLeave(t *testing.T) {
 		g.end <- nil
 		g.end <- nil
 		require.NoError(t, <-next)
-		c.syncs.Wait()
+		c.settle()
 	})
 }

@@ -144,6 +144,9 @@ func (d *dataDir) write(name string, doc any) error {
 	next := d.file(name + ".new")
 	raw, err := json.Marshal(doc)
 	if err == nil {
+		err = os.RemoveAll(next) // of a write that was cut off
+	}
+	if err == nil {
 		err = writeSynced(next, append(raw, '\n'))
 	}
 	if err == nil {
@@ -159,7 +162,7 @@ func (d *dataDir) write(name string, doc any) error {
 }
 
 func writeSynced(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,6 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"golang.org/x/sync/errgroup"
 
 	"weir/internal/fault"
 	"weir/schemas"
@@ -82,15 +81,13 @@ func Start(cfg Config) (_ *Server, err error) {
 
 // check reads the log and mends what it may, beside the first sync, which takes about as long.
 func (s *Server) check() error {
-	var both errgroup.Group
-	both.Go(s.prepareSync)
-	both.Go(func() error {
-		if err := s.verify(); err != nil {
-			return err
-		}
-		return s.mend()
-	})
-	return both.Wait()
+	synced := make(chan error, 1)
+	go func() { synced <- s.prepareSync() }()
+	err := s.verify()
+	if err == nil {
+		err = s.mend()
+	}
+	return errors.Join(err, <-synced) // both are told: the kernel reports a failed sync once
 }
 
 // prepareSync chooses what makes an acknowledgement durable: one sync for all callers, or the
@@ -277,7 +274,7 @@ func (s *Server) Stop() error {
 		}
 		s.shutdown()
 		if s.group != nil {
-			s.group.syncs.Wait()
+			s.group.settle()
 		}
 		s.stopErr = s.dir.close()
 	})
