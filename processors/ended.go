@@ -32,8 +32,8 @@ func (p *Pipeline) ended(ctx context.Context, st *ledger.State) error {
 // that it has.
 func (p *Pipeline) endedBefore(ctx context.Context, st *ledger.State) error {
 	if _, known := p.Kinds[st.Kind]; known && st.Open() == nil && st.Action.PayloadBlob == "" {
-		err := p.attest(ctx, st)
-		if err == nil {
+		missing, err := p.attest(ctx, st)
+		if err == nil && missing {
 			err = p.Barrier(ctx)
 		}
 		if _, terminal := errors.AsType[*fault.Terminal](err); err != nil && !terminal {
@@ -43,13 +43,13 @@ func (p *Pipeline) endedBefore(ctx context.Context, st *ledger.State) error {
 	return p.ended(ctx, st)
 }
 
-// attest stores the missing evidence of an action's attempts.
-func (p *Pipeline) attest(ctx context.Context, st *ledger.State) error {
+// attest stores the evidence of an action's attempts that is missing, and reports whether any may be.
+func (p *Pipeline) attest(ctx context.Context, st *ledger.State) (missing bool, err error) {
 	records, err := p.Kinds[st.Kind].Evidence(st)
-	if err != nil {
-		return err
+	if err != nil || len(records) == 0 {
+		return false, err
 	}
-	return p.Evidence.Store(ctx, st, records...)
+	return true, p.Evidence.Store(ctx, st, records...)
 }
 
 // link writes the name of a successor to its predecessor, unless it has it. The worker does this,

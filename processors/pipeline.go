@@ -157,7 +157,7 @@ func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) e
 		if err := p.Caller.Abandon(ctx, st); err != nil {
 			return err
 		}
-		if err := p.attest(ctx, st); err != nil {
+		if _, err := p.attest(ctx, st); err != nil {
 			return err
 		}
 	}

@@ -225,7 +225,7 @@ type SchemaFinding struct {
 type Waiting struct {
 	For   string    `json:"for"` // delay, in_flight, capacity, rule, agent, limit, paused, destination, approval or input
 	Until time.Time `json:"until,omitzero"`
-	// Step is whose call a traffic rule holds back.
+	// Step is whose call waits.
 	Step int `json:"step,omitempty"`
 	// Rules are the ids of the traffic rules that hold it back.
 	Rules []string `json:"rules,omitempty"`

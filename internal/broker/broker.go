@@ -160,10 +160,12 @@ func Open(ctx context.Context, cfg Config) (*Broker, error) {
 			if err := b.cfg.Server.Opened(); err != nil {
 				return err
 			}
-		} else if b.cfg.Replicas == 1 {
+		}
+		err := b.boundUsage(ctx)
+		if err == nil && b.cfg.Server == nil && b.cfg.Replicas == 1 {
 			b.cfg.Logger.WarnContext(ctx, "log_unreplicated", "component", "broker")
 		}
-		return b.boundUsage(ctx)
+		return err
 	})
 }
 

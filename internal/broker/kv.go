@@ -158,7 +158,7 @@ func (b *Broker) SealKey(ctx context.Context) ([]byte, error) {
 	}
 	// The stored key wins, even if another process wrote it. A cluster refuses a second write before
 	// it shows the first.
-	for pause := time.Millisecond; errors.Is(err, fault.ErrNotFound) && pause < readTimeout && retry.Pause(ctx, pause); pause *= 2 {
+	for pause := 5 * time.Millisecond; errors.Is(err, fault.ErrNotFound) && pause < readTimeout && retry.Pause(ctx, pause); pause *= 2 {
 		r, err = k.Next(ctx, sealKey, 0)
 	}
 	switch {

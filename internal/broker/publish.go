@@ -115,8 +115,8 @@ func stored(m *nats.Msg) (stream string, seq uint64, err error) {
 	return ack.Stream, ack.Seq, nil
 }
 
-// Send sends a message with an id, which a stream stores once within its window, and returns a
-// function that waits until it is stored and must be called once. Until then a message that is not
+// Send sends a message with an id, which a stream stores once within its window and which may not be
+// empty, and returns a function that waits until it is stored and must be called once. Until then a message that is not
 // acknowledged in time is sent again, within publishTimeout and while ctx lives. Send returns an
 // error if the message is too large, and has not sent it then. After an error of wait it may be
 // stored.

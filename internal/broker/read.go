@@ -23,7 +23,7 @@ const (
 	// read of an old block can wait for the disk's syncs; callers bring shorter limits.
 	readTimeout = 5 * time.Second
 	// readBytes bounds the answer to one request for a page of a bucket.
-	readBytes = 8 << 20
+	readBytes = 2 << 20
 )
 
 // directGet is a request to a stream's direct-get service. Without Batch it asks for one message.

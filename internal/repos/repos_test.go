@@ -126,7 +126,7 @@ func TestList(t *testing.T) {
 	empty, err := table.List(t.Context(), "t")
 	require.NoError(t, err)
 	require.Equal(t, []schemas.Repo{}, empty)
-	for i := range 1005 {
+	for i := range 9 {
 		table.add(t, repo("other", "r"+strconv.Itoa(i), "one"))
 	}
 	for _, name := range []string{"web", "api", "b.c", "gone"} {
@@ -140,7 +140,7 @@ func TestList(t *testing.T) {
 	require.Equal(t, []schemas.Repo{repo("t", "api", "one"), repo("t", "b.c", "one"), repo("t", "web", "one")}, list)
 	list, err = table.List(t.Context(), "other")
 	require.NoError(t, err)
-	require.Len(t, list, 1005)
+	require.Len(t, list, 9)
 
 	require.Equal(t, "two", table.add(t, repo("t", "gone", "two")).By, "a name that was given up with other tools is free")
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -14,6 +15,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/gitwire"
 	"weir/internal/outbound"
+	"weir/internal/policy"
 	"weir/internal/policy/evaluate"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
@@ -38,9 +40,9 @@ func talk() git.PushCall {
 func do(t *testing.T, s *upstream.Server, tk git.PushCall, rules ...schemas.Rule) (git.Word, int, error) {
 	t.Helper()
 	r := newEnv(t, options{})
-	r.allow(s.URL())
+	r.keyed(s.URL(), &policy.Idempotency{TTL: time.Hour, Derive: true})
 	r.book.Put(t, rules...)
-	pass, d := r.guard.Check(schemas.HTTPCall{Method: "POST", URL: s.URL() + "/app.git/git-receive-pack"}, evaluate.Scope{Tenant: tenant})
+	pass, d := r.guard.Check(schemas.HTTPCall{Method: "POST", URL: s.URL() + "/app.git/git-receive-pack"}, evaluate.Scope{Tenant: tenant, Key: func() string { return "derived" }})
 	require.True(t, d.Allowed, d.Reason)
 	e, err := r.forward.Push(tk).Open(t.Context(), pass)
 	require.NoError(t, err)
@@ -103,6 +105,7 @@ func TestWordOfAServer(t *testing.T) {
 		assert.Equal(t, "Basic "+basic, received.Header("Authorization"))
 		assert.Equal(t, gitwire.RequestType(schemas.GitReceivePack), received.Header("Content-Type"))
 		assert.NotEmpty(t, received.Header("Content-Length"))
+		assert.Empty(t, received.Header("Idempotency-Key"))
 		if c.code != "" {
 			failed(t, err, c.code, true)
 			return

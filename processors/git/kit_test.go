@@ -155,10 +155,14 @@ func proxying(t *testing.T, o options) (r *env, repo upstreamDouble, base string
 func (r *env) enforce(entries ...policy.Entry) { r.policy.Enforce(r.t, entries...) }
 
 // allow lets a server be asked, with the password.
-func (r *env) allow(url string) {
+func (r *env) allow(url string) { r.keyed(url, nil) }
+
+// keyed allows what allow does, with a key.
+func (r *env) keyed(url string, key *policy.Idempotency) {
 	r.t.Helper()
 	r.enforce(policy.Entry{
-		Name: "upstream", URLPrefix: url + "/", Methods: []string{"GET", "POST"}, Network: policy.NetworkLoopback, Redirects: 1,
+		UpstreamIdempotency: key,
+		Name:                "upstream", URLPrefix: url + "/", Methods: []string{"GET", "POST"}, Network: policy.NetworkLoopback, Redirects: 1,
 		Headers: map[string]string{"Authorization": "Basic ${secret:GIT}"},
 	})
 }

@@ -79,7 +79,7 @@ var (
 
 // request puts the pack behind the command, with the capabilities that are sent.
 func (t PushCall) request(_ context.Context, _ guard.Pass, q *outbound.Request) error {
-	q.ContentType = gitwire.RequestType(schemas.GitReceivePack)
+	q.ContentType, q.IdempotencyKey = gitwire.RequestType(schemas.GitReceivePack), "" // git's servers know no keys
 	pack, size, err := t.Pack()
 	if err == nil {
 		body := io.MultiReader(bytes.NewReader(t.Command.Request(t.Capabilities...)), pack)

@@ -163,6 +163,7 @@ func (f *Forward) ask(ctx context.Context, who caller, q schemas.HTTPCall, body 
 }
 
 func (v *reading) request(_ context.Context, _ guard.Pass, q *outbound.Request) error {
+	q.IdempotencyKey = "" // several requests have the same
 	if q.Body = v.body; v.body != nil {
 		q.ContentType = gitwire.RequestType(schemas.GitUploadPack)
 	}

@@ -236,7 +236,7 @@ func (l *Log) Send(ctx context.Context, subject, _ string, data []byte) (wait fu
 	return func() error { return nil }, err
 }
 
-// Range returns messages under filter from a sequence on, as broker.Broker does.
+// Range returns messages under filter from a sequence on.
 func (l *Log) Range(ctx context.Context, name, filter string, from uint64, limit int) (all []schemas.Record, err error) {
 	late := l.late()
 	err = l.read(ctx, name, func(s *stream) error {

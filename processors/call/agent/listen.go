@@ -200,7 +200,7 @@ func (l *decoder) refused() (*call.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	reply.Answer.NoRoute = readable && NoRoute(l.Status) && !ofContract(l.Status, d.members)
+	reply.Answer.NoRoute = readable && !d.doubted && NoRoute(l.Status) && !ofContract(l.Status, d.members)
 	return reply, nil
 }
 
