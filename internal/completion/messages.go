@@ -8,7 +8,7 @@ import (
 	"weir/schemas"
 )
 
-// The types of the events of DialectMessages, and that of a whole answer.
+// The types of the events of DialectMessages, and a whole answer's type.
 const (
 	messageStart = "message_start"
 	messageDelta = "message_delta"

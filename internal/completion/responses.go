@@ -82,7 +82,7 @@ type responseAnswer struct {
 
 	head   json.RawMessage // the last response object
 	status string          // the final one; empty: the response continues
-	// items are those of the output. A finished one is the provider's own object, and any other its
+	// items are the output's items. A finished one is the provider's own object, and any other its
 	// first object with the texts so far.
 	items    node
 	sequence int64 // of the next event
@@ -124,7 +124,7 @@ func (a *responseAnswer) Add(c Chunk) {
 	}
 }
 
-// part is a text of an item: a member of the item itself, or of an element of one of its lists.
+// part is a text of an item: a member of the item itself, or of an element of its lists.
 type part struct {
 	list  string
 	index int
@@ -152,7 +152,7 @@ func lists() []string { return []string{"content", "summary"} }
 // texts are the members of items and parts that hold a model's text.
 func texts() []string { return []string{"arguments", "code", "input", "refusal", "text"} }
 
-// partOf splits the type of an event into that of the text or object that it is about, and what it
+// partOf splits an event's type into the type of its text or object, and what it
 // says of that; p is the part, which has neither list nor name if the type is unknown.
 func partOf(kind string, event gjson.Result) (p part, base, what string) {
 	base = strings.TrimPrefix(kind, "response.")

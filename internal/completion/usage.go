@@ -25,7 +25,7 @@ const (
 	counts
 )
 
-// count is what a member of a usage counts: by itself, or by one of its own members.
+// count is what a member of a usage counts: by itself, or by its own members.
 type count struct {
 	is int
 	in string

@@ -216,7 +216,7 @@ func (s *Stream) roundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// write writes the request through one of the client's buffers: a call needs one for a moment.
+// write writes the request through a buffer of the client's: a call needs one for a moment.
 func (c *Conn) write(req *http.Request) error {
 	w, ok := c.client.writers.Get().(*bufio.Writer)
 	if !ok {

@@ -119,7 +119,7 @@ func (d *dataDir) losses(stream string, m mark, clean bool) (all []loss, blocks 
 // are.
 func findLosses(stream string, m mark, blocks []block) (all []loss) {
 	var good uint64 // up to here, nothing more is gone
-	file := ""      // cannot be read behind it
+	file := ""      // cannot be read from there on
 	for i, b := range append(slices.Clip(blocks), block{first: m.Last + 1}) {
 		end := i == len(blocks)
 		gap := end || file != ""

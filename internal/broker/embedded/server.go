@@ -43,7 +43,7 @@ type Server struct {
 	group  *commit
 	failed chan struct{}
 
-	marks      atomic.Pointer[marks] // as they are on the disk; after Opened, what it points to is not changed
+	marks      atomic.Pointer[marks] // as they are on the disk; after Opened it points to an unchanging copy
 	reserveLow chan struct{}         // more sequences must be reserved soon
 	lost       []string              // the losses accepted at this start
 	told       bool                  // that the marks cannot be written
@@ -87,7 +87,7 @@ func (s *Server) check() error {
 	if err == nil {
 		err = s.mend()
 	}
-	return errors.Join(err, <-synced) // both are told: the kernel reports a failed sync once
+	return errors.Join(err, <-synced) // both, because the kernel reports a failed sync once
 }
 
 // prepareSync chooses what makes an acknowledgement durable: one sync for all callers, or the

@@ -33,7 +33,7 @@ type authority struct {
 	pem []byte
 }
 
-// authority reads the one of the directory, or creates it.
+// authority reads the directory's authority, or creates it.
 func (f *folder) authority(now time.Time) (a authority, err error) {
 	certFile, keyFile := CAFile(f.Dir), filepath.Join(f.Dir, "ca.key")
 	var key []byte

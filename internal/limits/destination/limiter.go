@@ -214,7 +214,7 @@ func (l *Limiter) keep(ctx context.Context) {
 	}
 }
 
-// values are those of one of the Limiter's maps.
+// values copies the values of a map of the Limiter's.
 func values[K comparable, V any](l *Limiter, of map[K]V) []V {
 	l.mu.Lock()
 	defer l.mu.Unlock()

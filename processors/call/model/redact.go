@@ -128,7 +128,7 @@ func (r *redactor) end() ([]completion.Chunk, error) {
 	return r.ready()
 }
 
-// decide ends the waiting of a lane, or of those of a choice.
+// decide ends the waiting of a lane, or of a choice's lanes.
 func (r *redactor) decide(which int) {
 	r.some = slices.DeleteFunc(r.some, func(l *lane) bool {
 		if which == every || which == l.text.Lane || which == l.text.Choice {
