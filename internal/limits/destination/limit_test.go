@@ -182,3 +182,32 @@ func TestStoreAway(t *testing.T) {
 		n.enters(t, limited(call("1"), Limits{Concurrency: 1})).Release()
 	})
 }
+
+// A slot that is released while the last renewal runs is free for others at once.
+func TestASlotReleasedAtTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		shared, limits := bucket.New(), Limits{Concurrency: 2}
+		n, other := join(t, "a", bucket.New(), shared, Config{}), join(t, "b", bucket.New(), shared, Config{})
+		turn := n.enters(t, limited(call("1"), limits))
+		going, on := make(chan struct{}), make(chan struct{})
+		shared.Hook(func() (error, bool) {
+			shared.Hook(nil)
+			close(going)
+			<-on
+			return nil, true
+		})
+		<-going
+		turn.Release()
+		stopped := make(chan struct{})
+		go func() {
+			n.Stop()
+			close(stopped)
+		}()
+		synctest.Wait()
+		close(on)
+		<-stopped
+		other.enters(t, limited(call("2"), limits))
+		other.enters(t, limited(call("3"), limits))
+	})
+}
