@@ -15,7 +15,7 @@ import (
 )
 
 // ErrBeyond means that the position to resume at is past the end of the log.
-var ErrBeyond = Invalid("the position lies past the end of the stream")
+var ErrBeyond = Invalid("the position is past the end of the stream; resume at an id that this stream gave, or begin it without one")
 
 // dropped is a fault.ErrGone: events after the position to resume at were dropped. earliest is the
 // oldest event that can still be read, 0 where none can.
@@ -56,7 +56,7 @@ type Reader struct {
 	ended bool // the terminal event has been given
 	ready []*Item
 	// ends is closed when waiting must end. An answer reads the log once more then, for events that
-	// the feed has not delivered.
+	// the feed has not delivered: last is that read.
 	ends         <-chan struct{}
 	answer, last bool
 }

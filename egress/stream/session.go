@@ -19,7 +19,7 @@ type session struct {
 	d      *Dialect
 	out    *Writer
 	buf    []byte // unwritten frames, if any
-	// release is of what Watch has held.
+	// release gives back what Watch reserved; nil: nothing.
 	release func()
 	// client ends when the client has gone.
 	client context.Context //nolint:containedctx // the request's
@@ -70,8 +70,8 @@ func (s *session) open(r *http.Request) (context.Context, error) {
 	return ctx, nil
 }
 
-// inside has a stream begin in the middle of its first event, behind Part of the server-sent events
-// that the event's frame is.
+// inside makes a stream begin in the middle of its first event, after the first Part of the
+// server-sent events in that event's frame.
 func (s *session) inside(ctx context.Context) error {
 	now := make(chan time.Time)
 	close(now)
@@ -192,7 +192,7 @@ func (s *session) frame(ctx context.Context, it *Item) ([]byte, error) {
 	}
 }
 
-// write writes the frames that were put aside, behind the header. A silent stream keeps no buffer.
+// write writes the frames that were put aside, after the header. A silent stream keeps no buffer.
 // After an error the client is too slow, or gone: the deadline stays, and the server closes.
 func (s *session) write() (err error) {
 	if !s.begun {

@@ -27,7 +27,7 @@ func (w *world) harvest(backlog int) history.Run {
 }
 
 func (w *world) records(name string) []schemas.Record {
-	all, err := w.log.Range(context.Background(), name, ">", 1, 1<<20)
+	all, _, err := w.log.Page(context.Background(), name, ">", 1, 1<<20, 1<<30)
 	if err != nil {
 		panic(err) // nothing fails any more
 	}
@@ -38,7 +38,7 @@ func (w *world) records(name string) []schemas.Record {
 func (w *world) state(ref schemas.Ref) *ledger.State {
 	w.reading.Lock()
 	defer w.reading.Unlock()
-	of, err := w.log.Range(context.Background(), schemas.LogStream(layout.Partition(ref.Tenant, ref.ID)), layout.All(ref), 1, 1<<20)
+	of, _, err := w.log.Page(context.Background(), schemas.LogStream(layout.Partition(ref.Tenant, ref.ID)), layout.All(ref), 1, 1<<20, 1<<30)
 	if err != nil {
 		return nil
 	}

@@ -108,7 +108,7 @@ func TestImportWithoutALog(t *testing.T) {
 		require.Equal(t, schemas.OutcomeSucceeded, v.Outcome, v.Message)
 		require.GreaterOrEqual(t, failed.Load(), many)
 		said := map[string]int{}
-		records, err := r.log.Range(t.Context(), schemas.LogStream(0), ">", 1, 1000)
+		records, _, err := r.log.Page(t.Context(), schemas.LogStream(0), ">", 1, 1000, 1<<30)
 		require.NoError(t, err)
 		for _, rec := range records {
 			if bytes.Contains(rec.Data, []byte(`"type":"progress"`)) {

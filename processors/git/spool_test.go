@@ -110,7 +110,7 @@ func TestATaskHearsOfItsPush(t *testing.T) {
 	p = r.perform(r.again(p.st))
 	assert.Equal(t, schemas.OutcomeSucceeded, p.Outcome)
 	assert.Equal(t, 1, r.task().Pushes, "it is told once")
-	told, err := r.log.Range(t.Context(), schemas.LogStream(0), r.ledger.Layout().Subject(task.Ref, schemas.SectionWake), 1, 10)
+	told, _, err := r.log.Page(t.Context(), schemas.LogStream(0), r.ledger.Layout().Subject(task.Ref, schemas.SectionWake), 1, 10, 1<<30)
 	require.NoError(t, err)
 	require.Len(t, told, 2)
 	assert.True(t, told[1].Notifies(), "once")

@@ -184,7 +184,7 @@ func TestAllIsRecalled(t *testing.T) {
 	require.NoError(t, err)
 	fresh := schemas.Evidence{ID: "a.new", Tenant: "t", ActionID: "a", Kind: schemas.EvidenceTask, Payload: []byte("{}")}
 	require.NoError(t, r.Store(t.Context(), again, append(records[many-3:len(records):len(records)], fresh)...))
-	stored, err := log.Range(t.Context(), schemas.EvidenceStream, schemas.EvidenceRoot+".>", 1, 2*many)
+	stored, _, err := log.Page(t.Context(), schemas.EvidenceStream, schemas.EvidenceRoot+".>", 1, 2*many, 1<<30)
 	require.NoError(t, err)
 	require.Len(t, stored, many+1)
 }

@@ -109,7 +109,7 @@ func Evidence(t *testing.T, log *memlog.Log, id string) (all []schemas.Evidence)
 // Records are the messages of a stream under a filter.
 func Records(t *testing.T, log *memlog.Log, stream, filter string) []schemas.Record {
 	t.Helper()
-	records, err := log.Range(t.Context(), stream, filter, 1, 100_000)
+	records, _, err := log.Page(t.Context(), stream, filter, 1, 100_000, 1<<30)
 	require.NoError(t, err)
 	return records
 }

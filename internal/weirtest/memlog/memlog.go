@@ -37,7 +37,7 @@ type Hooks struct {
 	After func(m schemas.Append, seq uint64) error
 	// Read runs before each read. Its error is returned.
 	Read func() error
-	// Late is how many of a stream's newest messages Last, Range and Page do not show, like a
+	// Late is how many of a stream's newest messages Last and Page do not show, like a
 	// replica that lags. Last shows one where there is no other.
 	Late func() int
 	// Barrier is what Barrier returns.
@@ -236,20 +236,6 @@ func (l *Log) Send(ctx context.Context, subject, _ string, data []byte) (wait fu
 	return func() error { return nil }, err
 }
 
-// Range returns messages under filter from a sequence on.
-func (l *Log) Range(ctx context.Context, name, filter string, from uint64, limit int) (all []schemas.Record, err error) {
-	late := l.late()
-	err = l.read(ctx, name, func(s *stream) error {
-		for r := range s.under(filter) {
-			if r.Seq >= from && r.Seq+late <= s.last && len(all) < limit {
-				all = append(all, r)
-			}
-		}
-		return nil
-	})
-	return all, err
-}
-
 // Next is the first message under filter from a sequence on. It is not late.
 func (l *Log) Next(ctx context.Context, name, filter string, from uint64) (found schemas.Record, err error) {
 	err = l.read(ctx, name, func(s *stream) error {
@@ -264,16 +250,24 @@ func (l *Log) Next(ctx context.Context, name, filter string, from uint64) (found
 	return found, err
 }
 
-// Page is Range that ends early, after the record that makes it as large as size.
-func (l *Log) Page(ctx context.Context, stream, filter string, from uint64, limit, size int) ([]schemas.Record, bool, error) {
-	all, err := l.Range(ctx, stream, filter, from, limit+1)
-	sum := 0
-	for i := range all {
-		if sum += len(all[i].Subject) + len(all[i].Data); i+1 == limit || sum >= size {
-			return all[:i+1], i+1 < len(all), err
+// Page returns up to limit messages under filter from a sequence on, and none after the one that
+// reaches size; more reports that others follow.
+func (l *Log) Page(ctx context.Context, name, filter string, from uint64, limit, size int) (page []schemas.Record, more bool, err error) {
+	late := l.late()
+	err = l.read(ctx, name, func(s *stream) error {
+		for r := range s.under(filter) {
+			if r.Seq < from || r.Seq+late > s.last {
+				continue
+			}
+			if more = len(page) == limit || size <= 0; more {
+				break
+			}
+			page = append(page, r)
+			size -= len(r.Subject) + len(r.Data)
 		}
-	}
-	return all, false, err
+		return nil
+	})
+	return page, more, err
 }
 
 // Bounds are the oldest and the newest sequence of a stream. An empty stream has a first that is
