@@ -46,7 +46,7 @@ func (b *Cache) hear(r schemas.Record) {
 		b.learn(e)
 	case t != nil && r.Seq <= t.seq:
 	default:
-		b.follower.Notify()
+		b.Notify()
 	}
 }
 
@@ -84,7 +84,7 @@ func (b *Cache) accept(e event) {
 	b.tasks[e.ref] = t
 	if t.blob != "" {
 		b.aside[t] = struct{}{}
-		b.follower.Notify()
+		b.Notify()
 	}
 }
 

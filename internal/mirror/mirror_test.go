@@ -37,17 +37,17 @@ func TestFollower(t *testing.T) {
 				}
 				return nil
 			},
+			Watch: func(func()) (func(), error) {
+				watching.Store(true)
+				return func() { watching.Store(false) }, nil
+			},
 		})
-		watch := func(func()) (func(), error) {
-			watching.Store(true)
-			return func() { watching.Store(false) }, nil
-		}
 		f.Stop() // without Start
 		away.Store(true)
-		require.ErrorIs(t, f.Start(t.Context(), watch), failure)
+		require.ErrorIs(t, f.Start(t.Context()), failure)
 		require.False(t, watching.Load())
 		away.Store(false)
-		require.NoError(t, f.Start(t.Context(), watch))
+		require.NoError(t, f.Start(t.Context()))
 		time.Sleep(1500 * time.Millisecond)
 		f.Notify()
 		synctest.Wait()
