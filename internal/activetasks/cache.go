@@ -196,5 +196,5 @@ func remove(list []*task, t *task) []*task {
 // compare orders tasks by when the log took them. The clocks of the nodes that
 // accepted them do not count.
 func (t *task) compare(o *task) int {
-	return cmp.Or(t.stored.Compare(o.stored), cmp.Compare(t.first, o.first), cmp.Compare(t.ref.ID, o.ref.ID))
+	return cmp.Or(t.stored.Compare(o.stored), cmp.Compare(t.first, o.first), cmp.Compare(t.Ref.ID, o.Ref.ID))
 }

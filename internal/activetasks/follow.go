@@ -137,7 +137,7 @@ func (b *Cache) readOrder(ctx context.Context, t *task) error {
 	defer b.mu.Unlock()
 	delete(b.aside, t)
 	switch {
-	case b.tasks[t.ref] != t: // it has ended
+	case b.tasks[t.Ref] != t: // it has ended
 	case err != nil || !t.ordered(payload):
 		b.drop(t) // its worker settles it
 	default:
