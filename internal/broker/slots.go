@@ -49,8 +49,9 @@ const (
 	spareShare = 8
 	// maxUrgentRow is how many urgent messages are taken before one that is not.
 	maxUrgentRow = 7
-	// maxKept is how many redelivered messages of a kind wait here in any case. Moving one again and
-	// again would cost a write each time; one more than these moves as a new one does.
+	// maxKept is how many redelivered messages of a kind wait here in any case. That a message comes
+	// again may prove that the worker of its attempt is dead, which its copy in another queue does
+	// not. One more than these moves all the same, as a new one does.
 	maxKept = 1024
 )
 
