@@ -174,8 +174,7 @@ func TestABatchWaitsAsItsCallerPrefers(t *testing.T) {
 // longQueue is a log on which so many actions wait, all of one tenant.
 type longQueue uint64
 
-func (q longQueue) Waiting(context.Context) (uint64, error)           { return uint64(q), nil }
-func (q longQueue) WaitingOf(context.Context, string) (uint64, error) { return uint64(q), nil }
+func (q longQueue) Waiting(context.Context, string) (uint64, error) { return uint64(q), nil }
 
 // TestFullRefusesItemsOneByOne with the status and the delay of a single call, and stores nothing of
 // them: a tenant's queue, that of all, or the log. A request whose action exists joins it.

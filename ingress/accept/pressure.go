@@ -12,10 +12,9 @@ import (
 	"weir/schemas"
 )
 
-// Queue returns how many new actions wait for a worker; the broker does.
+// Queue returns how many new actions of a tenant wait for a worker, or of all; the broker does.
 type Queue interface {
-	Waiting(ctx context.Context) (uint64, error)
-	WaitingOf(ctx context.Context, tenant string) (uint64, error)
+	Waiting(ctx context.Context, tenant string) (uint64, error)
 }
 
 // PressureConfig of a Pressure.
@@ -80,7 +79,7 @@ func (p *Pressure) Refusal(tenant string, kind schemas.Kind) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all, known := p.count(&p.all, p.queue.Waiting)
+	all, known := p.count(&p.all, "")
 	most := p.cfg.QueuedPerTenant
 	switch {
 	case !known:
@@ -96,7 +95,7 @@ func (p *Pressure) Refusal(tenant string, kind schemas.Kind) error {
 		g = &gauge{}
 		p.tenants[tenant] = g
 	}
-	if n, known := p.count(g, func(ctx context.Context) (uint64, error) { return p.queue.WaitingOf(ctx, tenant) }); known && n >= most {
+	if n, known := p.count(g, tenant); known && n >= most {
 		return refused(schemas.RateLimited, "too many actions of this tenant wait for a worker, nothing was stored; try again later")
 	}
 	return nil
@@ -135,7 +134,7 @@ func (p *Pressure) Took(tenant string) {
 // an old count renewed. A renewal that fails leaves the old count. known is false if no count has been
 // made for so long that the number says nothing: a log that does not answer refuses by itself. The
 // caller holds mu.
-func (p *Pressure) count(g *gauge, waiting func(context.Context) (uint64, error)) (n uint64, known bool) {
+func (p *Pressure) count(g *gauge, tenant string) (n uint64, known bool) {
 	begun := time.Now()
 	n, known = g.count+g.since, begun.Sub(g.known) <= pressureUnknown
 	if begun.Before(g.next) {
@@ -146,7 +145,7 @@ func (p *Pressure) count(g *gauge, waiting func(context.Context) (uint64, error)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), pressurePatience)
 		defer cancel()
-		n, err := waiting(ctx)
+		n, err := p.queue.Waiting(ctx, tenant)
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		now := time.Now()

@@ -72,11 +72,11 @@ func (s *site) provisionedAgain(t *testing.T) {
 		}
 	}
 	want := map[string]string{
-		"bucket WEIR_BLOBS":  "changed: keeps records for 336h0m0s and not for 96h0m0s",
-		"bucket WEIR_LEASES": "changed: keeps records for 168h0m0s and not for 48h0m0s",
+		"bucket WEIR_BLOBS":  "changed: has MaxAge 336h0m0s and not 96h0m0s",
+		"bucket WEIR_LEASES": "changed: has MaxAge 168h0m0s and not 48h0m0s",
 	}
 	for p := range layout.Partitions {
-		want["stream "+schemas.LogStream(p)] = "changed: keeps records for 168h0m0s and not for 48h0m0s"
+		want["stream "+schemas.LogStream(p)] = "changed: has MaxAge 168h0m0s and not 48h0m0s"
 	}
 	require.Equal(t, want, changed)
 	s.provision(t) // as it was
@@ -295,7 +295,7 @@ func (s *site) missing(t *testing.T) {
 	cfg := s.config(access.Worker)
 	cfg.History = 48 * time.Hour
 	_, err := broker.Open(t.Context(), cfg)
-	require.ErrorContains(t, err, "stream WEIR_LOG_0: it keeps records for 168h0m0s and not for 48h0m0s, and this node's NATS user may not change that: run `weir nats provision`")
+	require.ErrorContains(t, err, "stream WEIR_LOG_0: it has MaxAge 168h0m0s and not 48h0m0s, and this node's NATS user may not change that: run `weir nats provision`")
 
 	cfg = s.config(access.Ingress)
 	cfg.Creds = natsconf.CredentialsFile(s.dir, "egress")

@@ -61,8 +61,11 @@ type Entry struct {
 	Leased bool
 }
 
-// Cache has the tasks that have not ended. It is safe for concurrent use.
+// Cache has the tasks that have not ended. It is safe for concurrent use. Start reads the log to its
+// end and begins to follow it.
 type Cache struct {
+	*mirror.Follower
+
 	log Log
 	cfg Config
 
@@ -74,11 +77,6 @@ type Cache struct {
 	first   []uint64 // of each partition: what lay before this was dropped by history, and is dropped here
 	watch   map[schemas.Ref]map[*watch]struct{}
 	aside   map[*task]struct{} // whose orders lie aside and were not read yet
-	next    *round             // the next read of the log, not yet started; nil: no caller is waiting
-
-	follower *mirror.Follower
-	ended    chan struct{} // closed by Stop
-	stop     func()
 }
 
 // New returns a cache that knows nothing before Start.
@@ -87,10 +85,10 @@ func New(l Log, cfg Config) *Cache {
 		log: l, cfg: cfg.withDefaults(),
 		lists: map[place][]*task{}, changed: map[string]chan struct{}{}, tasks: map[schemas.Ref]*task{}, watch: map[schemas.Ref]map[*watch]struct{}{}, aside: map[*task]struct{}{},
 		read: make([]uint64, cfg.Layout.Partitions), first: make([]uint64, cfg.Layout.Partitions),
-		ended: make(chan struct{}), stop: func() {},
 	}
-	b.follower = mirror.New(mirror.Config{
-		Component: "activetasks", Check: b.cfg.Check, Patience: patience, Logger: b.cfg.Logger, Look: b.round,
+	b.Follower = mirror.New(mirror.Config{
+		Component: "activetasks", Check: b.cfg.Check, Patience: patience, Logger: b.cfg.Logger, Look: b.look,
+		Watch: func(lost func()) (func(), error) { return l.Live(feedSubject, b.hear, lost) },
 	})
 	return b
 }
@@ -198,5 +196,5 @@ func remove(list []*task, t *task) []*task {
 // compare orders tasks by when the log took them. The clocks of the nodes that
 // accepted them do not count.
 func (t *task) compare(o *task) int {
-	return cmp.Or(t.stored.Compare(o.stored), cmp.Compare(t.first, o.first), cmp.Compare(t.ref.ID, o.ref.ID))
+	return cmp.Or(t.stored.Compare(o.stored), cmp.Compare(t.first, o.first), cmp.Compare(t.Ref.ID, o.Ref.ID))
 }

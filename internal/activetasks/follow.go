@@ -25,62 +25,6 @@ const (
 // feedSubject matches the events of tasks, in all sections.
 const feedSubject = schemas.LiveLog + ".*.*.*." + string(schemas.KindTask) + ".*"
 
-// errStopped: nothing is followed.
-var errStopped = errors.New("the board is not running")
-
-// round is one read of the log, shared by all callers that asked before it started.
-type round struct {
-	done chan struct{}
-	err  error
-}
-
-// Start reads the log to its end and begins to follow it. Stop ends that; it may be called twice.
-func (b *Cache) Start(ctx context.Context) error {
-	err := b.follower.Start(ctx, func(lost func()) (func(), error) { return b.log.Live(feedSubject, b.hear, lost) })
-	if err != nil {
-		return fmt.Errorf("follow tasks: %w", err)
-	}
-	b.stop = sync.OnceFunc(func() { b.follower.Stop(); close(b.ended) })
-	return nil
-}
-
-// Stop ends what Start began.
-func (b *Cache) Stop() { b.stop() }
-
-// CatchUp reads what the log has and the cache has not: a question after it knows everything that was
-// acknowledged before it. Callers at the same time share one look. Before Start it waits for that.
-func (b *Cache) CatchUp(ctx context.Context) error {
-	b.mu.Lock()
-	if b.next == nil {
-		b.next = &round{done: make(chan struct{})}
-	}
-	r := b.next
-	b.mu.Unlock()
-	b.follower.Notify()
-	select {
-	case <-r.done:
-		return r.err
-	case <-b.ended:
-		return fmt.Errorf("%w: %w", fault.ErrUnavailable, errStopped)
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", fault.ErrUnavailable, context.Cause(ctx))
-	}
-}
-
-// round looks at the log, for those too who wait for that.
-func (b *Cache) round(ctx context.Context) error {
-	b.mu.Lock()
-	r := b.next
-	b.next = nil
-	b.mu.Unlock()
-	err := b.look(ctx)
-	if r != nil {
-		r.err = err
-		close(r.done)
-	}
-	return err
-}
-
 // look reads every partition to its end, and the control records. Records read before an error are
 // kept, and a partition that cannot be read does not prevent the others from being read.
 func (b *Cache) look(ctx context.Context) error {
@@ -193,7 +137,7 @@ func (b *Cache) readOrder(ctx context.Context, t *task) error {
 	defer b.mu.Unlock()
 	delete(b.aside, t)
 	switch {
-	case b.tasks[t.ref] != t: // it has ended
+	case b.tasks[t.Ref] != t: // it has ended
 	case err != nil || !t.ordered(payload):
 		b.drop(t) // its worker settles it
 	default:

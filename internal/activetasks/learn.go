@@ -46,7 +46,7 @@ func (b *Cache) hear(r schemas.Record) {
 		b.learn(e)
 	case t != nil && r.Seq <= t.seq:
 	default:
-		b.follower.Notify()
+		b.Notify()
 	}
 }
 
@@ -84,17 +84,17 @@ func (b *Cache) accept(e event) {
 	b.tasks[e.ref] = t
 	if t.blob != "" {
 		b.aside[t] = struct{}{}
-		b.follower.Notify()
+		b.Notify()
 	}
 }
 
 // update brings the lists in step with a task, and notifies those who wait for what has changed.
 func (b *Cache) update(t *task) {
 	b.list(t, t.place())
-	for w := range b.watch[t.ref] {
+	for w := range b.watch[t.Ref] {
 		if w.ends(t.state) {
 			close(w.over)
-			b.unwatch(t.ref, w)
+			b.unwatch(t.Ref, w)
 		}
 	}
 }
@@ -121,10 +121,10 @@ func (b *Cache) list(t *task, to place) {
 // drop forgets a task that has been settled.
 func (b *Cache) drop(t *task) {
 	b.list(t, place{})
-	for w := range b.watch[t.ref] {
+	for w := range b.watch[t.Ref] {
 		close(w.over)
-		b.unwatch(t.ref, w)
+		b.unwatch(t.Ref, w)
 	}
-	delete(b.tasks, t.ref)
+	delete(b.tasks, t.Ref)
 	delete(b.aside, t)
 }

@@ -10,14 +10,13 @@ import (
 
 // task is one that has not been settled.
 type task struct {
-	ref   schemas.Ref
+	Entry // what the first event says; entry adds the rest
+
 	state *folding.State
 	// stored and first are the server's time and the place of its first event.
 	stored time.Time
 	first  uint64
 
-	accepted, deadline time.Time
-	entries, models    []string
 	// blob names the object with its order, until that was read: only then its pool is
 	// known.
 	blob string
@@ -39,22 +38,21 @@ type place struct {
 func (t *task) place() place {
 	switch {
 	case t.leasable():
-		return place{tenant: t.ref.Tenant, leasable: true}
+		return place{tenant: t.Ref.Tenant, leasable: true}
 	case t.state.Leased && t.state.Holder != "":
-		return place{tenant: t.ref.Tenant, holder: t.state.Holder}
+		return place{tenant: t.Ref.Tenant, holder: t.state.Holder}
 	default:
 		return place{}
 	}
 }
 
 // over reports whether the deadline has passed: then it only waits for its end.
-func (t *task) over(now time.Time) bool { return !t.deadline.IsZero() && !now.Before(t.deadline) }
+func (t *task) over(now time.Time) bool { return !t.Deadline.IsZero() && !now.Before(t.Deadline) }
 
 func (t *task) entry() Entry {
-	return Entry{
-		Ref: t.ref, Accepted: t.accepted, Deadline: t.deadline, Pool: t.state.Order.Pool, Entries: t.entries, Models: t.models, Leasable: t.leasable(),
-		Lease: t.state.Lease, Holder: t.state.Holder, Leased: t.state.Leased,
-	}
+	e := t.Entry
+	e.Pool, e.Leasable, e.Lease, e.Holder, e.Leased = t.state.Order.Pool, t.leasable(), t.state.Lease, t.state.Holder, t.state.Leased
+	return e
 }
 
 func (t *task) leasable() bool { return t.blob == "" && t.state.Leasable() }
@@ -62,8 +60,8 @@ func (t *task) leasable() bool { return t.blob == "" && t.state.Leasable() }
 // begin is the task of an accepted event; ok is false where its order cannot be read.
 func begin(ref schemas.Ref, r schemas.Record, a schemas.Action) (t *task, ok bool) {
 	t = &task{
-		ref: ref, stored: r.Time, first: r.Seq, accepted: a.AcceptedAt, deadline: a.Deadline, entries: a.Entries, models: a.Models, blob: a.PayloadBlob,
-		state: folding.Begin(a, schemas.TaskOrder{}),
+		Entry:  Entry{Ref: ref, Accepted: a.AcceptedAt, Deadline: a.Deadline, Entries: a.Entries, Models: a.Models},
+		stored: r.Time, first: r.Seq, blob: a.PayloadBlob, state: folding.Begin(a, schemas.TaskOrder{}),
 	}
 	return t, t.blob != "" || t.ordered(a.Payload)
 }

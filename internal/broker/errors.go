@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -51,14 +50,13 @@ func refused(code jetstream.ErrorCode, text string) error {
 	return fmt.Errorf("%w: error code %d", fault.ErrUnavailable, code)
 }
 
-// wrap turns a client's error into one of the log's. After an unknown error the message may or may
-// not have reached the server.
+// wrap turns a client's error into one of the log's, or returns one that says already what happened.
+// After an unknown error the message may or may not have reached the server.
 func wrap(err error) error {
 	var api *jetstream.APIError
+	var denied *DeniedError
 	switch {
-	case err == nil:
-		return nil
-	case known(err):
+	case err == nil, errors.Is(err, fault.ErrUnavailable), errors.As(err, &denied):
 		return err
 	case errors.As(err, &api):
 		if api.Code == 404 {
@@ -71,14 +69,6 @@ func wrap(err error) error {
 		return fault.ErrNotFound
 	}
 	return fmt.Errorf("%w: %w", fault.ErrUnavailable, err)
-}
-
-// known reports whether an error says already what happened.
-func known(err error) bool {
-	_, denied := errors.AsType[*DeniedError](err)
-	return denied || slices.ContainsFunc([]error{
-		fault.ErrFenced, fault.ErrNotFound, fault.ErrGone, fault.ErrFull, fault.ErrUnavailable, fault.ErrTooLarge, errAlone,
-	}, func(known error) bool { return errors.Is(err, known) })
 }
 
 // DeniedError is an operation that the role needs and the servers do not grant to this user.

@@ -146,20 +146,18 @@ var errKeyDamaged = errors.New("the key in the bucket " + schemas.KeyBucket + " 
 // creates it, and concurrent calls agree. SealKey returns after the key is as durable as promised,
 // so that no hash outlives its key.
 func (b *Broker) SealKey(ctx context.Context) ([]byte, error) {
-	// A provisioner may ask the leader only, so the key is read by Next, which always does.
+	// A provisioner may ask the leader only, so the key is read by Next, which always does. The stored
+	// key wins, even if another process wrote it: a cluster refuses a second write before it shows the
+	// first.
 	k := b.Bucket(schemas.KeyBucket)
 	r, err := k.Next(ctx, sealKey, 0)
-	if errors.Is(err, fault.ErrNotFound) {
+	for pause := 5 * time.Millisecond; errors.Is(err, fault.ErrNotFound) && pause < readTimeout && retry.Pause(ctx, pause); pause *= 2 {
 		fresh := make([]byte, SealKeyLen)
 		_, _ = rand.Read(fresh) // never fails
-		if _, err = k.Put(ctx, sealKey, fresh, 0); err == nil || errors.Is(err, fault.ErrFenced) || errors.Is(err, fault.ErrUnavailable) {
-			err = fault.ErrNotFound
+		_, err = k.Put(ctx, sealKey, fresh, 0)
+		if err == nil || errors.Is(err, fault.ErrFenced) || errors.Is(err, fault.ErrUnavailable) {
+			r, err = k.Next(ctx, sealKey, 0)
 		}
-	}
-	// The stored key wins, even if another process wrote it. A cluster refuses a second write before
-	// it shows the first.
-	for pause := 5 * time.Millisecond; errors.Is(err, fault.ErrNotFound) && pause < readTimeout && retry.Pause(ctx, pause); pause *= 2 {
-		r, err = k.Next(ctx, sealKey, 0)
 	}
 	switch {
 	case err == nil && len(r.Data) != SealKeyLen:

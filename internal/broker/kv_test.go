@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -235,27 +234,6 @@ func TestKeyIsDurableBeforeUse(t *testing.T) {
 	key, err := n.SealKey(t.Context())
 	require.ErrorIs(t, err, broken)
 	require.Nil(t, key)
-}
-
-// TestNodesAgreeOnTheKey even where all of them are the first.
-func TestNodesAgreeOnTheKey(t *testing.T) {
-	t.Parallel()
-	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
-	nodes := []*Broker{n.Broker, n.second(t), n.second(t), n.second(t)}
-	keys, errs := make([]string, len(nodes)), make([]error, len(nodes))
-	var all sync.WaitGroup
-	for i, b := range nodes {
-		all.Go(func() {
-			key, err := b.SealKey(t.Context())
-			keys[i], errs[i] = string(key), err
-		})
-	}
-	all.Wait()
-	require.NoError(t, errors.Join(errs...))
-	require.Len(t, keys[0], SealKeyLen)
-	for _, key := range keys {
-		require.Equal(t, keys[0], key)
-	}
 }
 
 // TestDamagedKey is refused: another in its place would go unnoticed.

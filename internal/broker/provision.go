@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -205,7 +205,8 @@ func (b *Broker) streamResource(sort, name string, want jetstream.StreamConfig) 
 			if err != nil {
 				return "", err
 			}
-			return differs(want, s.CachedInfo().Config), nil
+			return differs(want, s.CachedInfo().Config, "Subjects", "MaxAge", "Replicas", "Duplicates", "MaxMsgsPerSubject", "Retention", "Discard",
+				"AllowDirect", "AllowMsgSchedules", "AllowRollup", "DenyDelete", "DenyPurge", "RePublish"), nil
 		},
 		make: func(ctx context.Context) error {
 			_, err := b.js.CreateOrUpdateStream(ctx, want)
@@ -222,7 +223,7 @@ func (b *Broker) consumerResource(stream string, want jetstream.ConsumerConfig) 
 			if err != nil {
 				return "", err
 			}
-			return consumerDiffers(want, c.CachedInfo().Config), nil
+			return differs(want, c.CachedInfo().Config, "FilterSubject", "FilterSubjects", "AckWait", "MaxAckPending", "AckPolicy", "MaxDeliver", "DeliverSubject"), nil
 		},
 		make: func(ctx context.Context) error {
 			_, err := b.js.CreateOrUpdateConsumer(ctx, stream, want)
@@ -231,46 +232,13 @@ func (b *Broker) consumerResource(stream string, want jetstream.ConsumerConfig) 
 	}
 }
 
-// differs describes the first difference that matters.
-func differs(want, have jetstream.StreamConfig) string {
-	sorted := func(s []string) []string { return slices.Sorted(slices.Values(s)) }
-	lacks := func(want, have bool) bool { return want && !have }
-	republished := func(c jetstream.StreamConfig) jetstream.RePublish {
-		return *cmp.Or(c.RePublish, &jetstream.RePublish{})
-	}
-	switch {
-	case !slices.Equal(sorted(want.Subjects), sorted(have.Subjects)):
-		return "stores other subjects"
-	case want.MaxAge != have.MaxAge:
-		return fmt.Sprintf("keeps records for %s and not for %s", have.MaxAge, want.MaxAge)
-	case want.Replicas != have.Replicas:
-		return fmt.Sprintf("has %d replicas and not %d", have.Replicas, want.Replicas)
-	case want.Duplicates != have.Duplicates:
-		return fmt.Sprintf("remembers ids for %s and not for %s", have.Duplicates, want.Duplicates)
-	case want.MaxMsgsPerSubject != 0 && want.MaxMsgsPerSubject != have.MaxMsgsPerSubject:
-		return fmt.Sprintf("keeps %d values of a key and not %d", have.MaxMsgsPerSubject, want.MaxMsgsPerSubject)
-	case lacks(want.AllowDirect, have.AllowDirect), lacks(want.AllowMsgSchedules, have.AllowMsgSchedules), lacks(want.AllowRollup, have.AllowRollup):
-		return "does not allow what is needed of it"
-	case lacks(want.DenyDelete, have.DenyDelete), lacks(want.DenyPurge, have.DenyPurge):
-		return "lets records be deleted"
-	case want.Retention != have.Retention, want.Discard != have.Discard:
-		return "drops records in another way"
-	case republished(want) != republished(have):
-		return "is republished in another way"
-	}
-	return ""
-}
-
-func consumerDiffers(want, have jetstream.ConsumerConfig) string {
-	switch {
-	case want.FilterSubject != have.FilterSubject || len(have.FilterSubjects) > 0:
-		return "gives out other messages"
-	case want.AckWait != have.AckWait:
-		return fmt.Sprintf("waits %s for an answer and not %s", have.AckWait, want.AckWait)
-	case want.MaxAckPending != have.MaxAckPending:
-		return fmt.Sprintf("gives out %d messages at a time and not %d", have.MaxAckPending, want.MaxAckPending)
-	case want.AckPolicy != have.AckPolicy, want.MaxDeliver != have.MaxDeliver, have.DeliverSubject != "":
-		return "gives out messages in another way"
+// differs describes the first of some members in which two configurations differ.
+func differs(want, have any, members ...string) string {
+	w, h := reflect.ValueOf(want), reflect.ValueOf(have)
+	for _, m := range members {
+		if w, h := w.FieldByName(m).Interface(), h.FieldByName(m).Interface(); !reflect.DeepEqual(w, h) {
+			return fmt.Sprintf("has %s %+v and not %+v", m, h, w)
+		}
 	}
 	return ""
 }
@@ -311,7 +279,7 @@ const (
 func (b *Broker) stream(name, description string, age, window time.Duration, subjects ...string) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: name, Description: description, Subjects: subjects, MaxAge: age, Duplicates: window, Replicas: b.cfg.Replicas,
-		Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew, Storage: jetstream.FileStorage, AllowDirect: true,
+		Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew, Storage: jetstream.FileStorage, AllowDirect: true, MaxMsgsPerSubject: -1,
 	}
 }
 

@@ -12,38 +12,28 @@ import (
 	"weir/schemas"
 )
 
-// Waiting counts the new actions of all tenants that were not delivered to a worker. It does not
-// count actions that wait for a retry, an answer or their start.
-func (b *Broker) Waiting(ctx context.Context) (n uint64, err error) {
+// Waiting counts the new actions of a tenant that were not delivered to a worker; of all tenants if
+// it is empty. It does not count actions that wait for a retry, an answer or their start, but some in
+// an overflow queue that were woken. For a tenant it costs a request for each queue with pending
+// messages, which the server scans.
+func (b *Broker) Waiting(ctx context.Context, tenant string) (n uint64, err error) {
 	all, err := b.queues(ctx)
 	for _, q := range all {
-		if isNew(q.name) {
-			n += q.NumPending
-		}
-	}
-	return n, err
-}
-
-// WaitingOf is Waiting of one tenant. It costs a request for each queue with pending messages,
-// which the server scans.
-func (b *Broker) WaitingOf(ctx context.Context, tenant string) (n uint64, err error) {
-	all, err := b.queues(ctx)
-	for _, q := range all {
-		if !isNew(q.name) || q.NumPending == 0 {
+		pending := q.NumPending
+		if pending == 0 || q.name != schemas.QueueNew && !q.name.Overflows() {
 			continue
 		}
-		one, err := b.get(ctx, q.Stream, directGet{Next: q.name.FilterOf(q.partition, tenant), Seq: q.Delivered.Stream + 1, Batch: 1})
-		if err != nil {
-			return n, err
+		if tenant != "" {
+			one, err := b.get(ctx, q.Stream, directGet{Next: q.name.FilterOf(q.partition, tenant), Seq: q.Delivered.Stream + 1, Batch: 1})
+			if err != nil {
+				return n, err
+			}
+			pending = min(uint64(len(one.records))+one.left, pending)
 		}
-		n += min(uint64(len(one.records))+one.left, q.NumPending)
+		n += pending
 	}
 	return n, err
 }
-
-// isNew reports whether a queue holds actions that have not started. Some in an overflow queue may
-// have been woken.
-func isNew(q schemas.Queue) bool { return q == schemas.QueueNew || q.Overflows() }
 
 // Lag counts the work in each queue of the whole log: the messages that were not delivered, and
 // those that were not acknowledged, including delayed ones. It costs one request per partition. On

@@ -25,11 +25,11 @@ type slotKey struct {
 // behind one that cannot start, and a tenant with few messages has room for them.
 type kindSlots struct {
 	slots, busy int
-	// room is how many messages may wait that may move to an overflow queue, and movable how many
-	// do.
-	room, movable int
-	shared        bool           // between tenants
-	tenants       []*tenantQueue // in the order of their next turns
+	// room is how many messages may wait that may move to an overflow queue, movable how many do, and
+	// kept how many others.
+	room, movable, kept int
+	shared              bool           // between tenants
+	tenants             []*tenantQueue // in the order of their next turns
 }
 
 // tenantQueue has one tenant's waiting messages of a kind, and counts its running ones. It is
@@ -49,6 +49,10 @@ const (
 	spareShare = 8
 	// maxUrgentRow is how many urgent messages are taken before one that is not.
 	maxUrgentRow = 7
+	// maxKept is how many redelivered messages of a kind wait here in any case. That a message comes
+	// again may prove that the worker of its attempt is dead, which its copy in another queue does
+	// not. One more than these moves all the same, as a new one does.
+	maxKept = 1024
 )
 
 // of returns the slots of a kind. The caller holds mu.
@@ -121,6 +125,7 @@ func (t *tenantQueue) waiting() int { return len(t.urgent) + len(t.normal) }
 func (s *kindSlots) add(m *delivery) (excess *delivery) {
 	t := s.queueOf(m.tenant)
 	starts := t.waiting() == 0 && s.mayStart(t)
+	m.kept = m.kept || m.count > 1 && s.kept < maxKept
 	if m.urgent {
 		t.urgent = append(t.urgent, m)
 	} else {
@@ -130,6 +135,7 @@ func (s *kindSlots) add(m *delivery) (excess *delivery) {
 		m.shed()
 	}
 	if m.kept {
+		s.kept++
 		return nil
 	}
 	s.movable++
@@ -156,7 +162,9 @@ func (s *kindSlots) add(m *delivery) (excess *delivery) {
 
 // left notes that a message of a tenant does not wait any more.
 func (s *kindSlots) left(t *tenantQueue, m *delivery) {
-	if !m.kept {
+	if m.kept {
+		s.kept--
+	} else {
 		s.movable--
 		t.movable--
 	}

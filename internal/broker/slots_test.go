@@ -94,10 +94,28 @@ func TestKeptMessagesStay(t *testing.T) {
 	for range 2 {
 		m := &delivery{tenant: "a", kept: true, raw: &nats.Msg{}, record: schemas.Record{Data: []byte("x")}}
 		assert.Nil(t, s.add(m))
-		assert.True(t, m.bare && m.record.Data == nil, "their number has no limit")
+		assert.True(t, m.bare && m.record.Data == nil, "there may be many")
 	}
 	_, excess := s.addAll("ab")
 	assert.Equal(t, "a", letters(excess), "the one of a that is not kept")
 	_, excess = s.addAll("c")
 	assert.Equal(t, "c", letters(excess), "there is no other that may go but b, who has as little")
+}
+
+// TestRedeliveredMessagesAreBounded: so many stay, and then they move as new ones do.
+func TestRedeliveredMessagesAreBounded(t *testing.T) {
+	t.Parallel()
+	s := &kindSlots{slots: 1, room: 2}
+	s.addAll("a")
+	moved := 0
+	for range 2 * maxKept {
+		if s.add(&delivery{tenant: "b", count: 2, raw: &nats.Msg{}}) != nil {
+			moved++
+		}
+	}
+	assert.Equal(t, maxKept-s.room, moved)
+	assert.Equal(t, maxKept, s.kept)
+	s.release(&delivery{tenant: "a"})
+	assert.Len(t, s.startAll(), 1)
+	assert.Nil(t, s.add(&delivery{tenant: "b", count: 2, raw: &nats.Msg{}}), "there is room for one again")
 }

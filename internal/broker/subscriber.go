@@ -159,7 +159,7 @@ func (f *feed) arrive(m *nats.Msg, now time.Time) (*delivery, error) {
 	}
 	d := &delivery{
 		raw: m, feed: f, urgent: m.Header.Get(headerUrgent) != "", count: meta.NumDelivered, since: now, nak: nakDelay,
-		kept: f.queue.Overflows() || meta.NumDelivered > 1,
+		kept: f.queue.Overflows(),
 		record: schemas.Record{
 			Stream: meta.Stream, Subject: m.Subject, Seq: meta.Sequence.Stream,
 			Time: meta.Timestamp.UTC(), ID: m.Header.Get(jetstream.MsgIDHeader), Data: m.Data,
@@ -174,7 +174,7 @@ func (f *feed) arrive(m *nats.Msg, now time.Time) (*delivery, error) {
 }
 
 // waitingData is the most data that a message keeps while it waits for a slot. One that does not move
-// to an overflow queue keeps none: the number of those has no limit.
+// to an overflow queue keeps none: there may be many of those.
 const waitingData = 16 << 10
 
 // shed drops the data of a waiting message; its handler reads it again.

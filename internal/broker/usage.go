@@ -142,23 +142,18 @@ func (b *Broker) countUsage(ctx context.Context) (limit int64, err error) {
 // boundUsage finds the limit of what is stored and begins to count.
 func (b *Broker) boundUsage(ctx context.Context) error {
 	most, err := b.countUsage(ctx)
-	if err != nil {
-		return err
-	}
 	limit := cmp.Or(b.cfg.MaxBytes, most-most/16)
-	if limit <= 0 {
-		return nil
+	if err != nil || limit <= 0 {
+		return err
 	}
 	u := &b.usage
-	u.limit, u.instance = limit, uuid.NewString()
+	u.limit, u.instance, u.tenants = limit, uuid.NewString(), map[string]*tenantBytes{}
 	u.kept = [ages]time.Duration{b.cfg.History, blobAge(b.cfg.History), evidenceHistory}
 	u.division, u.copies = limits.Percent(limit, b.cfg.TenantShare), int64(b.cfg.Replicas)
-	u.tenants = make(map[string]*tenantBytes)
-	if err := b.shareUsage(ctx); err != nil {
-		return err
+	if err = b.shareUsage(ctx); err == nil {
+		b.work.Go(b.watchUsage)
 	}
-	b.work.Go(b.watchUsage)
-	return nil
+	return err
 }
 
 // age is how long a record is kept.

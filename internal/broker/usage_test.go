@@ -77,10 +77,7 @@ func TestWaiting(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{Durability: schemas.DurabilityProcess}, Config{})
 	count := func(tenant string) uint64 {
-		if tenant == "" {
-			return must(n.Waiting(t.Context()))(t)
-		}
-		return must(n.WaitingOf(t.Context(), tenant))(t)
+		return must(n.Waiting(t.Context(), tenant))(t)
 	}
 	require.Zero(t, count(""))
 	require.Zero(t, count("a"))

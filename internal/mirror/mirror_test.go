@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"weir/internal/fault"
 	"weir/internal/mirror"
 )
 
@@ -37,21 +38,23 @@ func TestFollower(t *testing.T) {
 				}
 				return nil
 			},
+			Watch: func(func()) (func(), error) {
+				watching.Store(true)
+				return func() { watching.Store(false) }, nil
+			},
 		})
-		watch := func(func()) (func(), error) {
-			watching.Store(true)
-			return func() { watching.Store(false) }, nil
-		}
 		f.Stop() // without Start
 		away.Store(true)
-		require.ErrorIs(t, f.Start(t.Context(), watch), failure)
+		require.ErrorIs(t, f.Start(t.Context()), failure)
 		require.False(t, watching.Load())
 		away.Store(false)
-		require.NoError(t, f.Start(t.Context(), watch))
+		require.NoError(t, f.Start(t.Context()))
 		time.Sleep(1500 * time.Millisecond)
 		f.Notify()
 		synctest.Wait()
 		require.Equal(t, 4, looks)
+		require.NoError(t, f.CatchUp(t.Context()))
+		require.Equal(t, 5, looks)
 		for _, is := range []bool{true, false} {
 			away.Store(is)
 			time.Sleep(3 * time.Second)
@@ -59,6 +62,7 @@ func TestFollower(t *testing.T) {
 		f.Stop()
 		f.Stop()
 		require.False(t, watching.Load())
+		require.ErrorIs(t, f.CatchUp(t.Context()), fault.ErrUnavailable)
 		require.Regexp(t, `(?s)^[^\n]*WARN msg=store_unreachable component=test\n[^\n]*INFO msg=store_reachable component=test\n$`, logged.String())
 	})
 }

@@ -81,30 +81,21 @@ func (k *Keeper) learn(tenant string, r schemas.Record, was *loadedSet, opened *
 		}
 		close(old.replaced)
 	}
-	if _, _, err := decode(tenant, r.Data); err != nil && h.stored && opened == nil {
+	if _, err := decode(tenant, r.Data); err != nil && h.stored && opened == nil {
 		_, _ = h.snapshot() // it logs why
 	}
 	k.cfg.Changed(tenant)
 	if back { // and so may those of other tenants be
 		k.cfg.Logger.Warn("rule_set_rolled_back", "component", "rules", "tenant", tenant, "seq", r.Seq)
 		k.anew.Store(true)
-		k.follower.Notify()
+		k.Notify()
 	}
 	return h, false
 }
 
-// Start copies the store and begins to follow it. It returns when the copy is
-// whole; on an error nothing runs.
-func (k *Keeper) Start(ctx context.Context) error {
-	return k.follower.Start(ctx, func(lost func()) (func(), error) { return k.store.Watch(k.hear, lost) })
-}
-
-// Stop ends what Start began. It may be called twice, and without Start.
-func (k *Keeper) Stop() { k.follower.Stop() }
-
-// catchUp applies the newest record of each key that was stored since the last time, and asks the
+// look applies the newest record of each key that was stored since the last time, and asks the
 // leader about records that came late. Records read before an error count.
-func (k *Keeper) catchUp(ctx context.Context) (err error) {
+func (k *Keeper) look(ctx context.Context) (err error) {
 	newest := map[string]schemas.Record{}
 	if k.anew.Swap(false) {
 		k.read = 0
@@ -143,7 +134,7 @@ func (k *Keeper) hear(r schemas.Record) {
 	}
 	if _, older := k.learn(tenant, r, nil, nil); older {
 		k.doubt(tenant)
-		k.follower.Notify()
+		k.Notify()
 	}
 }
 

@@ -56,7 +56,7 @@ func restored(t *testing.T, cfg Config) (s *bucket.Bucket, k *Keeper, was map[st
 		three := k.put(t, tenant, doc(rule("c")), two.Revision)
 		require.Equal(t, three.Etag, k.force(t, tenant))
 	}
-	k.follower.Notify()
+	k.Notify()
 	poll.Until(t, func() (whole bool) {
 		s.Set(func(s *bucket.Bucket) { whole = s.Seen == s.Last })
 		return whole

@@ -17,24 +17,15 @@ import (
 	"weir/schemas"
 )
 
-// Store holds one value a key and numbers the writes to all of them. In its
-// records Subject is the key and Seq the number of the write; without Data the
-// key is gone.
+// Store is where the sets are kept.
 type Store interface {
-	mirror.Reader
-	// Put stores a value if the key's newest write is last, 0 for none.
-	// fault.ErrFenced says that it is not; fault.ErrTooLarge that no message can
-	// hold it.
-	Put(ctx context.Context, key string, value []byte, last uint64) (uint64, error)
+	mirror.Store
 	// Get is the key's newest write, as the store's leader has it;
 	// fault.ErrNotFound: there is none.
 	Get(ctx context.Context, key string) (schemas.Record, error)
 	// Next is the first write of the key behind a write that is still kept;
 	// fault.ErrNotFound: there is none.
 	Next(ctx context.Context, key string, after uint64) (schemas.Record, error)
-	// Watch calls fn for what is stored from now on, and lost when some of
-	// that may be missing.
-	Watch(fn func(schemas.Record), lost func()) (stop func(), err error)
 	// Barrier returns once what was put would survive.
 	Barrier(ctx context.Context) error
 }
@@ -70,19 +61,21 @@ type Snapshot struct {
 	Set      *traffic.Set
 }
 
-// Keeper knows every tenant's rule set. It is safe for concurrent use.
+// Keeper knows every tenant's rule set. It is safe for concurrent use. Start copies the store and
+// begins to follow it.
 type Keeper struct {
-	store    Store
-	cfg      Config
-	open     func(tenant string, r schemas.Record) (Snapshot, error)
-	follower *mirror.Follower
+	*mirror.Follower
+
+	store Store
+	cfg   Config
+	open  func(tenant string, r schemas.Record) (Snapshot, error)
 
 	mu      sync.RWMutex
 	sets    map[string]*loadedSet // by tenant
 	doubted map[string]bool       // tenants of which a record came late: the leader must be asked
 	whole   bool                  // the store was read to its end at least once
 
-	read uint64      // everything up to here was read from the store; only of catchUp
+	read uint64      // everything up to here was read from the store; only of look
 	anew atomic.Bool // the store is no longer the one that was read
 }
 
@@ -90,8 +83,8 @@ type Keeper struct {
 // gives an error.
 func New(s Store, cfg Config) *Keeper {
 	k := &Keeper{store: s, cfg: cfg.withDefaults(), open: open, sets: map[string]*loadedSet{}, doubted: map[string]bool{}}
-	k.follower = mirror.New(mirror.Config{
-		Component: "rules", Check: k.cfg.Check, Patience: patience, Logger: k.cfg.Logger, Look: k.catchUp,
+	k.Follower = mirror.New(mirror.Config{
+		Component: "rules", Check: k.cfg.Check, Patience: patience, Logger: k.cfg.Logger, Store: s, Learn: k.hear, Look: k.look,
 	})
 	return k
 }

@@ -7,12 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
-	"time"
-
-	jsonv2 "github.com/go-json-experiment/json"
-	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	"weir/internal/traffic"
 	"weir/schemas"
@@ -31,50 +28,29 @@ var (
 	errRule    = fmt.Errorf("%w: rule", ErrUnreadable)
 )
 
-// content is what an etag covers, as it is stored.
+// content is what an etag covers.
 type content struct {
-	Tenant       string          `json:"tenant"`
-	GlobalActive bool            `json:"global_active"`
-	Groups       json.RawMessage `json:"groups"`
-	Rules        json.RawMessage `json:"rules"`
-}
-
-// stored is a set as it is stored. All of it has to be there, and nothing else: what
-// lost a part, or was given one, must not be read as if it had none.
-type stored struct {
-	V            int             `json:"v"`
-	Tenant       string          `json:"tenant"`
-	GlobalActive *bool           `json:"global_active"`
-	Groups       json.RawMessage `json:"groups"`
-	Rules        json.RawMessage `json:"rules"`
-	By           *string         `json:"by"`
-	Previous     *uint64         `json:"previous"`
-	At           *time.Time      `json:"at"`
-}
-
-// storedRule is a rule as it is stored. Of its members only enabled could be missing
-// without traffic.Compile's word, and have calls go out as if the rule were not there.
-type storedRule struct {
-	schemas.Rule
-
-	Enabled *bool `json:"enabled"`
+	Tenant       string         `json:"tenant"`
+	GlobalActive bool           `json:"global_active"`
+	Groups       []string       `json:"groups"`
+	Rules        []schemas.Rule `json:"rules"`
 }
 
 // open reads a stored set and compiles it. Without a value it is the empty set.
-func open(tenant string, r schemas.Record) (Snapshot, error) {
-	s := Snapshot{Revision: r.Seq}
-	c := content{Tenant: tenant, GlobalActive: true, Groups: json.RawMessage("[]"), Rules: json.RawMessage("[]")}
+func open(tenant string, r schemas.Record) (s Snapshot, err error) {
+	s.Revision = r.Seq
 	s.Doc = schemas.RuleSet{V: schemas.RuleSetVersion, Tenant: tenant, GlobalActive: true, Groups: []string{}, Rules: []schemas.Rule{}}
 	if len(r.Data) > 0 {
-		var err error
-		if s.Doc, c, err = decode(tenant, r.Data); err != nil {
+		if s.Doc, err = decode(tenant, r.Data); err != nil {
 			return Snapshot{}, err
 		}
 	}
-	var err error
-	if s.Etag, err = etag(r.Seq, c); err != nil {
+	raw, err := plain(content{tenant, s.Doc.GlobalActive, s.Doc.Groups, s.Doc.Rules})
+	if err != nil {
 		return Snapshot{}, errDamaged
 	}
+	sum := sha256.Sum256(raw)
+	s.Etag = tag(r.Seq, hex.EncodeToString(sum[:])[:etagDigits])
 	if s.Set, err = traffic.Compile(s.Doc, s.Etag); err != nil {
 		return Snapshot{}, errRule
 	}
@@ -89,48 +65,28 @@ func (s Snapshot) at(revision uint64) Snapshot {
 	return s
 }
 
-func decode(tenant string, data []byte) (doc schemas.RuleSet, c content, err error) {
-	var in stored
-	var rules []storedRule
-	switch {
-	case strict(data, &in) != nil || in.V != schemas.RuleSetVersion:
-		return doc, c, blame(data)
-	case in.Tenant != tenant:
-		return doc, c, errTenant
-	case in.GlobalActive == nil || in.By == nil || in.Previous == nil || in.At == nil:
-		return doc, c, errDamaged
-	case json.Unmarshal(in.Groups, &doc.Groups) != nil || doc.Groups == nil:
-		return doc, c, errDamaged
-	case strict(in.Rules, &rules) != nil || rules == nil:
-		return doc, c, errDamaged
+// decode reads what encode wrote. All of it has to be there, and nothing else: what lost a part, or
+// was given one, must not be read as if it had none, and have calls go out without a rule. So the
+// set must say, written again, what it says.
+func decode(tenant string, data []byte) (doc schemas.RuleSet, err error) {
+	err = json.Unmarshal(data, &doc)
+	switch again, failed := encode(doc); {
+	case err != nil && (doc.V == 0 || doc.V == schemas.RuleSetVersion):
+		return doc, errDamaged
+	case doc.V != schemas.RuleSetVersion:
+		return doc, errVersion
+	case doc.Tenant != tenant:
+		return doc, errTenant
+	case failed != nil || !same(data, again):
+		return doc, errDamaged
 	}
-	doc.Rules = make([]schemas.Rule, len(rules))
-	for i := range rules {
-		if rules[i].Enabled == nil {
-			return doc, c, errDamaged
-		}
-		doc.Rules[i] = rules[i].Rule
-		doc.Rules[i].Enabled = *rules[i].Enabled
-	}
-	doc.V, doc.Tenant, doc.GlobalActive = in.V, in.Tenant, *in.GlobalActive
-	doc.By, doc.Previous, doc.At = *in.By, *in.Previous, *in.At
-	return doc, content{Tenant: in.Tenant, GlobalActive: *in.GlobalActive, Groups: in.Groups, Rules: in.Rules}, nil
+	return doc, nil
 }
 
-// blame says why data is no set of this version.
-func blame(data []byte) error {
-	var version struct {
-		V int `json:"v"`
-	}
-	if json.Unmarshal(data, &version) == nil && version.V != schemas.RuleSetVersion {
-		return errVersion
-	}
-	return errDamaged
-}
-
-// strict reads one JSON value, as encoding/json does, without a member that v does not have.
-func strict(data []byte, v any) error {
-	return jsonv2.Unmarshal(data, v, jsonv1.DefaultOptionsV1(), jsonv2.RejectUnknownMembers(true))
+// same reports whether two JSON documents say the same.
+func same(a, b []byte) bool {
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
 // encode writes a set so that its rules' own bytes stay what they are.
@@ -159,15 +115,6 @@ const (
 	etagPrefix = "etag-"
 	etagDigits = 16 // of the hash
 )
-
-func etag(revision uint64, c content) (string, error) {
-	raw, err := plain(c)
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(raw)
-	return tag(revision, hex.EncodeToString(sum[:])[:etagDigits]), nil
-}
 
 func tag(revision uint64, digits string) string {
 	return etagPrefix + strconv.FormatUint(revision, 10) + "-" + digits

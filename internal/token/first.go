@@ -72,24 +72,18 @@ func (k *Keeper) works(file string) bool {
 	return err == nil && h.governs(time.Now())
 }
 
-// writePrivate puts a file in place of another, whole or not at all.
+// writePrivate writes a new file in place of another. If it is cut off, no token works in it.
 func writePrivate(name, content string) error {
-	dir := filepath.Dir(name)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, ".admin-*") // made with 0600
+	_ = os.Remove(name) // what cannot be removed cannot be created either
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = f.WriteString(content)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = replace(name, f.Name())
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
+	return errors.Join(err, f.Sync(), f.Close())
 }
 
 // replace durably replaces a file by another in the same directory.

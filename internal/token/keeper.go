@@ -19,14 +19,9 @@ import (
 	"weir/schemas"
 )
 
-// Store stores one value per key and numbers the writes to all of them; see broker.Bucket. In its
-// records Subject is the key and Seq the number of the write; without Data the key is gone.
+// Store is where the tokens are kept.
 type Store interface {
-	mirror.Reader
-	// Put stores a value if the key's newest write is last, 0 for none.
-	Put(ctx context.Context, key string, value []byte, last uint64) (uint64, error)
-	// Watch calls fn for what is stored from now on, and lost when some of that may be missing.
-	Watch(fn func(schemas.Record), lost func()) (stop func(), err error)
+	mirror.Store
 	// Forget drops the stored values of a key up to a write, without notice to other nodes. A
 	// missing value is not an error.
 	Forget(ctx context.Context, key string, upTo uint64) error
@@ -82,7 +77,6 @@ type Keeper struct {
 
 	mu    sync.RWMutex
 	held  map[string]*held
-	read  uint64    // everything up to here was read from the store
 	whole time.Time // when the copy was last known to be whole; zero: never
 
 	follower *mirror.Follower
@@ -104,7 +98,7 @@ func New(s Store, cfg Config) *Keeper {
 	k := &Keeper{store: s, cfg: cfg.withDefaults(), held: map[string]*held{}, stop: func() {}}
 	k.streams = limits.NewPerKey[string](k.cfg.Streams)
 	k.follower = mirror.New(mirror.Config{
-		Component: "token", Check: k.cfg.check, Patience: k.cfg.stale / 2, Logger: k.cfg.Logger, Look: k.refresh,
+		Component: "token", Check: k.cfg.check, Patience: k.cfg.stale / 2, Logger: k.cfg.Logger, Store: s, Learn: k.learn, Looked: k.looked,
 	})
 	return k
 }
@@ -112,7 +106,7 @@ func New(s Store, cfg Config) *Keeper {
 // Start copies the store and begins to follow it. It returns when the copy is
 // whole; on an error nothing runs.
 func (k *Keeper) Start(ctx context.Context) error {
-	if err := k.follower.Start(ctx, func(lost func()) (func(), error) { return k.store.Watch(k.learn, lost) }); err != nil {
+	if err := k.follower.Start(ctx); err != nil {
 		return err
 	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -125,14 +119,16 @@ func (k *Keeper) Start(ctx context.Context) error {
 // Stop ends what Start began. It may be called twice, and without Start.
 func (k *Keeper) Stop() { k.stop() }
 
-// refresh reads what the watch has missed, and shows whether the store can be reached at all. If it
-// cannot for too long, a stream may belong to a token that was revoked meanwhile: all of them end.
-func (k *Keeper) refresh(ctx context.Context) error {
-	err := k.catchUp(ctx)
-	if err != nil && k.stale(time.Now()) {
+// looked is told how a look at the store has ended. If it cannot be reached for too long, a stream
+// may belong to a token that was revoked meanwhile: all of them end.
+func (k *Keeper) looked(begun time.Time, err error) {
+	if err == nil {
+		k.mu.Lock()
+		k.whole = begun
+		k.mu.Unlock()
+	} else if k.stale(time.Now()) {
 		k.endStreams()
 	}
-	return err
 }
 
 // stale reports whether the copy is too old to tell who may come in.
@@ -140,22 +136,6 @@ func (k *Keeper) stale(now time.Time) bool {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return k.whole.IsZero() || now.Sub(k.whole) >= k.cfg.stale
-}
-
-// catchUp reads what was stored since the last time, to its end.
-func (k *Keeper) catchUp(ctx context.Context) error {
-	asked := time.Now()
-	k.mu.RLock()
-	after := k.read
-	k.mu.RUnlock()
-	last, err := k.store.Read(ctx, after, k.learn)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.read = max(k.read, last)
-	if err == nil {
-		k.whole = asked
-	}
-	return err
 }
 
 // learn applies one record, unless a newer one of its key is known.

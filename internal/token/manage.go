@@ -166,7 +166,7 @@ func (k *Keeper) Revoke(ctx context.Context, admin schemas.Token, id string) (sc
 			err = k.barrier(ctx) // a record of another writer may not be durable yet
 		}
 		if errors.Is(err, fault.ErrFenced) { // another writer was first: read its record
-			if err = k.catchUp(ctx); err == nil {
+			if err = k.follower.CatchUp(ctx); err == nil {
 				continue
 			}
 		}

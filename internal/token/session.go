@@ -58,7 +58,7 @@ func (k *Keeper) SignOut(ctx context.Context, value string) error {
 	}
 	_, err = k.end(ctx, h)
 	if errors.Is(err, fault.ErrFenced) { // the only other write of a session is its end
-		err = k.catchUp(ctx)
+		err = k.follower.CatchUp(ctx)
 	}
 	if err != nil {
 		return unstored(err, "whether you are signed out is unknown; sign out again")

@@ -11,7 +11,8 @@ import (
 	"weir/schemas"
 )
 
-// Config says how the server runs. Dir and Layout are required.
+// Config says how the server runs. Dir and Layout are required. It is not checked: internal/config has
+// checked what an operator writes.
 type Config struct {
 	// Dir is the data directory. It is created, marked and locked. Barrier syncs its file system,
 	// so a separate one keeps out the writes of other programs.
@@ -45,34 +46,14 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-func (c Config) validate() error {
-	switch {
-	case c.Dir == "":
-		return errors.New("embedded broker: no data directory is configured")
-	case c.Layout.Partitions < 1:
-		return fmt.Errorf("embedded broker: %d partitions: there must be at least 1", c.Layout.Partitions)
-	case c.Durability != schemas.DurabilityDisk && c.Durability != schemas.DurabilityProcess:
-		return fmt.Errorf("embedded broker: durability %q needs an external cluster: configure disk or process", c.Durability)
-	case c.MaxBytes < 0:
-		return fmt.Errorf("embedded broker: a limit of %d bytes stores nothing", c.MaxBytes)
-	}
-	return nil
-}
-
 // address reads where to listen and tries it: the server itself would only be silent about a port
 // that is taken.
 func address(listen string) (host string, port int, err error) {
-	host, text, err := net.SplitHostPort(listen)
-	if err != nil {
-		return "", 0, fmt.Errorf("%q is not an address to listen on, write it as 127.0.0.1:4222: %w", listen, err)
-	}
-	n, err := strconv.ParseUint(text, 10, 16)
-	if err != nil {
-		return "", 0, fmt.Errorf("%q is not an address to listen on: the port is a number", listen)
-	}
 	l, err := net.Listen("tcp", listen) //nolint:noctx // it returns at once
 	if err != nil {
 		return "", 0, fmt.Errorf("check that %s is free to listen on: %w", listen, err)
 	}
-	return host, int(n), l.Close()
+	host, text, _ := net.SplitHostPort(listen)
+	port, err = strconv.Atoi(text)
+	return host, port, errors.Join(err, l.Close())
 }

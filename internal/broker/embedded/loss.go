@@ -146,8 +146,7 @@ func findLosses(stream string, m mark, blocks []block) (all []loss) {
 }
 
 // skip makes a stream continue after the lost records, which it writes down, and after all that may
-// have been shown before it was on the disk. If nothing is lost and nothing of the stream is on the
-// disk, nothing was shown.
+// have been shown before it was on the disk: of a new stream not even the first file may be there.
 func (s *Server) skip(stream string, all []loss, blocks []block) error {
 	m := s.marks.Load()
 	k := m.Streams[stream]
@@ -156,7 +155,7 @@ func (s *Server) skip(stream string, all []loss, blocks []block) error {
 		reached = max(reached, b.last)
 	}
 	to := k.Reserved
-	if len(all) == 0 && (len(blocks) == 0 || reached >= to) {
+	if len(all) == 0 && reached >= to {
 		return nil
 	}
 	for _, l := range all {

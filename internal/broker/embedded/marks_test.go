@@ -208,6 +208,29 @@ func TestNoSequenceTwice(t *testing.T) {
 	}
 }
 
+// TestTheFirstSequencesAreGivenOnce: the power may take all of a new stream, whose first records
+// were shown.
+func TestTheFirstSequencesAreGivenOnce(t *testing.T) {
+	t.Parallel()
+	for name, levels := range map[string]int{"no file": 0, "no stream": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := openJournal(t, Config{})
+			j.reservedBy(t, 1)
+			dir := j.crashed(t)
+			gone := (&dataDir{path: dir}).msgsDir(logStream)
+			for range levels {
+				gone = filepath.Dir(gone)
+			}
+			require.NoError(t, os.RemoveAll(gone))
+			require.True(t, j.Reserved(logStream, j.write(t, 3, 10)))
+			j = openJournal(t, Config{Dir: dir})
+			require.Empty(t, j.Lost())
+			require.Equal(t, uint64(ahead+1), j.write(t, 1, 10))
+		})
+	}
+}
+
 func (j journal) stream(t *testing.T) jetstream.Stream {
 	t.Helper()
 	s := must(j.js.Stream(t.Context(), logStream))(t)

@@ -60,9 +60,6 @@ type Server struct {
 // told to. A directory that cannot be used is ErrDataDir with a sentence for the operator.
 func Start(cfg Config) (_ *Server, err error) {
 	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
-		return nil, err
-	}
 	dir, err := openDataDir(cfg.Dir, cfg.Layout)
 	if err != nil {
 		return nil, err

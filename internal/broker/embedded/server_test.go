@@ -130,25 +130,3 @@ func TestDataDirInUse(t *testing.T) {
 	d = must(openDataDir(dir, layout))(t)
 	require.NoError(t, d.close())
 }
-
-func TestConfigRefusals(t *testing.T) {
-	t.Parallel()
-	good := Config{Dir: t.TempDir(), Layout: layout}
-	for says, change := range map[string]func(*Config){
-		"no data directory":          func(c *Config) { c.Dir = "" },
-		"there must be at least 1":   func(c *Config) { c.Layout = schemas.Layout{} },
-		"needs an external cluster":  func(c *Config) { c.Durability = schemas.DurabilityReplicated },
-		"stores nothing":             func(c *Config) { c.MaxBytes = -1 },
-		"write it as 127.0.0.1:4222": func(c *Config) { c.Listen = "4222" },
-		"the port is a number":       func(c *Config) { c.Listen = "127.0.0.1:nats" },
-	} {
-		t.Run(says, func(t *testing.T) {
-			t.Parallel()
-			cfg := good
-			cfg.Dir = t.TempDir()
-			change(&cfg)
-			_, err := Start(cfg)
-			require.ErrorContains(t, err, says)
-		})
-	}
-}

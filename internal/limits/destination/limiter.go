@@ -21,9 +21,7 @@ import (
 // Store holds one value a key and numbers the writes to all of them; see broker.Bucket.
 type Store interface {
 	limits.Bucket
-	mirror.Reader
-	// Watch calls fn for what is stored from now on, and lost when some may be missing.
-	Watch(fn func(schemas.Record), lost func()) (stop func(), err error)
+	mirror.Store
 }
 
 // Metrics counts what a Limiter does. Entries are names of the policy's.
@@ -139,16 +137,9 @@ func (l *Limiter) Start(ctx context.Context) error {
 }
 
 func (l *Limiter) follow(ctx context.Context, s Store) error {
-	read := uint64(0)
-	f := mirror.New(mirror.Config{
-		Component: "destination", Check: check, Patience: patience, Logger: l.cfg.Logger,
-		Look: func(ctx context.Context) (err error) {
-			read, err = s.Read(ctx, read, l.learn)
-			return err
-		},
-	})
+	f := mirror.New(mirror.Config{Component: "destination", Check: check, Patience: patience, Logger: l.cfg.Logger, Store: s, Learn: l.learn})
 	l.followers = append(l.followers, f)
-	return f.Start(ctx, func(lost func()) (func(), error) { return s.Watch(l.learn, lost) })
+	return f.Start(ctx)
 }
 
 // Stop ends what Start began. It may be called twice, and without Start.

@@ -29,21 +29,14 @@ const (
 	MaxBytes  = 512 << 10
 )
 
-// Store holds one value a key, see broker.Bucket.
-type Store interface {
-	mirror.Reader
-	Put(ctx context.Context, key string, value []byte, last uint64) (uint64, error)
-	Watch(fn func(schemas.Record), lost func()) (stop func(), err error)
-}
-
 // Keeper is a copy of the lists. It is safe for concurrent use.
 type Keeper struct {
-	store    Store
-	follower *mirror.Follower
+	*mirror.Follower
+
+	store mirror.Store
 
 	mu   sync.RWMutex
 	kept map[string]kept // by upstream
-	read uint64          // of the follower alone
 }
 
 type kept struct {
@@ -52,25 +45,11 @@ type kept struct {
 }
 
 // New returns a Keeper that is empty until Start.
-func New(s Store, logger *slog.Logger) *Keeper {
+func New(s mirror.Store, logger *slog.Logger) *Keeper {
 	k := &Keeper{store: s, kept: map[string]kept{}}
-	k.follower = mirror.New(mirror.Config{
-		Component: "models", Check: check, Patience: patience, Logger: logger,
-		Look: func(ctx context.Context) (err error) {
-			k.read, err = k.store.Read(ctx, k.read, k.learn)
-			return err
-		},
-	})
+	k.Follower = mirror.New(mirror.Config{Component: "models", Check: check, Patience: patience, Logger: logger, Store: s, Learn: k.learn})
 	return k
 }
-
-// Start copies the store and begins to follow it. On an error nothing runs.
-func (k *Keeper) Start(ctx context.Context) error {
-	return k.follower.Start(ctx, func(lost func()) (func(), error) { return k.store.Watch(k.learn, lost) })
-}
-
-// Stop ends what Start began.
-func (k *Keeper) Stop() { k.follower.Stop() }
 
 // Models is the list of an upstream that was read last; none: it has no list, or it was not read at
 // its present URL.
