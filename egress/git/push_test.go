@@ -82,7 +82,7 @@ func endedFor(t *testing.T, agent string, asked githttp.Asked, s schemas.Settled
 }
 
 func reported(unpack, reason string, sideBand bool) string {
-	return string(gitwire.AppendReport(nil, gitwire.Report{Unpack: unpack, Refs: []gitwire.RefReport{{Ref: ref, Reason: reason}}}, sideBand))
+	return string(gitwire.AppendReport(nil, ref, gitwire.Report{Unpack: unpack, Reason: reason}, sideBand))
 }
 
 func fatal(sentence string) string { return string(gitwire.AppendFatal(nil, sentence)) }

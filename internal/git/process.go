@@ -115,7 +115,7 @@ const smallFile = 64 << 20
 
 func (s session) start(j job) (*process, error) {
 	cmd := exec.CommandContext(s.ctx, s.program, j.args...) //nolint:gosec // no argument is a caller's word
-	env := []string{"GIT_ALLOW_PROTOCOL=none"}              // git's own network is closed; an import opens it to HTTP alone
+	env := []string{"GIT_ALLOW_PROTOCOL=none"}
 	if s.repository != "" {
 		env = append(env, "GIT_DIR="+string(s.repository))
 	}

@@ -92,6 +92,11 @@ func environment(path string, settings []setting, more ...string) []string {
 	return append(env, more...)
 }
 
+// harmless are git's names of faults that old histories have, and that git checks in what is new alone.
+func harmless() []string {
+	return []string{"zeroPaddedFilemode", "missingSpaceBeforeDate", "badTimezone"}
+}
+
 // settings are those of every process. Whatever a repository's own configuration
 // says, these come later.
 func (g *Git) settings() []setting {
@@ -118,9 +123,8 @@ func (g *Git) settings() []setting {
 		{"transfer.unpackLimit", "1"},
 		{"transfer.fsckObjects", "true"},
 	}
-	// Old histories have these, they do no harm, and git checks nothing but what is new.
-	for _, id := range []string{"zeroPaddedFilemode", "missingSpaceBeforeDate", "badTimezone"} {
-		list = append(list, setting{"receive.fsck." + id, "ignore"}, setting{"fetch.fsck." + id, "ignore"})
+	for _, id := range harmless() {
+		list = append(list, setting{"receive.fsck." + id, "ignore"})
 	}
 	if g.version.atLeast(36) {
 		return append(list, setting{"core.fsync", "all"}, setting{"core.fsyncMethod", "fsync"})

@@ -163,8 +163,9 @@ func Refusal(err error, what string) error {
 	}
 }
 
-// ReadFetch reads the request of a fetch. what names it in public errors.
-func ReadFetch(w http.ResponseWriter, r *http.Request, v2 bool, limits Limits, what string) (f gitwire.Fetch, err error) {
+// ReadFetch reads the request of a fetch. Its errors are public.
+func ReadFetch(w http.ResponseWriter, r *http.Request, v2 bool, limits Limits) (f gitwire.Fetch, err error) {
+	const what = "the request of the fetch"
 	if r.ContentLength > limits.Bytes {
 		return f, Refusal(gitwire.ErrTooLarge, what)
 	}

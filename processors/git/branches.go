@@ -33,7 +33,7 @@ func NewBranches(cfg Config) *Branches { return &Branches{cfg.withDefaults()} }
 // internal/git: it is another node that knows.
 func (b *Branches) Exists(ctx context.Context, repo schemas.Repo, branch string) (bool, error) {
 	if repo.Mode == schemas.RepoProxy {
-		who := caller{action: taskRef(repo.Tenant, "look-"+uuid.NewString())}
+		who := schemas.Action{Tenant: repo.Tenant, Kind: schemas.KindTask, ID: "look-" + uuid.NewString()}
 		refs, err := b.cfg.Upstream.Forward.refs(ctx, who, repo, schemas.RefOf(branch))
 		return find(refs, schemas.RefOf(branch)).Oid != "", err
 	}
@@ -167,7 +167,7 @@ func (o *opening) open(ctx context.Context) (string, error) {
 // comes back. What policy denies, and what the upstream refuses, stays so.
 func (o *opening) look(ctx context.Context) (base, branch string, err error) {
 	b, n := schemas.RefOf(o.base), schemas.RefOf(o.branch)
-	refs, err := o.cfg.Upstream.Forward.refs(ctx, callerOf(o.st, o.st.ID), o.repo, b, n)
+	refs, err := o.cfg.Upstream.Forward.refs(ctx, asking(o.st, o.st.ID), o.repo, b, n)
 	if said, ok := errors.AsType[*fault.Error](err); ok && said.Code != schemas.HTTPFailure && !said.Code.Denied() {
 		err = &call.Deferral{Until: o.cfg.Now().Add(again), Reason: schemas.WaitDelay}
 	}

@@ -260,17 +260,11 @@ func (w *work) local(ctx, during context.Context) (settle.Outcome, error) {
 }
 
 func (w *work) reported(rep gitwire.Report) settle.Outcome {
-	one, told := rep.Of(w.order.Ref)
-	w.unpack = rep.Unpack
-	switch {
-	case rep.Unpack != gitwire.UnpackOK && one.Reason == "":
-		return rejected(rep.Unpack)
-	case one.Reason != "":
-		return rejected(explained(one.Reason, w.order.Force))
-	case !told:
-		return rejected("git reported nothing about the branch")
+	if rep.Reason == "" {
+		return w.succeeded(rep.Unpack)
 	}
-	return w.succeeded(rep.Unpack)
+	w.unpack = rep.Unpack
+	return rejected(explained(rep.Reason, w.order.Force))
 }
 
 func explained(reason string, force bool) string {

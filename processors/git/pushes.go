@@ -37,9 +37,7 @@ type Catalog interface {
 type Hosted interface {
 	Here(id string) error
 	Create(ctx context.Context, id, defaultBranch string) (head string, err error)
-	Import(
-		ctx context.Context, tenant, id, url string, branch func(context.Context) (string, error), tell func(schemas.RepoProgress),
-	) (defaultBranch string, err error)
+	Import(ctx context.Context, tenant, id string, from hosted.Source, tell func(schemas.RepoProgress)) (defaultBranch string, err error)
 	Remove(ctx context.Context, id string) error
 	Branch(ctx context.Context, id, branch, base, taskID string) (oid string, err error)
 	Head(ctx context.Context, id, branch string) (oid string, err error)

@@ -72,14 +72,11 @@ func (f *Forward) Push(t PushCall) call.Adapter {
 	return f.adapter(mostAnswer, t.request, t.read)
 }
 
-var (
-	errNoGit    = errors.New("the answer does not come from a git server")
-	errNoResult = errors.New("the report has no result for the ref")
-)
+var errNoGit = errors.New("the answer does not come from a git server")
 
 // request puts the pack behind the command, with the capabilities that are sent.
 func (t PushCall) request(_ context.Context, _ guard.Pass, q *outbound.Request) error {
-	q.ContentType, q.IdempotencyKey = gitwire.RequestType(schemas.GitReceivePack), "" // git's servers know no keys
+	q.ContentType = gitwire.RequestType(schemas.GitReceivePack)
 	pack, size, err := t.Pack()
 	if err == nil {
 		body := io.MultiReader(bytes.NewReader(t.Command.Request(t.Capabilities...)), pack)
@@ -121,23 +118,14 @@ func (t PushCall) report(r io.Reader, scrub *redact.Scrubber) (json.RawMessage, 
 	if progress != nil && scrub != nil {
 		progress = func(b []byte) { t.Progress(scrub.Bytes(b)) }
 	}
-	rep, err := gitwire.Demux(r, slices.Contains(t.Capabilities, gitwire.CapSideBand), progress)
+	rep, err := gitwire.Demux(r, t.Command.Ref, slices.Contains(t.Capabilities, gitwire.CapSideBand), progress)
 	if refused, said := errors.AsType[*gitwire.RemoteError](err); said {
 		text := scrub.String(refused.Text)
 		return ledger.Encode(pushReport{Refused: &text})
-	}
-	one, told := rep.Of(t.Command.Ref)
-	w := pushReport{Unpack: scrub.String(rep.Unpack), Reason: scrub.String(one.Reason)}
-	switch {
-	case err != nil:
+	} else if err != nil {
 		return nil, err
-	case rep.Unpack != gitwire.UnpackOK && w.Reason == "":
-		w.Reason = w.Unpack
-	case !told:
-		return nil, errNoResult
 	}
-	w.Updated = w.Reason == ""
-	return ledger.Encode(w)
+	return ledger.Encode(pushReport{Unpack: scrub.String(rep.Unpack), Reason: scrub.String(rep.Reason), Updated: rep.Reason == ""})
 }
 
 // readReport is an upstream's stored answer and its status. The answer is empty unless the status is
@@ -220,7 +208,7 @@ func (c Config) remoteTask(st *ledger.State, repo schemas.Repo, p PushCall) *cal
 	// follows it is objects.
 	body, _ := ledger.Encode(string(p.Command.Request())) // a text always encodes
 	return &call.Task{
-		State: st, Via: c.Upstream.Adapter(p),
+		State: st, Via: c.Upstream.Adapter(p), Keyless: true,
 		Call: schemas.HTTPCall{
 			Method: postMethod, URL: repo.UpstreamURL + "/" + schemas.GitReceivePack, AllowlistKey: repo.AllowlistKey,
 			Headers: headers(gitwire.ResultType(schemas.GitReceivePack), false), Body: body, TextBody: true,
@@ -303,7 +291,7 @@ func (w *work) lost(ctx context.Context) (settle.Outcome, error) {
 	if done, err := w.knows(ctx, w.st, w.order); err != nil || done {
 		return w.succeeded(gitwire.UnpackOK), err
 	}
-	refs, err := w.cfg.Upstream.Forward.refs(ctx, callerOf(w.st, w.order.TaskID), w.repo, w.order.Ref)
+	refs, err := w.cfg.Upstream.Forward.refs(ctx, asking(w.st, w.order.TaskID), w.repo, w.order.Ref)
 	switch {
 	case ctx.Err() != nil:
 		return settle.Outcome{}, ctx.Err()

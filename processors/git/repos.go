@@ -183,7 +183,7 @@ func (r *Repos) inspectUpstream(ctx context.Context, w *wanted, repo schemas.Rep
 	if w.order.DefaultBranch != "" {
 		prefixes = append(prefixes, schemas.RefOf(w.order.DefaultBranch))
 	}
-	refs, err := r.cfg.Upstream.Forward.refs(ctx, callerOf(w.st, ""), repo, append(prefixes, "refs/heads/")...)
+	refs, err := r.cfg.Upstream.Forward.refs(ctx, asking(w.st, ""), repo, append(prefixes, "refs/heads/")...)
 	if err != nil {
 		return repo, err
 	}
@@ -213,18 +213,12 @@ func noDefault(name string) error {
 func importError(err error) error {
 	var x *hosted.ExitError
 	switch {
-	case errors.Is(err, errImport):
-		if said, ok := errors.AsType[*fault.Error](err); ok {
-			return said
-		}
-		return err
 	case errors.As(err, &x), errors.Is(err, hosted.ErrFull):
 		return &fault.Error{Code: schemas.GitRejected, Message: "git could not copy the repository at import_url; it may be larger than is allowed, or broken", Cause: err}
 	case errors.Is(err, hosted.ErrTimeout):
 		return &fault.Error{Code: schemas.UpstreamTimeout, Message: "the repository at import_url could not be copied in time", Cause: err}
-	default:
-		return err
 	}
+	return err
 }
 
 // repoID follows an action's id in the id of the record of its repository.
