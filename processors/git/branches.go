@@ -199,7 +199,7 @@ func (o *opening) checkPush(ctx context.Context, step int, r call.Result) (made 
 	}
 	switch {
 	case r.Canceled, r.Expired:
-		return false, &fault.RetryAfter{Cause: errStopped} // the task's own executor settles that
+		return false, &fault.RetryAfter{Cause: context.Canceled} // the task's own executor settles that
 	case r.Denied:
 		if err := settle.Deny(ctx, o.cfg.Recorder, o.st, step, postMethod, remoteTarget(o.repo), r.Decision); err != nil {
 			return false, err

@@ -121,7 +121,7 @@ func (p *Pushes) Execute(ctx context.Context, st *ledger.State, stop call.Stop) 
 	if err != nil {
 		return settle.Outcome{}, err
 	}
-	w := &work{Pushes: p, st: st, order: order, stop: stop}
+	w := &work{Pushes: p, st: st, order: order, stop: stop, during: ctx}
 	e, err := w.execute(ctx)
 	if err != nil {
 		return settle.Outcome{}, err
@@ -179,9 +179,6 @@ func (p *Pushes) task(ctx context.Context, tenant, id string) (*ledger.State, *t
 	s, err := task.Fold(st.Action, doc, st.Events)
 	return st, s, err
 }
-
-// errLook: the log could not be asked about the task.
-var errLook = errors.New("the task could not be read")
 
 // mayPush is nil while the client may push: errOver where the task has ended or the
 // lease is lost, errBranch where the branch is not the task's, errMany where it was pushed

@@ -228,7 +228,7 @@ func (c Config) remoteTask(st *ledger.State, repo schemas.Repo, p PushCall) *cal
 func (w *work) callOutcome(ctx context.Context, r call.Result, whole bool, cause error) (settle.Outcome, error) {
 	switch {
 	case r.Canceled:
-		return end(schemas.Canceled, errStopped.Error()+"; nothing was sent"), nil
+		return end(schemas.Canceled, "the push was canceled; nothing was sent"), nil
 	case r.Expired:
 		return expired(), nil
 	case r.Denied:
