@@ -89,7 +89,10 @@ func gitGrants(_ context.Context, token string) (task.Grant, error) {
 // gitHouse serves git over a stable of repositories, on an engine as cmd/app makes it.
 func gitHouse(t *testing.T, s *stable, change ...func(*git.Config)) *env {
 	t.Helper()
-	cfg := git.Config{Authorizer: githttp.Authorizer{Grant: gitGrants, Repos: s}, Hosted: s}
+	cfg := git.Config{
+		Authorizer: githttp.Authorizer{Grant: gitGrants, Repos: s}, Hosted: s, Hold: func(task.Grant) func() { return func() {} },
+		Over: func(schemas.Ref, int) (<-chan struct{}, func()) { return nil, func() {} },
+	}
 	for _, f := range change {
 		f(&cfg)
 	}

@@ -295,7 +295,7 @@ func (a *App) gitReads() *outgit.Config {
 func (a *App) gitIngress() ingit.Config {
 	r := &a.repositories
 	return ingit.Config{
-		Authorizer: a.gitAuthorizer(), Hold: a.taskService.Hold, Hosted: r.program, Reserve: a.reservePush,
+		Authorizer: a.gitAuthorizer(), Hold: a.taskService.Hold, Here: r.program.Here, Reserve: a.reservePush,
 		MaxPack: int64(a.cfg.Git.MaxPack), Timeout: a.cfg.Git.Timeout, Slots: a.cfg.Workers.Slots, TenantShare: a.cfg.TenantShare(),
 	}
 }

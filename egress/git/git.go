@@ -43,10 +43,10 @@ type Config struct {
 	// Hosted has the repositories of this node, and Proxied those of upstream servers; of
 	// one that is nil nothing is served.
 	Hosted, Proxied Source
-	// Hold keeps the lease of the client until it is released; default: no client has one.
+	// Hold keeps the lease of the client until it is released. Required.
 	Hold func(g task.Grant) (release func())
-	// Over is closed when a task has ended or its lease is lost; see internal/activetasks. Default:
-	// never. It ends a running answer.
+	// Over is closed when a task has ended or its lease is lost; see internal/activetasks. It ends a
+	// running answer. Required.
 	Over func(ref schemas.Ref, lease int) (over <-chan struct{}, forget func())
 	// Timeout bounds one request and its answer; default 10 min.
 	Timeout time.Duration
@@ -55,9 +55,10 @@ type Config struct {
 // Surface are the routes by which git's clients read, and the view of kind push. They push
 // through ingress. Without a configuration the routes are not served.
 func Surface(cfg *Config) egress.Surface {
-	d := &server{}
+	d := &server{limit: githttp.TaskLimit("fetches", fetches)}
 	if cfg != nil {
-		d = newServer(*cfg)
+		d.Config = *cfg
+		d.Timeout = cmp.Or(d.Timeout, 10*time.Minute)
 	}
 	repo := schemas.RouteGit + "/:repo/"
 	return egress.Surface{
@@ -82,24 +83,13 @@ func Surface(cfg *Config) egress.Surface {
 type server struct {
 	Config
 
-	limit githttp.TaskLimit
+	limit func(g task.Grant) (release func(), err error)
 }
 
 const (
 	fetches    = 4       // of one task at a time
 	maxRequest = 8 << 20 // bytes of the request of a fetch, decoded
 )
-
-func newServer(c Config) *server {
-	if c.Over == nil {
-		c.Over = func(schemas.Ref, int) (<-chan struct{}, func()) { return nil, func() {} }
-	}
-	if c.Hold == nil {
-		c.Hold = func(task.Grant) func() { return func() {} }
-	}
-	c.Timeout = cmp.Or(c.Timeout, 10*time.Minute)
-	return &server{c, githttp.NewTaskLimit("fetches", fetches)}
-}
 
 // refs answers GET info/refs, with which every fetch and push begins.
 func (d *server) refs(w http.ResponseWriter, r *http.Request, named string) error {
@@ -172,7 +162,7 @@ func (d *server) fetch(w http.ResponseWriter, r *http.Request, named string) err
 	if err != nil {
 		return err
 	}
-	leave, err := d.limit.Acquire(who)
+	leave, err := d.limit(who)
 	if err != nil {
 		return err
 	}

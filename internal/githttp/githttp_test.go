@@ -217,18 +217,18 @@ func TestARefusalAsksForNothing(t *testing.T) {
 // TestTaskLimit: a task has so many requests at a time, whatever others have.
 func TestTaskLimit(t *testing.T) {
 	t.Parallel()
-	c := githttp.NewTaskLimit("pushes", 2)
+	acquire := githttp.TaskLimit("pushes", 2)
 	mine := task.Grant{Tenant: "acme", TaskID: "t"}
-	first, err := c.Acquire(mine)
+	first, err := acquire(mine)
 	require.NoError(t, err)
 	for _, other := range []task.Grant{mine, {Tenant: "acme", TaskID: "u"}, {Tenant: "globex", TaskID: "t"}, {Tenant: "acme"}, {Tenant: "acme"}, {Tenant: "acme"}} {
-		_, err = c.Acquire(other)
+		_, err = acquire(other)
 		require.NoError(t, err)
 	}
-	_, err = c.Acquire(mine)
+	_, err = acquire(mine)
 	require.Equal(t, schemas.RateLimited, code(t, err))
 	require.ErrorContains(t, err, "this task has 2 pushes on their way")
 	first()
-	_, err = c.Acquire(mine)
+	_, err = acquire(mine)
 	require.NoError(t, err)
 }

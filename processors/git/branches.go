@@ -34,7 +34,7 @@ func NewBranches(cfg Config) *Branches { return &Branches{cfg.withDefaults()} }
 func (b *Branches) Exists(ctx context.Context, repo schemas.Repo, branch string) (bool, error) {
 	if repo.Mode == schemas.RepoProxy {
 		who := schemas.Action{Tenant: repo.Tenant, Kind: schemas.KindTask, ID: "look-" + uuid.NewString()}
-		refs, err := b.cfg.Upstream.Forward.refs(ctx, who, repo, schemas.RefOf(branch))
+		refs, err := b.cfg.Forward.refs(ctx, who, repo, schemas.RefOf(branch))
 		return find(refs, schemas.RefOf(branch)).Oid != "", err
 	}
 	_, err := b.cfg.Hosted.Head(ctx, repo.ID, branch)
@@ -167,7 +167,7 @@ func (o *opening) open(ctx context.Context) (string, error) {
 // comes back. What policy denies, and what the upstream refuses, stays so.
 func (o *opening) look(ctx context.Context) (base, branch string, err error) {
 	b, n := schemas.RefOf(o.base), schemas.RefOf(o.branch)
-	refs, err := o.cfg.Upstream.Forward.refs(ctx, asking(o.st, o.st.ID), o.repo, b, n)
+	refs, err := o.cfg.Forward.refs(ctx, asking(o.st, o.st.ID), o.repo, b, n)
 	if said, ok := errors.AsType[*fault.Error](err); ok && said.Code != schemas.HTTPFailure && !said.Code.Denied() {
 		err = &call.Deferral{Until: o.cfg.Now().Add(again), Reason: schemas.WaitDelay}
 	}
@@ -188,7 +188,7 @@ func (o *opening) push(ctx context.Context, step int, oid string) (call.Result, 
 		},
 	})
 	t.Step, t.Stop, t.Timeout = step, call.Stop{Context: context.WithoutCancel(ctx)}, openingTimeout // too short to be stopped
-	return o.cfg.Upstream.Caller.Run(ctx, t)
+	return o.cfg.Caller.Run(ctx, t)
 }
 
 // checkPush reports whether a push has made the branch. Where it has not, and another would
@@ -213,8 +213,8 @@ func (o *opening) checkPush(ctx context.Context, step int, r call.Result) (made 
 	case !r.Answered:
 		return false, nil // the next look tells
 	}
-	word, status, err := readReport(ctx, o.cfg.Upstream.Answers, r.Last)
-	switch {
+	word, err := readReport(ctx, o.cfg.Answers, r.Last)
+	switch status := r.Last.Result.Status; {
 	case err != nil || word.Updated:
 		return err == nil, err
 	case status == statusOK && word.Refused == nil:

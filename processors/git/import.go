@@ -20,7 +20,7 @@ import (
 // importing copies the branches and tags of a repository elsewhere.
 func (r *Repos) importing(ctx context.Context, w *wanted) (defaultBranch string, err error) {
 	const tags = "refs/tags/"
-	f, who, branches := r.cfg.Upstream.Forward, asking(w.st, ""), schemas.RefOf("")
+	f, who, branches := r.cfg.Forward, asking(w.st, ""), schemas.RefOf("")
 	from := schemas.Repo{Tenant: w.st.Tenant, UpstreamURL: w.order.ImportURL, AllowlistKey: w.order.AllowlistKey}
 	source := func(ctx context.Context, take func(string, []gitwire.Ref, io.Reader) error) error {
 		refs, err := f.refs(ctx, who, from, branches, tags)

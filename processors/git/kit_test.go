@@ -59,7 +59,6 @@ type env struct {
 
 	guard    *guard.Guard
 	forward  *git.Forward
-	upstream git.Upstream
 	pushes   *git.Pushes
 	branches *git.Branches
 	repos    *git.Repos
@@ -115,15 +114,13 @@ func newEnv(t *testing.T, o options) *env {
 	if o.spools == nil {
 		o.spools = g.Spools()
 	}
-	r.upstream = git.Upstream{
+	r.cfg = git.Config{
+		Ledger: r.ledger, Recorder: recorder, Repos: r.catalog, Hosted: g, Spools: o.spools, Limits: o.limits, Now: o.now,
 		Forward: r.forward, Adapter: o.adapter(r.forward.Push), Answers: call.Answers{Blobs: r.ledger},
 		Caller: call.New(r.ledger, r.guard, r.forward.Push(git.PushCall{}), call.Config{
 			Worker: "w1", Barrier: r.log.Barrier, Timeout: time.Minute, Now: o.now,
 			Schedule: retry.Schedule{Attempts: 3, Base: o.pause, Cap: o.pause},
 		}),
-	}
-	r.cfg = git.Config{
-		Ledger: r.ledger, Recorder: recorder, Repos: r.catalog, Hosted: g, Spools: o.spools, Upstream: r.upstream, Limits: o.limits, Now: o.now,
 		Over: func(schemas.Ref, int) (<-chan struct{}, func()) { return r.over, func() {} },
 	}
 	r.branches, r.repos = git.NewBranches(r.cfg), git.NewRepos(r.cfg)

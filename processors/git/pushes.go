@@ -19,14 +19,6 @@ import (
 	"weir/schemas"
 )
 
-// Ledger is where tasks are read, and where their pushes and the progress of imports are recorded.
-type Ledger interface {
-	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
-	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
-	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
-	Notify(ctx context.Context, ref schemas.Ref) error
-}
-
 // Catalog is the table of repositories; see internal/repos.
 type Catalog interface {
 	Get(ctx context.Context, tenant, name string) (schemas.Repo, error)
@@ -47,16 +39,20 @@ type Hosted interface {
 
 // Config is what Pushes, Branches and Repos need. A field without a default says so.
 type Config struct {
-	Ledger   Ledger
+	Ledger   *ledger.Ledger // of the tasks too
 	Recorder *settle.Recorder
 	Repos    Catalog
 	Hosted   Hosted
-	Upstream Upstream
+	// Forward reads from upstreams, and Caller makes the pushes to them, whose Answers are on the log.
+	// Adapter returns the adapter of one push; see Forward.Push.
+	Forward *Forward
+	Caller  *call.Caller
+	Answers call.Answers
+	Adapter func(PushCall) call.Adapter
 	// Spools keep the packs of pushes while they come in.
 	Spools *hosted.Spools
 	// Over is closed when a task has ended or a lease is not the newest any more; see
-	// internal/activetasks. It ends a push early; without it, only the look at the task before
-	// the pack's end goes out does.
+	// internal/activetasks. It ends a push early. Required for Pushes.
 	Over func(ref schemas.Ref, lease int) (over <-chan struct{}, forget func())
 	// Limits bound a pack.
 	Limits gitwire.PackLimits
@@ -71,9 +67,6 @@ func (c Config) withDefaults() Config {
 	c.Timeout = cmp.Or(c.Timeout, 10*time.Minute)
 	if c.Now == nil {
 		c.Now = time.Now
-	}
-	if c.Over == nil {
-		c.Over = func(schemas.Ref, int) (<-chan struct{}, func()) { return nil, func() {} }
 	}
 	return c
 }

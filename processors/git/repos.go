@@ -183,7 +183,7 @@ func (r *Repos) inspectUpstream(ctx context.Context, w *wanted, repo schemas.Rep
 	if w.order.DefaultBranch != "" {
 		prefixes = append(prefixes, schemas.RefOf(w.order.DefaultBranch))
 	}
-	refs, err := r.cfg.Upstream.Forward.refs(ctx, asking(w.st, ""), repo, append(prefixes, "refs/heads/")...)
+	refs, err := r.cfg.Forward.refs(ctx, asking(w.st, ""), repo, append(prefixes, "refs/heads/")...)
 	if err != nil {
 		return repo, err
 	}

@@ -28,15 +28,6 @@ import (
 	"weir/schemas"
 )
 
-// Upstream is how repositories elsewhere are reached. Nil parts: there are none.
-type Upstream struct {
-	Forward *Forward
-	Caller  *call.Caller
-	Answers call.Answers
-	// Adapter returns the adapter of one push; see Forward.Push.
-	Adapter func(PushCall) call.Adapter
-}
-
 const (
 	getMethod  = "GET"
 	postMethod = "POST"
