@@ -31,13 +31,17 @@ import (
 
 // stable is a table of repositories, and a source that answers with what it was asked.
 type stable struct {
+	lost   error  // of the table
 	err    error  // of the source
 	before string // what it writes before that
 	during func() // is called first
 	silent bool   // it writes nothing
 }
 
-func (*stable) Get(_ context.Context, tenant, name string) (schemas.Repo, error) {
+func (s *stable) Get(_ context.Context, tenant, name string) (schemas.Repo, error) {
+	if s.lost != nil {
+		return schemas.Repo{}, s.lost
+	}
 	mode, known := map[string]schemas.RepoMode{"own": schemas.RepoHosted, "other": schemas.RepoHosted, "away": schemas.RepoProxy}[name]
 	if tenant != "acme" || !known {
 		return schemas.Repo{}, fault.ErrNotFound
@@ -200,6 +204,9 @@ func TestGitRefusesToAdvertise(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.engine.ServeHTTP(w, r)
 		refused(t, w, tc.status, tc.code, name)
+		if tc.status == http.StatusNotFound {
+			require.Contains(t, w.Body.String(), "there is no such repository, or this token may not see it", name)
+		}
 
 		r.Header.Set("User-Agent", "git/2.39.5")
 		w = httptest.NewRecorder()
@@ -234,6 +241,9 @@ func TestGitSourcesFail(t *testing.T) {
 	w := h.ask(http.MethodGet, "/git/own"+refsPath, "task")
 	refused(t, w, 500, schemas.Internal, "an error that is nobody's business")
 	require.NotContains(t, w.Body.String(), "10.0.0.1")
+
+	h = gitHouse(t, &stable{lost: fault.ErrUnavailable})
+	refused(t, h.ask(http.MethodGet, "/git/own"+refsPath, "task"), 503, schemas.Unavailable, "a table out of reach hides no repository")
 
 	h = gitHouse(t, &stable{err: errDown, before: "some"})
 	require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() { h.fetch("/git/own/git-upload-pack", "task", lsRefs) })

@@ -178,7 +178,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	}})
 
 	people := outtasks.NewAnswerer(out, outtasks.Config{
-		Repos: r.table, Index: a.index, PublicURL: a.baseURL, Partitions: a.cfg.Log.Partitions, Diff: outgit.NewHosted(r.program).Diff,
+		Repos: r.table, Index: a.index, PublicURL: a.baseURL, Partitions: a.cfg.Log.Partitions, Diff: r.program.Diff,
 	})
 	all.add(intasks.Surfaces(in, intasks.SurfaceConfig{
 		Tasks: a.taskService, Control: control, Policy: a.callerPolicy, Repos: r.table, Branches: a.branchExists, Hosts: a.hosts,
@@ -287,7 +287,7 @@ func (a *App) gitReads() *outgit.Config {
 	r := &a.repositories
 	return &outgit.Config{
 		Authorizer: a.gitAuthorizer(), Hold: a.taskService.Hold, Over: a.activeTasks.Over,
-		Hosted: outgit.NewHosted(r.program), Proxied: r.forward, Timeout: a.cfg.Git.Timeout,
+		Hosted: r.program, Proxied: r.forward, Timeout: a.cfg.Git.Timeout,
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"os/exec"
-	"slices"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -254,48 +253,6 @@ func handler(serve func(w http.ResponseWriter, r *http.Request, named string) er
 	}
 }
 
-// Program runs git on the repositories of this node, see internal/git.
-type Program interface {
-	Advertise(ctx context.Context, id, service string, protocol int, v git.View, w io.Writer) error
-	UploadPack(ctx context.Context, id string, f gitwire.Fetch, v git.View, w io.Writer) error
-	Diff(ctx context.Context, id, tenant, base, head string, most int) (diff []byte, cut bool, err error)
-}
-
-// Hosted is the Source of the repositories on this node's disk.
-type Hosted struct{ program Program }
-
-// NewHosted returns the source over git.
-func NewHosted(p Program) Hosted { return Hosted{p} }
-
-// Advertise has git show what the grant lets be seen.
-func (h Hosted) Advertise(ctx context.Context, repo schemas.Repo, g task.Grant, service string, protocol int, w io.Writer) error {
-	return public(h.program.Advertise(ctx, repo.ID, service, protocol, view(repo, g), w))
-}
-
-// UploadPack has git answer a fetch of what the grant lets be seen.
-func (h Hosted) UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant, f gitwire.Fetch, w io.Writer) error {
-	return public(h.program.UploadPack(ctx, repo.ID, f, view(repo, g), w))
-}
-
-// Diff has git show the difference of two commits, see internal/git. Its errors are public ones, and fault.ErrNotFound
-// for commits that are not there any more.
-func (h Hosted) Diff(ctx context.Context, repo schemas.Repo, base, head string, most int) (diff []byte, cut bool, err error) {
-	diff, cut, err = h.program.Diff(ctx, repo.ID, repo.Tenant, base, head, most)
-	if errors.Is(err, git.ErrNoRef) {
-		err = fault.ErrNotFound
-	}
-	return diff, cut, public(err)
-}
-
-// view is what Grant.Reads allows, in the form that git takes, and the tenant whose turn it is.
-func view(repo schemas.Repo, g task.Grant) git.View {
-	if g.TaskID == "" {
-		return git.View{All: true, Tenant: g.Tenant}
-	}
-	refs := []string{schemas.RefOf(g.Branch), schemas.RefOf(cmp.Or(g.Base, repo.DefaultBranch))}
-	return git.View{Refs: slices.Compact(refs), Tenant: g.Tenant}
-}
-
 // gaveUp reports whether git exited by itself because of the request, and its last message. A
 // killed git does not count.
 func gaveUp(err error) (said string, own bool) {
@@ -305,22 +262,4 @@ func gaveUp(err error) (said string, own bool) {
 	}
 	how, ok := errors.AsType[*exec.ExitError](err)
 	return failed.Text, ok && how.ExitCode() > 0
-}
-
-// public words what passes, or is not this node's to serve.
-func public(err error) error {
-	for _, known := range []struct {
-		err  error
-		says string
-	}{
-		{git.ErrNoRepo, "this repository lives on another node; ask that one"},
-		{git.ErrBusy, "too many fetches and pushes are running; try again later"},
-		{git.ErrClosed, "the node is stopping; try again"},
-		{git.ErrTimeout, "git took longer than it may; try again, or fetch less at a time"},
-	} {
-		if errors.Is(err, known.err) {
-			return &fault.Error{Code: schemas.Unavailable, Message: known.says, Cause: err}
-		}
-	}
-	return err
 }

@@ -22,7 +22,7 @@ import (
 func source(g *Git, id, branch string) Source {
 	return func(ctx context.Context, take func(string, []gitwire.Ref, io.Reader) error) error {
 		var shown, answer bytes.Buffer
-		if err := g.Advertise(ctx, id, schemas.GitUploadPack, 0, View{All: true}, &shown); err != nil {
+		if err := g.advertise(ctx, id, schemas.GitUploadPack, 0, view{All: true}, &shown); err != nil {
 			return err
 		}
 		a, err := gitwire.ReadAdvertisement(&shown)
@@ -34,7 +34,7 @@ func source(g *Git, id, branch string) Source {
 		for _, r := range refs {
 			oids = append(oids, r.Oid)
 		}
-		if err := upload(ctx, g, id, 0, View{All: true}, gitwire.RequestPack(oids), &answer); err != nil {
+		if err := upload(ctx, g, id, 0, view{All: true}, gitwire.RequestPack(oids), &answer); err != nil {
 			return err
 		}
 		return take(branch, refs, &answer)
@@ -65,7 +65,7 @@ func TestImportThatFails(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "work", branch, "HEAD is what was asked for")
 	require.Equal(t, commits[2], head(t, g, "copy", "work"))
-	require.Equal(t, "work", gitkit.Git(t, clone(t, serve(t, g, View{All: true}), "copy"), "branch", "--show-current"))
+	require.Equal(t, "work", gitkit.Git(t, clone(t, serve(t, g, view{All: true}), "copy"), "branch", "--show-current"))
 	for _, phase := range []schemas.RepoPhase{schemas.RepoCounting, schemas.RepoReceiving} {
 		require.True(t, slices.ContainsFunc(said, func(p schemas.RepoProgress) bool { return p.Phase == phase && p.Done == p.Total }), phase)
 	}

@@ -97,10 +97,6 @@ func TestPushEnds(t *testing.T) {
 			name: "a-wrong-checksum", spoil: func(pack []byte) io.Reader { pack[len(pack)-1] ^= 1; return bytes.NewReader(pack) },
 			outcome: failed, code: schemas.GitIncomplete, says: "broken",
 		},
-		{
-			name: "something-behind-the-pack", spoil: func(pack []byte) io.Reader { return bytes.NewReader(append(pack, 'x')) },
-			outcome: failed, code: schemas.GitIncomplete, says: "broken",
-		},
 		{name: "too-large", on: &options{limits: gitwire.PackLimits{Bytes: 60}}, outcome: failed, code: schemas.GitPackTooLarge, says: "larger than is allowed"},
 		{name: "too-large-unpacked", pack: bomb, on: &options{limits: gitwire.PackLimits{Unpacked: 64 << 20}}, outcome: failed, code: schemas.GitPackTooLarge, says: "unpacks to"},
 		{name: "no-descendant", pack: func(string) ([]byte, string) { return commit("x", "") }, outcome: failed, code: schemas.GitRejected},
