@@ -182,15 +182,13 @@ func (w *work) watch(ctx context.Context) (during context.Context, stop func()) 
 	during, w.cancel = context.WithCancelCause(limited)
 	w.during = during
 	over, forget := w.cfg.Over(taskRef(w.st.Tenant, w.order.TaskID), w.order.Lease)
-	quit := make(chan struct{})
+	looking, quit := context.WithCancel(during)
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		defer forget()
 		for {
 			select {
-			case <-quit:
-				return
-			case <-during.Done():
+			case <-looking.Done():
 				return
 			case <-w.stop.Done():
 				w.cancel(errStopped)
@@ -202,7 +200,7 @@ func (w *work) watch(ctx context.Context) (during context.Context, stop func()) 
 			}
 		}
 	})
-	w.unwatch = sync.OnceFunc(func() { close(quit); watching.Wait() })
+	w.unwatch = func() { quit(); watching.Wait() }
 	return during, func() {
 		w.unwatch()
 		w.cancel(nil)
