@@ -109,19 +109,17 @@ func BearerToken(fields []string, basic bool) (token string, ok bool) {
 // contents of the header are not supported, and not passed on.
 func Protocol(h http.Header) (int, error) {
 	fields := h.Values("Git-Protocol")
-	switch version, ok := strings.CutPrefix(strings.Join(fields, " "), "version="); {
+	version, ok := strings.CutPrefix(strings.Join(fields, " "), "version=")
+	_, bad := strconv.ParseUint(version, 10, 31)
+	switch {
 	case len(fields) == 0, ok && version == "0":
 		return 0, nil
 	case ok && version == "2":
 		return 2, nil
-	case ok && number(version):
+	case ok && bad == nil:
 		return 0, fault.New(schemas.GitProtocolRequired, "this version of git's protocol is not served; set protocol.version to 2")
 	}
 	return 0, fault.New(schemas.InvalidRequest, "Git-Protocol must be version=2, or left out")
-}
-
-func number(s string) bool {
-	return s != "" && len(s) < 10 && strings.Trim(s, "0123456789") == ""
 }
 
 // MediaType refuses a request whose body is not what the client of a service sends.

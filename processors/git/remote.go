@@ -190,11 +190,9 @@ var errGone = errors.New("the body of the push is not here any more")
 
 // capabilities are sent to the upstream: always a report, because the result must be known.
 func capabilities(o schemas.PushOrder) []string {
-	list := []string{gitwire.CapReport}
-	for _, c := range o.Capabilities {
-		if c == gitwire.CapSideBand || c == gitwire.CapQuiet || c == gitwire.CapAtomic || c == gitwire.CapOfsDelta {
-			list = append(list, c)
-		}
+	list := slices.Clone(o.Capabilities)
+	if !slices.Contains(list, gitwire.CapReport) {
+		list = append(list, gitwire.CapReport)
 	}
 	return append(list, "object-format=sha1", "agent="+Agent)
 }
