@@ -97,7 +97,9 @@ func branchTaken(name string) error {
 }
 
 // Records is the evidence of the calls that made a task's branch, or should have.
-func (b *Branches) Records(st *ledger.State) ([]schemas.Evidence, error) { return callRecords(st) }
+func (b *Branches) Records(st *ledger.State) ([]schemas.Evidence, error) {
+	return settle.Records(st, callRecords(st))
+}
 
 type opening struct {
 	*Branches

@@ -3,6 +3,7 @@ package git_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"sync"
@@ -12,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"weir/internal/fault"
 	hosted "weir/internal/git"
 	"weir/internal/githttp"
 	"weir/internal/gitwire"
@@ -23,6 +23,7 @@ import (
 	"weir/internal/retry"
 	"weir/internal/secrets"
 	"weir/internal/task"
+	"weir/internal/weirtest/bucket"
 	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
@@ -53,7 +54,8 @@ type env struct {
 	log     *memlog.Log
 	ledger  *ledger.Ledger
 	git     *hosted.Git
-	catalog *catalog
+	bucket  *bucket.Bucket // of the catalog
+	catalog *repos.Table
 	book    *rulebook.Book
 	stop    *harness.Stop
 
@@ -89,9 +91,10 @@ func newEnv(t *testing.T, o options) *env {
 		o.now = time.Now
 	}
 	r := &env{
-		t: t, log: memlog.New(harness.Layout(), o.now, o.hooks), catalog: &catalog{known: map[string]schemas.Repo{}},
+		t: t, log: memlog.New(harness.Layout(), o.now, o.hooks), bucket: bucket.New(),
 		book: &rulebook.Book{}, stop: harness.NewStop(t), over: make(chan struct{}),
 	}
+	r.catalog = repos.New(r.bucket)
 	r.ledger = ledger.New(r.log, harness.Layout(), o.now)
 	r.policy.Enforce(t)
 	g, err := hosted.Open(t.Context(), hosted.Config{Dir: t.TempDir()})
@@ -183,7 +186,7 @@ func (r *env) host() schemas.Repo {
 	_, err := r.git.Create(r.t.Context(), "app-id", "main")
 	require.NoError(r.t, err)
 	repo := schemas.Repo{ID: "app-id", Name: "app", Tenant: tenant, Mode: schemas.RepoHosted, DefaultBranch: "main", By: "x"}
-	r.catalog.put(repo)
+	r.put(repo)
 	return repo
 }
 
@@ -324,43 +327,17 @@ func (r *env) head(repo schemas.Repo) string {
 // commit is a pack with one good commit on another.
 func commit(text, parent string) (pack []byte, head string) { return gitkit.GoodCommit(text, parent) }
 
-// catalog is the table of repositories in memory.
-type catalog struct {
-	mu    sync.Mutex
-	known map[string]schemas.Repo
-	late  *schemas.Repo // comes right before the next Add
-}
-
-func (c *catalog) put(r schemas.Repo) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.known[r.Tenant+"/"+r.Name] = r
-}
-
-func (c *catalog) Get(_ context.Context, tenant, name string) (schemas.Repo, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r, ok := c.known[tenant+"/"+name]
-	if !ok {
-		return r, fault.ErrNotFound
-	}
-	return r, nil
-}
-
-func (c *catalog) Add(_ context.Context, r schemas.Repo) (schemas.Repo, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.late != nil {
-		c.known[c.late.Tenant+"/"+c.late.Name] = *c.late
-	}
-	if there, ok := c.known[r.Tenant+"/"+r.Name]; ok {
-		if there.By != r.By {
-			return there, repos.ErrTaken
-		}
-		return there, nil
-	}
-	c.known[r.Tenant+"/"+r.Name] = r
-	return r, nil
+// put stores a repository, whatever there is of its name.
+func (r *env) put(repo schemas.Repo) {
+	r.t.Helper()
+	doc, err := json.Marshal(struct {
+		V int `json:"v"`
+		schemas.Repo
+	}{1, repo})
+	require.NoError(r.t, err)
+	r.bucket.Set(func(b *bucket.Bucket) {
+		b.Store(schemas.EscapeToken(repo.Tenant)+"."+schemas.EscapeToken(repo.Name), doc)
+	})
 }
 
 // stuttering is a body that stops in the middle until it is let go on.

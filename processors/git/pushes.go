@@ -13,17 +13,12 @@ import (
 	"weir/internal/gitwire"
 	"weir/internal/ledger"
 	"weir/internal/policy/callurl"
+	"weir/internal/repos"
 	"weir/internal/task"
 	"weir/processors/call"
 	"weir/processors/settle"
 	"weir/schemas"
 )
-
-// Catalog is the table of repositories; see internal/repos.
-type Catalog interface {
-	Get(ctx context.Context, tenant, name string) (schemas.Repo, error)
-	Add(ctx context.Context, r schemas.Repo) (schemas.Repo, error)
-}
 
 // Hosted has the repositories on this node; see internal/git. ErrNoRepo: it has this one not, or none at all.
 type Hosted interface {
@@ -41,7 +36,7 @@ type Hosted interface {
 type Config struct {
 	Ledger   *ledger.Ledger // of the tasks too
 	Recorder *settle.Recorder
-	Repos    Catalog
+	Repos    *repos.Table
 	Hosted   Hosted
 	// Forward reads from upstreams, and Caller makes the pushes to them, whose Answers are on the log.
 	// Adapter returns the adapter of one push; see Forward.Push.
@@ -134,22 +129,15 @@ func (p *Pushes) Execute(ctx context.Context, st *ledger.State, stop call.Stop) 
 
 // Evidence is the records of the calls to an upstream. The worker that finds the result of the push
 // stores that record.
-func (p *Pushes) Evidence(st *ledger.State) ([]schemas.Evidence, error) { return callRecords(st) }
-
-func callRecords(st *ledger.State) ([]schemas.Evidence, error) {
-	var all []schemas.Evidence
-	for _, t := range st.Attempts {
-		records, err := callRecord(st, t)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, records...)
-	}
-	return all, nil
+func (p *Pushes) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
+	return settle.Records(st, callRecords(st))
 }
 
-func callRecord(st *ledger.State, t ledger.Attempt) ([]schemas.Evidence, error) {
-	return settle.Made(st, t, t.Method, callurl.Target(t.Method, t.URL), call.Describe(t))
+// callRecords are what one call to an upstream leaves.
+func callRecords(st *ledger.State) settle.Evidence {
+	return func(t ledger.Attempt) ([]schemas.Evidence, error) {
+		return settle.Made(st, t, t.Method, callurl.Target(t.Method, t.URL), call.Describe(t))
+	}
 }
 
 func taskRef(tenant, id string) schemas.Ref {

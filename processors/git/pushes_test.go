@@ -201,7 +201,7 @@ func TestPushOfAnotherNode(t *testing.T) {
 
 	other := repo
 	other.ID = "elsewhere"
-	r.catalog.put(other)
+	r.put(other)
 	begun := st.Action.AcceptedAt
 	for name, c := range map[string]struct {
 		mode  schemas.RepoMode
@@ -215,7 +215,7 @@ func TestPushOfAnotherNode(t *testing.T) {
 		"to an upstream, in all": {schemas.RepoProxy, 10 * time.Minute, true},
 	} {
 		other.Mode = c.mode
-		r.catalog.put(other)
+		r.put(other)
 		now = begun.Add(c.after)
 		err := r.pushes.Here(t.Context(), st)
 		if c.here {

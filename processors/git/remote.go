@@ -207,13 +207,7 @@ func (c Config) remoteTask(st *ledger.State, repo schemas.Repo, p PushCall) *cal
 			Method: postMethod, URL: repo.UpstreamURL + "/" + schemas.GitReceivePack, AllowlistKey: repo.AllowlistKey,
 			Headers: headers(gitwire.ResultType(schemas.GitReceivePack), false), Body: body, TextBody: true,
 		},
-		Record: func(ctx context.Context, t ledger.Attempt) error {
-			records, err := callRecord(st, t)
-			if err != nil {
-				return err
-			}
-			return c.Recorder.Store(ctx, st, records...)
-		},
+		Record: settle.Record(c.Recorder, st, callRecords(st)),
 	}
 }
 

@@ -40,7 +40,7 @@ func (r *env) proxy() upstreamDouble {
 	b.Require(password)
 	r.allow(b.URL)
 	repo := schemas.Repo{ID: "p", Name: "app", Tenant: tenant, Mode: schemas.RepoProxy, DefaultBranch: "main", UpstreamURL: url}
-	r.catalog.put(repo)
+	r.put(repo)
 	return upstreamDouble{repo, b, dir, main}
 }
 
@@ -52,7 +52,7 @@ func (r *env) leave(repo schemas.Repo) {
 	r.t.Helper()
 	r.allow(nobody)
 	repo.UpstreamURL = nobody + "/app.git"
-	r.catalog.put(repo)
+	r.put(repo)
 }
 
 // at is where a branch of the upstream's is; empty: nowhere.
