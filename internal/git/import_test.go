@@ -18,8 +18,8 @@ import (
 	"weir/schemas"
 )
 
-// source is a repository of another Git, as a server shows it.
-func source(g *Git, id, branch string) Source {
+// shownBy is a repository of another Git, as a server shows it.
+func shownBy(g *Git, id, branch string) Source {
 	return func(ctx context.Context, take func(string, []gitwire.Ref, io.Reader) error) error {
 		var shown, answer bytes.Buffer
 		if err := g.advertise(ctx, id, schemas.GitUploadPack, 0, view{All: true}, &shown); err != nil {
@@ -56,12 +56,12 @@ func TestImportThatFails(t *testing.T) {
 		require.ErrorIs(t, none, ErrNoRepo)
 		return err
 	}
-	require.ErrorIs(t, fails(g, source(from, "nobody", "main")), ErrNoRepo)
+	require.ErrorIs(t, fails(g, shownBy(from, "nobody", "main")), ErrNoRepo)
 	for _, bad := range []string{"", "gone", "a..b", "-x", "work/x"} {
-		require.ErrorIs(t, fails(g, source(from, "r1", bad)), ErrNoRef, bad)
+		require.ErrorIs(t, fails(g, shownBy(from, "r1", bad)), ErrNoRef, bad)
 	}
 	var said []schemas.RepoProgress
-	branch, err := g.Import(t.Context(), "acme", "copy", source(from, "r1", "work"), func(p schemas.RepoProgress) { said = append(said, p) })
+	branch, err := g.Import(t.Context(), "acme", "copy", shownBy(from, "r1", "work"), func(p schemas.RepoProgress) { said = append(said, p) })
 	require.NoError(t, err)
 	require.Equal(t, "work", branch, "HEAD is what was asked for")
 	require.Equal(t, commits[2], head(t, g, "copy", "work"))
@@ -93,11 +93,11 @@ func TestImportThatFails(t *testing.T) {
 	gitkit.GitIn(t, string(r), pack, "unpack-objects", "-q")
 	gitkit.Git(t, string(r), "update-ref", "refs/heads/bad", evil)
 	var failed *ExitError
-	require.ErrorAs(t, fails(g, source(from, "r1", "main")), &failed)
+	require.ErrorAs(t, fails(g, shownBy(from, "r1", "main")), &failed)
 	require.NotEmpty(t, failed.Text)
 	gitkit.Git(t, string(r), "update-ref", "-d", "refs/heads/bad")
 	push(t, from, noise(3<<20))
-	require.ErrorIs(t, fails(open(t, Config{MaxRepo: 1 << 20}), source(from, "r1", "main")), ErrFull)
+	require.ErrorIs(t, fails(open(t, Config{MaxRepo: 1 << 20}), shownBy(from, "r1", "main")), ErrFull)
 }
 
 func TestProgress(t *testing.T) {

@@ -216,7 +216,8 @@ func (o *opening) checkPush(ctx context.Context, step int, r call.Result) (made 
 		return false, nil // the next look tells
 	}
 	word, err := readReport(ctx, o.cfg.Answers, r.Last)
-	switch status := r.Last.Result.Status; {
+	status := r.Last.Result.Status
+	switch {
 	case err != nil || word.Updated:
 		return err == nil, err
 	case status == statusOK && word.Refused == nil:
