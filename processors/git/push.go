@@ -136,7 +136,7 @@ func (w *work) release(ctx context.Context) error {
 		w.cancel(err)
 	}
 	w.unwatch()
-	cause := context.Cause(w.during)
+	cause := context.Cause(w.during) //nolint:contextcheck // it is this push's
 	w.released.Store(cause == nil)
 	return cause
 }
