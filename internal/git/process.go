@@ -119,7 +119,7 @@ func (s session) start(j job) (*process, error) {
 	if s.repository != "" {
 		env = append(env, "GIT_DIR="+string(s.repository))
 	}
-	cmd.Env = environment(s.execPath, append(s.settings(), j.settings...), append(env, j.env...)...)
+	cmd.Env = environment(append(s.settings(), j.settings...), append(env, j.env...)...)
 	cmd.Dir = cmp.Or(string(s.repository), "/")
 	cmd.ExtraFiles = j.hold
 	ownGroup(cmd)
