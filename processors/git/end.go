@@ -108,17 +108,22 @@ func (w *work) result(e settle.Outcome) schemas.PushResult {
 	}
 }
 
-// pushID follows an action's id in the id of the record of its push.
-const pushID = ".push"
-
-func (w *work) evidence(e settle.Outcome) (schemas.Evidence, error) {
+func (w *work) audit(e settle.Outcome) schemas.PushAudit {
 	o := w.order
-	doc, err := ledger.Encode(schemas.PushAudit{
+	return schemas.PushAudit{
 		Repo: o.Repo, Ref: o.Ref, Old: o.Old, New: o.New, TaskID: o.TaskID, Lease: o.Lease, Agent: o.Holder,
 		Result: cmp.Or(string(e.Code), schemas.AuditOK), Mode: w.repo.Mode, Bytes: w.size.Load(),
 		Duration: w.cfg.Now().Sub(w.st.Action.AcceptedAt).Milliseconds(),
+	}
+}
+
+// record leaves the record of an action's end. name follows the action's id in the record's.
+func (c Config) record(ctx context.Context, st *ledger.State, name, kind string, code schemas.Code, audit any) error {
+	doc, err := ledger.Encode(audit)
+	if err != nil {
+		return err
+	}
+	return c.Recorder.Store(ctx, st, schemas.Evidence{
+		ID: st.ID + name, Tenant: st.Tenant, ActionID: st.ID, Kind: kind, Code: code, Payload: doc,
 	})
-	return schemas.Evidence{
-		ID: w.st.ID + pushID, Tenant: w.st.Tenant, ActionID: w.st.ID, Kind: schemas.EvidencePush, Code: e.Code, Payload: doc,
-	}, err
 }

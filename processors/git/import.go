@@ -18,16 +18,16 @@ import (
 )
 
 // importing copies the branches and tags of a repository elsewhere.
-func (r *Repos) importing(ctx context.Context, w *wanted) (defaultBranch string, err error) {
+func (r *Repos) importing(ctx context.Context, st *ledger.State, order schemas.RepoOrder) (defaultBranch string, err error) {
 	const tags = "refs/tags/"
-	f, who, branches := r.cfg.Forward, asking(w.st, ""), schemas.RefOf("")
-	from := schemas.Repo{Tenant: w.st.Tenant, UpstreamURL: w.order.ImportURL, AllowlistKey: w.order.AllowlistKey}
+	f, who, branches := r.cfg.Forward, asking(st, ""), schemas.RefOf("")
+	from := schemas.Repo{Tenant: st.Tenant, UpstreamURL: order.ImportURL, AllowlistKey: order.AllowlistKey}
 	source := func(ctx context.Context, take func(string, []gitwire.Ref, io.Reader) error) error {
 		refs, err := f.refs(ctx, who, from, branches, tags)
 		if err != nil {
 			return err
 		}
-		branch := cmp.Or(w.order.DefaultBranch, defaultOf(refs))
+		branch := cmp.Or(order.DefaultBranch, defaultOf(refs))
 		refs = slices.DeleteFunc(refs, func(r gitwire.Ref) bool {
 			return !strings.HasPrefix(r.Name, branches) && !strings.HasPrefix(r.Name, tags)
 		})
@@ -44,8 +44,8 @@ func (r *Repos) importing(ctx context.Context, w *wanted) (defaultBranch string,
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	t := &progressWriter{log: r.cfg.Ledger, st: w.st, now: r.cfg.Now, end: end, last: r.cfg.Now()}
-	return r.cfg.Hosted.Import(ctx, w.st.Tenant, w.id, source, func(p schemas.RepoProgress) { t.write(ctx, p) })
+	t := &progressWriter{log: r.cfg.Ledger, st: st, now: r.cfg.Now, end: end, last: r.cfg.Now()}
+	return r.cfg.Hosted.Import(ctx, st.Tenant, identity(st), source, func(p schemas.RepoProgress) { t.write(ctx, p) })
 }
 
 // defaultOf is the branch that an upstream's HEAD names, or else is at; failing that main, master, or the first one.

@@ -119,12 +119,8 @@ func (p *Pushes) Execute(ctx context.Context, st *ledger.State, stop call.Stop) 
 			return settle.Outcome{}, err
 		}
 	}
-	record, err := w.evidence(e)
-	if err == nil {
-		err = p.cfg.Recorder.Store(ctx, st, record)
-	}
 	e.Result = w.result(e)
-	return e, err
+	return e, p.cfg.record(ctx, st, ".push", schemas.EvidencePush, e.Code, w.audit(e))
 }
 
 // Evidence is the records of the calls to an upstream. The worker that finds the result of the push
