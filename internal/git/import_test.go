@@ -60,11 +60,17 @@ func TestImportThatFails(t *testing.T) {
 	for _, bad := range []string{"", "gone", "a..b", "-x", "work/x"} {
 		require.ErrorIs(t, fails(g, shownBy(from, "r1", bad)), ErrNoRef, bad)
 	}
+	gitkit.Git(t, string(r), "-c", "user.name=a", "-c", "user.email=a@b", "tag", "-a", "-m", "x", "v1", commits[0])
 	var said []schemas.RepoProgress
 	branch, err := g.Import(t.Context(), "acme", "copy", shownBy(from, "r1", "work"), func(p schemas.RepoProgress) { said = append(said, p) })
 	require.NoError(t, err)
 	require.Equal(t, "work", branch, "HEAD is what was asked for")
 	require.Equal(t, commits[2], head(t, g, "copy", "work"))
+	c, err := g.repo("copy")
+	require.NoError(t, err)
+	list := []string{"for-each-ref", "refs/heads/", "refs/tags/"}
+	require.Equal(t, gitkit.Git(t, string(r), list...), gitkit.Git(t, string(c), list...))
+	clean(t, g, "copy")
 	require.Equal(t, "work", gitkit.Git(t, clone(t, serve(t, g, view{All: true}), "copy"), "branch", "--show-current"))
 	for _, phase := range []schemas.RepoPhase{schemas.RepoCounting, schemas.RepoReceiving} {
 		require.True(t, slices.ContainsFunc(said, func(p schemas.RepoProgress) bool { return p.Phase == phase && p.Done == p.Total }), phase)
