@@ -403,7 +403,7 @@ func pushed(t *testing.T, asked githttp.Asked) (*githttp.Answer, *httptest.Respo
 	rec := httptest.NewRecorder()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/git/own/git-receive-pack", strings.NewReader("PACK"))
 	r.Header.Set("User-Agent", "git/2.39.5")
-	body, err := githttp.NewBody(rec, r, githttp.Limits{Bytes: 100, Total: time.Minute})
+	body, err := githttp.NewBody(rec, r, 100, time.Minute)
 	require.NoError(t, err)
 	a, _ := githttp.NewAnswer(rec, asked, body, 100)
 	return a, rec, r

@@ -167,7 +167,7 @@ func (d *server) fetch(w http.ResponseWriter, r *http.Request, named string) err
 	}
 	defer leave()
 	defer d.Hold(who)()
-	f, err := githttp.ReadFetch(w, r, protocol == 2, githttp.Limits{Bytes: maxRequest, Total: d.Timeout})
+	f, err := githttp.ReadFetch(w, r, protocol == 2, maxRequest, d.Timeout)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func answered(t *testing.T, asked githttp.Asked, begun bool, answer func(w http.
 	rec := httptest.NewRecorder()
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("PACK"))
 	r.Header.Set("User-Agent", "git/2.39.5")
-	body, err := githttp.NewBody(rec, r, githttp.Limits{Bytes: 100, Total: time.Minute})
+	body, err := githttp.NewBody(rec, r, 100, time.Minute)
 	require.NoError(t, err)
 	a, _ := githttp.NewAnswer(rec, asked, body, 100)
 	if begun {

@@ -169,12 +169,12 @@ func (d handler) admit(w http.ResponseWriter, r *http.Request, named string) (wh
 	if err == nil {
 		err = githttp.MediaType(r.Header, schemas.GitReceivePack)
 	}
-	bounds := githttp.Limits{Bytes: d.MaxPack + commandRoom, Total: d.Timeout}
-	if err == nil && r.ContentLength > bounds.Bytes {
+	most := d.MaxPack + commandRoom
+	if err == nil && r.ContentLength > most {
 		err = fault.New(schemas.GitPackTooLarge, "the push is larger than this node takes; push fewer commits at a time, or smaller files")
 	}
 	if err == nil {
-		body, err = githttp.NewBody(w, r, bounds)
+		body, err = githttp.NewBody(w, r, most, d.Timeout)
 	}
 	if err != nil {
 		return who, nil, nil, err
