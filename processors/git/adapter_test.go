@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -127,10 +128,6 @@ func packed(size int64, pack io.Reader) func() (io.Reader, int64, error) {
 	return func() (io.Reader, int64, error) { return pack, size, nil }
 }
 
-type broken struct{ err error }
-
-func (b broken) Read([]byte) (int, error) { return 0, b.err }
-
 func TestNothingIsSent(t *testing.T) {
 	t.Parallel()
 	s := upstream.New(t)
@@ -140,7 +137,7 @@ func TestNothingIsSent(t *testing.T) {
 	failed(t, err, schemas.Canceled, false)
 
 	tk = talk()
-	tk.Pack = packed(100, io.MultiReader(strings.NewReader("PACK"), broken{errors.New("the task has ended")}))
+	tk.Pack = packed(100, io.MultiReader(strings.NewReader("PACK"), iotest.ErrReader(errors.New("the task has ended"))))
 	_, _, err = do(t, s, tk)
 	failed(t, err, schemas.Canceled, false)
 
@@ -170,7 +167,7 @@ func TestHalfAPushIsNone(t *testing.T) {
 	t.Parallel()
 	s := upstream.New(t)
 	tk := talk()
-	tk.Pack = packed(2<<20, io.MultiReader(strings.NewReader("PACK"), broken{errors.New("gone")}))
+	tk.Pack = packed(2<<20, io.MultiReader(strings.NewReader("PACK"), iotest.ErrReader(errors.New("gone"))))
 	_, _, err := do(t, s, tk)
 	failed(t, err, schemas.Canceled, true)
 	require.ErrorIs(t, err, outbound.ErrBody)

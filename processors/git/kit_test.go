@@ -340,30 +340,20 @@ func (r *env) put(repo schemas.Repo) {
 	})
 }
 
+// readerFunc is a reader.
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
 // stuttering is a body that stops in the middle until it is let go on.
 type stuttering struct {
-	begin, rest io.Reader
-	at          chan struct{} // closed when it has stopped
-	on          chan struct{}
-	stop, again sync.Once
-	broken      error
+	io.Reader
+	at   chan struct{} // closed when it has stopped
+	goOn func()
 }
 
 func stutter(data []byte, n int) *stuttering {
-	return &stuttering{begin: bytes.NewReader(data[:n]), rest: bytes.NewReader(data[n:]), at: make(chan struct{}), on: make(chan struct{})}
+	at, on := make(chan struct{}), make(chan struct{})
+	wait := readerFunc(func([]byte) (int, error) { close(at); <-on; return 0, io.EOF })
+	return &stuttering{io.MultiReader(bytes.NewReader(data[:n]), wait, bytes.NewReader(data[n:])), at, sync.OnceFunc(func() { close(on) })}
 }
-
-func (s *stuttering) Read(p []byte) (int, error) {
-	if n, err := s.begin.Read(p); err == nil {
-		return n, nil
-	}
-	s.stop.Do(func() { close(s.at) })
-	<-s.on
-	if s.broken != nil {
-		return 0, s.broken
-	}
-	return s.rest.Read(p)
-}
-
-// goOn lets the body go on.
-func (s *stuttering) goOn() { s.again.Do(func() { close(s.on) }) }
