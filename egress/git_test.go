@@ -94,7 +94,7 @@ func gitGrants(_ context.Context, token string) (task.Grant, error) {
 func gitHouse(t *testing.T, s *stable, change ...func(*git.Config)) *env {
 	t.Helper()
 	cfg := git.Config{
-		Authorizer: githttp.Authorizer{Grant: gitGrants, Repos: s}, Hosted: s, Hold: func(task.Grant) func() { return func() {} },
+		Authorizer: githttp.Authorizer{Grant: gitGrants, Repos: s}, Hosted: s, Hold: func(task.Grant) func() { return func() {} }, Timeout: time.Minute,
 		Over: func(schemas.Ref, int) (<-chan struct{}, func()) { return nil, func() {} },
 	}
 	for _, f := range change {

@@ -96,6 +96,7 @@ func gitSetup(t *testing.T, change ...func(*git.Config)) *gitWorld {
 	cfg := git.Config{
 		Authorizer: githttp.Authorizer{Grant: gitGrants, Repos: repoTable{}}, Reserve: w.pusher.reserve,
 		Here: func(string) error { return nil }, Hold: func(task.Grant) func() { return func() {} },
+		MaxPack: 1 << 30, Timeout: 10 * time.Minute,
 	}
 	for _, f := range change {
 		f(&cfg)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"time"
 
 	pages "weir/docs"
 	"weir/egress"
@@ -235,7 +236,7 @@ func (a *App) openGit(ctx context.Context) error {
 	}))
 	a.teardown.push(func(context.Context) error { r.client.Close(); return nil })
 	r.forward = processorsgit.NewForward(a.guard, r.client, a.recorder, processorsgit.ForwardConfig{
-		Secrets: a.secrets, Worker: a.worker, Timeout: g.Timeout, Answer: int64(g.MaxRepo),
+		Secrets: a.secrets, Worker: a.worker, Timeout: g.Timeout, Answer: int64(g.MaxRepo), Now: time.Now,
 	})
 	return nil
 }

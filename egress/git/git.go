@@ -35,19 +35,18 @@ type Source interface {
 	UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant, f gitwire.Fetch, w io.Writer) error
 }
 
-// Config of the reading routes. A field without a default says so.
+// Config of the reading routes.
 type Config struct {
-	// Authorizer is required.
 	githttp.Authorizer
 	// Hosted has the repositories of this node, and Proxied those of upstream servers; of
 	// one that is nil nothing is served.
 	Hosted, Proxied Source
-	// Hold keeps the lease of the client until it is released. Required.
+	// Hold keeps the lease of the client until it is released.
 	Hold func(g task.Grant) (release func())
 	// Over is closed when a task has ended or its lease is lost; see internal/activetasks. It ends a
-	// running answer. Required.
+	// running answer.
 	Over func(ref schemas.Ref, lease int) (over <-chan struct{}, forget func())
-	// Timeout bounds one request and its answer; default 10 min.
+	// Timeout bounds one request and its answer.
 	Timeout time.Duration
 }
 
@@ -57,7 +56,6 @@ func Surface(cfg *Config) egress.Surface {
 	d := &server{limit: githttp.TaskLimit("fetches", fetches)}
 	if cfg != nil {
 		d.Config = *cfg
-		d.Timeout = cmp.Or(d.Timeout, 10*time.Minute)
 	}
 	repo := schemas.RouteGit + "/:repo/"
 	return egress.Surface{

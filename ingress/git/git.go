@@ -3,7 +3,6 @@
 package git
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,24 +26,23 @@ import (
 	"weir/schemas"
 )
 
-// Config of the push route. A field without a default says so.
+// Config of the push route. Every field is required.
 type Config struct {
-	// Authorizer is required.
 	githttp.Authorizer
 	// Reserve has this process execute a push that is about to be accepted, and returns how; see
-	// processors.Pipeline. Execute returns when the push has ended, or cannot go on here. Required.
+	// processors.Pipeline. Execute returns when the push has ended, or cannot go on here.
 	Reserve func(ref schemas.Ref) (execute func(context.Context), release func())
-	// Here returns git.ErrNoRepo where a repository is not on this node. Required.
+	// Here returns git.ErrNoRepo where a repository is not on this node.
 	Here func(id string) error
-	// Hold keeps the lease of the client until it is released. Required.
+	// Hold keeps the lease of the client until it is released.
 	Hold func(g task.Grant) (release func())
 	// Slots is how many pushes of all tenants may be on their way to this node at a time, and TenantShare the percentage
-	// of them that one tenant leaves to the next; see limits.Percent. Default 0 and 100: nothing is divided.
+	// of them that one tenant leaves to the next; see limits.Percent.
 	Slots, TenantShare int
 	// MaxPack is the most that one push may bring, in bytes, as it is sent and as it is
-	// decoded; default 1 GiB.
+	// decoded.
 	MaxPack int64
-	// Timeout bounds how long a push may take to come; default 10 min.
+	// Timeout bounds how long a push may take to come.
 	Timeout time.Duration
 }
 
@@ -63,11 +61,9 @@ type handler struct {
 
 // Surface is the route that takes pushes.
 func Surface(s *ingress.Server, cfg Config, reply Reply) ingress.Surface {
-	cfg.MaxPack = cmp.Or(cfg.MaxPack, 1<<30)
-	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Minute)
 	const pushes = 4 // of one task at a time
 	d := handler{cfg, s, reply, githttp.TaskLimit("pushes", pushes), nil}
-	if places := limits.Percent(int64(cfg.Slots), cmp.Or(cfg.TenantShare, 100)); places.Share < places.Capacity {
+	if places := limits.Percent(int64(cfg.Slots), cfg.TenantShare); places.Share < places.Capacity {
 		d.shares = limits.NewShares(places)
 	}
 	return ingress.Surface{

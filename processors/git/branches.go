@@ -26,7 +26,7 @@ import (
 type Branches struct{ cfg Config }
 
 // NewBranches returns Branches.
-func NewBranches(cfg Config) *Branches { return &Branches{cfg.withDefaults()} }
+func NewBranches(cfg Config) *Branches { return &Branches{cfg} }
 
 // Exists reports whether a repository has a branch now. Its errors are *fault.Error with a
 // sentence where the repository's upstream is why, and else the system's; ErrNoRepo of

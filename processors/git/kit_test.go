@@ -41,6 +41,7 @@ const (
 	tenant   = "default"
 	taskID   = "task-1"
 	branch   = "agent/work"
+	timeout  = 10 * time.Minute
 	password = "sesame-open-9"
 	basic    = "eDpzZXNhbWUtb3Blbi05" // of the user x
 )
@@ -106,7 +107,7 @@ func newEnv(t *testing.T, o options) *env {
 	store := secrets.New(secrets.Config{LookupEnv: func(name string) (string, bool) { return basic, name == "WEIR_SECRET_GIT" }})
 	recorder := harness.Recorder(r.log)
 	r.guard = guard.New(r.policy.InForce, r.book)
-	r.forward = git.NewForward(r.guard, client, recorder, git.ForwardConfig{Secrets: store, Worker: "w1", Now: o.now})
+	r.forward = git.NewForward(r.guard, client, recorder, git.ForwardConfig{Secrets: store, Worker: "w1", Now: o.now, Timeout: timeout, Answer: 1 << 30})
 	o.pause = max(o.pause, time.Millisecond)
 	if o.adapter == nil {
 		o.adapter = func(p push) push { return p }
@@ -118,7 +119,7 @@ func newEnv(t *testing.T, o options) *env {
 		o.spools = g.Spools()
 	}
 	r.cfg = git.Config{
-		Ledger: r.ledger, Recorder: recorder, Repos: r.catalog, Hosted: g, Spools: o.spools, Limits: o.limits, Now: o.now,
+		Ledger: r.ledger, Recorder: recorder, Repos: r.catalog, Hosted: g, Spools: o.spools, Limits: o.limits, Now: o.now, Timeout: timeout,
 		Forward: r.forward, Adapter: o.adapter(r.forward.Push), Answers: call.Answers{Blobs: r.ledger},
 		Caller: call.New(r.ledger, r.guard, r.forward.Push(git.PushCall{}), call.Config{
 			Worker: "w1", Barrier: r.log.Barrier, Timeout: time.Minute, Now: o.now,

@@ -1,7 +1,6 @@
 package git
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,7 +31,7 @@ type Hosted interface {
 	PushState(ctx context.Context, id, branch, oid string) (hosted.PushState, error)
 }
 
-// Config is what Pushes, Branches and Repos need. A field without a default says so.
+// Config is what Pushes, Branches and Repos need.
 type Config struct {
 	Ledger   *ledger.Ledger // of the tasks too
 	Recorder *settle.Recorder
@@ -51,19 +50,11 @@ type Config struct {
 	Over func(ref schemas.Ref, lease int) (over <-chan struct{}, forget func())
 	// Limits bound a pack.
 	Limits gitwire.PackLimits
-	// Timeout bounds one push; default 10 min.
+	// Timeout bounds one push.
 	Timeout time.Duration
 	// Alone says that no other process can be working on this log.
 	Alone bool
 	Now   func() time.Time
-}
-
-func (c Config) withDefaults() Config {
-	c.Timeout = cmp.Or(c.Timeout, 10*time.Minute)
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	return c
 }
 
 // Pushes executes kind push. It is safe for concurrent use.
@@ -71,7 +62,7 @@ type Pushes struct{ cfg Config }
 
 // NewPushes returns an executor of pushes.
 func NewPushes(cfg Config) *Pushes {
-	return &Pushes{cfg.withDefaults()}
+	return &Pushes{cfg}
 }
 
 // remoteRetry is when a push is looked at again that another node may be executing.

@@ -22,7 +22,7 @@ import (
 type Repos struct{ cfg Config }
 
 // NewRepos returns an executor of the making of repositories.
-func NewRepos(cfg Config) *Repos { return &Repos{cfg.withDefaults()} }
+func NewRepos(cfg Config) *Repos { return &Repos{cfg} }
 
 // Execute makes the repository, unless an earlier worker has made it already. All of it
 // may be done again: the same action makes the same one.

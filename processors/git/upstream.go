@@ -47,17 +47,16 @@ const (
 	parting = 5 * time.Second
 )
 
-// ForwardConfig is what Forward needs besides its collaborators. All but Secrets have
-// defaults.
+// ForwardConfig is what Forward needs besides its collaborators.
 type ForwardConfig struct {
 	// Secrets fills what the policy's entries add.
 	Secrets dial.Secrets
 	// Worker names this process in evidence.
 	Worker string
 	// Timeout bounds one request with its answer, what traffic rules hold it back for
-	// included; default 10 min.
+	// included.
 	Timeout time.Duration
-	// Answer is the most that one fetch may bring, in bytes; default 10 GiB.
+	// Answer is the most that one fetch may bring, in bytes.
 	Answer int64
 	Now    func() time.Time
 }
@@ -77,11 +76,6 @@ type Forward struct {
 // NewForward returns a Forward. The client's own limits on the time of headers and bodies
 // do not hold.
 func NewForward(g *guard.Guard, c *outbound.Client, r *settle.Recorder, cfg ForwardConfig) *Forward {
-	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Minute)
-	cfg.Answer = cmp.Or(cfg.Answer, 10<<30)
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
 	reads := call.New(call.Unlogged{}, g, nil, call.Config{
 		Worker: cfg.Worker, Hold: inline, Now: cfg.Now, Barrier: func(context.Context) error { return nil },
 	})
