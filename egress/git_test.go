@@ -31,13 +31,17 @@ import (
 
 // stable is a table of repositories, and a source that answers with what it was asked.
 type stable struct {
+	lost   error  // of the table
 	err    error  // of the source
 	before string // what it writes before that
 	during func() // is called first
 	silent bool   // it writes nothing
 }
 
-func (*stable) Get(_ context.Context, tenant, name string) (schemas.Repo, error) {
+func (s *stable) Get(_ context.Context, tenant, name string) (schemas.Repo, error) {
+	if s.lost != nil {
+		return schemas.Repo{}, s.lost
+	}
 	mode, known := map[string]schemas.RepoMode{"own": schemas.RepoHosted, "other": schemas.RepoHosted, "away": schemas.RepoProxy}[name]
 	if tenant != "acme" || !known {
 		return schemas.Repo{}, fault.ErrNotFound
@@ -89,7 +93,10 @@ func gitGrants(_ context.Context, token string) (task.Grant, error) {
 // gitHouse serves git over a stable of repositories, on an engine as cmd/app makes it.
 func gitHouse(t *testing.T, s *stable, change ...func(*git.Config)) *env {
 	t.Helper()
-	cfg := git.Config{Authorizer: githttp.Authorizer{Grant: gitGrants, Repos: s}, Hosted: s}
+	cfg := git.Config{
+		Authorizer: githttp.Authorizer{Grant: gitGrants, Repos: s}, Hosted: s, Hold: func(task.Grant) func() { return func() {} }, Timeout: time.Minute,
+		Over: func(schemas.Ref, int) (<-chan struct{}, func()) { return nil, func() {} },
+	}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -204,6 +211,9 @@ func TestGitRefusesToAdvertise(t *testing.T) {
 		require.Equal(t, tc.status, w.Code, name)
 		require.Equal(t, "text/plain; charset=utf-8", w.Header().Get("Content-Type"), name)
 		require.Contains(t, w.Body.String(), string(tc.code), name)
+		if tc.status == http.StatusNotFound {
+			require.Contains(t, w.Body.String(), "there is no such repository, or this token may not see it", name)
+		}
 		require.Equal(t, strconv.Itoa(w.Body.Len()), w.Header().Get("Content-Length"), name)
 		if tc.status == 429 {
 			require.Equal(t, "3", w.Header().Get("Retry-After"))
@@ -231,6 +241,9 @@ func TestGitSourcesFail(t *testing.T) {
 	w := h.ask(http.MethodGet, "/git/own"+refsPath, "task")
 	refused(t, w, 500, schemas.Internal, "an error that is nobody's business")
 	require.NotContains(t, w.Body.String(), "10.0.0.1")
+
+	h = gitHouse(t, &stable{lost: fault.ErrUnavailable})
+	refused(t, h.ask(http.MethodGet, "/git/own"+refsPath, "task"), 503, schemas.Unavailable, "a table out of reach hides no repository")
 
 	h = gitHouse(t, &stable{err: errDown, before: "some"})
 	require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() { h.fetch("/git/own/git-upload-pack", "task", lsRefs) })
@@ -390,7 +403,7 @@ func pushed(t *testing.T, asked githttp.Asked) (*githttp.Answer, *httptest.Respo
 	rec := httptest.NewRecorder()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/git/own/git-receive-pack", strings.NewReader("PACK"))
 	r.Header.Set("User-Agent", "git/2.39.5")
-	body, err := githttp.NewBody(rec, r, githttp.Limits{Bytes: 100, Total: time.Minute})
+	body, err := githttp.NewBody(rec, r, 100, time.Minute)
 	require.NoError(t, err)
 	a, _ := githttp.NewAnswer(rec, asked, body, 100)
 	return a, rec, r

@@ -93,7 +93,11 @@ func (p *pusher) reserve(ref schemas.Ref) (execute func(context.Context), releas
 func gitSetup(t *testing.T, change ...func(*git.Config)) *gitWorld {
 	t.Helper()
 	w := &gitWorld{pusher: &pusher{reserved: map[schemas.Ref]bool{}}}
-	cfg := git.Config{Authorizer: githttp.Authorizer{Grant: gitGrants, Repos: repoTable{}}, Reserve: w.pusher.reserve}
+	cfg := git.Config{
+		Authorizer: githttp.Authorizer{Grant: gitGrants, Repos: repoTable{}}, Reserve: w.pusher.reserve,
+		Here: func(string) error { return nil }, Hold: func(task.Grant) func() { return func() {} },
+		MaxPack: 1 << 30, Timeout: 10 * time.Minute,
+	}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -240,9 +244,7 @@ func heldWorld(t *testing.T, change ...func(*git.Config)) (*gitWorld, *holds) {
 	return gitSetup(t, append(change, func(c *git.Config) { c.Hold = h.hold })...), h
 }
 
-type nowhere struct{}
-
-func (nowhere) Here(string) error { return gitprogram.ErrNoRepo }
+func nowhere(string) error { return gitprogram.ErrNoRepo }
 
 // A push keeps the lease of its task from when its body is read until it is answered,
 // whatever comes of it.
@@ -292,7 +294,7 @@ func TestAPushKeepsItsLease(t *testing.T) {
 // A node that does not have a repository says so before it has read anything of a push.
 func TestAPushToAnotherNodesRepository(t *testing.T) {
 	t.Parallel()
-	w, h := heldWorld(t, func(c *git.Config) { c.Hosted = nowhere{} })
+	w, h := heldWorld(t, func(c *git.Config) { c.Here = nowhere })
 	read := &readers{}
 	r := pushRequest(receive, "task", read)
 	r.Header.Set("User-Agent", "git/2.39.5")
@@ -304,9 +306,9 @@ func TestAPushToAnotherNodesRepository(t *testing.T) {
 	require.Zero(t, w.records(t))
 	require.Zero(t, h.ever.Load())
 
-	w = gitSetup(t, func(c *git.Config) { c.Hosted, c.Repos = nowhere{}, proxied{} })
+	w = gitSetup(t, func(c *git.Config) { c.Here, c.Repos = nowhere, proxied{} })
 	require.Equal(t, http.StatusOK, w.push(receive, "task", "0000").Code, "one that is an upstream's is on no node")
-	w = gitSetup(t, func(c *git.Config) { c.Hosted = broken{} })
+	w = gitSetup(t, func(c *git.Config) { c.Here = func(string) error { return io.ErrClosedPipe } })
 	require.Equal(t, http.StatusInternalServerError, w.push(receive, "task", "0000").Code)
 }
 
@@ -316,11 +318,6 @@ type proxied struct{}
 func (proxied) Get(_ context.Context, _, name string) (schemas.Repo, error) {
 	return schemas.Repo{ID: "id-" + name, Name: name, Mode: schemas.RepoProxy}, nil
 }
-
-// broken cannot tell what it has.
-type broken struct{}
-
-func (broken) Here(string) error { return io.ErrClosedPipe }
 
 type readers struct{ n int }
 

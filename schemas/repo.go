@@ -1,6 +1,10 @@
 package schemas
 
-import "time"
+import (
+	"regexp"
+	"strings"
+	"time"
+)
 
 // RouteRepos is where repositories are made and listed.
 const RouteRepos = "/v1/repos"
@@ -79,26 +83,18 @@ type Repo struct {
 	URL string `json:"url,omitempty"`
 }
 
+// A name on disk, and each part of a branch, is of these characters, with single dots between them.
+var (
+	repoName   = regexp.MustCompile(`^[a-z0-9](\.?[a-z0-9_-])*$`)
+	branchPart = regexp.MustCompile(`^[A-Za-z0-9_](\.?[A-Za-z0-9_-])*$`)
+)
+
 // ValidRepoName reports whether a name may stand for a repository: small letters,
 // digits, dot, underscore and hyphen, the first one a letter or a digit, 1 to 100 of
 // them, no two dots in a row, and not the ending of a file of git's.
 func ValidRepoName(s string) bool {
-	if s == "" || len(s) > 100 {
-		return false
-	}
-	for i := range len(s) {
-		switch c := s[i]; {
-		case 'a' <= c && c <= 'z', '0' <= c && c <= '9':
-		case (c == '-' || c == '_') && i > 0:
-		case c == '.' && i > 0 && s[i-1] != '.' && i < len(s)-1:
-		default:
-			return false
-		}
-	}
-	return !hasSuffix(s, ".git") && !hasSuffix(s, ".lock")
+	return len(s) <= 100 && repoName.MatchString(s) && !strings.HasSuffix(s, ".git") && !strings.HasSuffix(s, ".lock")
 }
-
-func hasSuffix(s, end string) bool { return len(s) >= len(end) && s[len(s)-len(end):] == end }
 
 // RefOf is the ref of a branch.
 func RefOf(branch string) string { return "refs/heads/" + branch }
@@ -108,22 +104,10 @@ func RefOf(branch string) string { return "refs/heads/" + branch }
 // with a dot, begins with a hyphen or ends in .lock, no "..", no "//", up to MaxBranch bytes,
 // and not HEAD.
 func ValidBranch(s string) bool {
-	if s == "" || len(s) > MaxBranch || s == "HEAD" {
-		return false
-	}
-	start := 0
-	for i := 0; i <= len(s); i++ {
-		if i < len(s) && s[i] != '/' {
-			if c := s[i]; !plain(c) && c != '.' || c == '.' && i > 0 && s[i-1] == '.' {
-				return false
-			}
-			continue
-		}
-		part := s[start:i]
-		if part == "" || part[0] == '.' || part[0] == '-' || part[len(part)-1] == '.' || hasSuffix(part, ".lock") {
+	for part := range strings.SplitSeq(s, "/") {
+		if !branchPart.MatchString(part) || strings.HasSuffix(part, ".lock") {
 			return false
 		}
-		start = i + 1
 	}
-	return true
+	return len(s) <= MaxBranch && s != "HEAD"
 }

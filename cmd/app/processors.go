@@ -58,8 +58,8 @@ func (a *App) newWorkshop(client *outbound.Client, adapter *direct.Adapter, call
 	r := &a.repositories
 	w.repos = git.Config{
 		Ledger: a.ledger, Recorder: a.recorder, Repos: r.table, Hosted: r.program, Spools: r.spools, Over: a.activeTasks.Over, Timeout: a.cfg.Git.Timeout,
-		Upstream: git.Upstream{Forward: r.forward, Caller: caller, Answers: w.answers, Adapter: r.forward.Push},
-		Limits:   packLimits(int64(a.cfg.Git.MaxPack)), Alone: a.cfg.Embedded(),
+		Forward: r.forward, Caller: caller, Answers: w.answers, Adapter: r.forward.Push,
+		Limits: packLimits(int64(a.cfg.Git.MaxPack)), Alone: a.cfg.Embedded(), Now: time.Now,
 	}
 	r.branch = git.NewBranches(w.repos)
 	return w

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"time"
 
 	pages "weir/docs"
 	"weir/egress"
@@ -178,7 +179,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	}})
 
 	people := outtasks.NewAnswerer(out, outtasks.Config{
-		Repos: r.table, Index: a.index, PublicURL: a.baseURL, Partitions: a.cfg.Log.Partitions, Diff: outgit.NewHosted(r.program).Diff,
+		Repos: r.table, Index: a.index, PublicURL: a.baseURL, Partitions: a.cfg.Log.Partitions, Diff: r.program.Diff,
 	})
 	all.add(intasks.Surfaces(in, intasks.SurfaceConfig{
 		Tasks: a.taskService, Control: control, Policy: a.callerPolicy, Repos: r.table, Branches: a.branchExists, Hosts: a.hosts,
@@ -235,7 +236,7 @@ func (a *App) openGit(ctx context.Context) error {
 	}))
 	a.teardown.push(func(context.Context) error { r.client.Close(); return nil })
 	r.forward = processorsgit.NewForward(a.guard, r.client, a.recorder, processorsgit.ForwardConfig{
-		Secrets: a.secrets, Worker: a.worker, Timeout: g.Timeout, Answer: int64(g.MaxRepo),
+		Secrets: a.secrets, Worker: a.worker, Timeout: g.Timeout, Answer: int64(g.MaxRepo), Now: time.Now,
 	})
 	return nil
 }
@@ -287,7 +288,7 @@ func (a *App) gitReads() *outgit.Config {
 	r := &a.repositories
 	return &outgit.Config{
 		Authorizer: a.gitAuthorizer(), Hold: a.taskService.Hold, Over: a.activeTasks.Over,
-		Hosted: outgit.NewHosted(r.program), Proxied: r.forward, Timeout: a.cfg.Git.Timeout,
+		Hosted: r.program, Proxied: r.forward, Timeout: a.cfg.Git.Timeout,
 	}
 }
 
@@ -295,7 +296,7 @@ func (a *App) gitReads() *outgit.Config {
 func (a *App) gitIngress() ingit.Config {
 	r := &a.repositories
 	return ingit.Config{
-		Authorizer: a.gitAuthorizer(), Hold: a.taskService.Hold, Hosted: r.program, Reserve: a.reservePush,
+		Authorizer: a.gitAuthorizer(), Hold: a.taskService.Hold, Here: r.program.Here, Reserve: a.reservePush,
 		MaxPack: int64(a.cfg.Git.MaxPack), Timeout: a.cfg.Git.Timeout, Slots: a.cfg.Workers.Slots, TenantShare: a.cfg.TenantShare(),
 	}
 }

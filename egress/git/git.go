@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"os/exec"
-	"slices"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -36,28 +35,27 @@ type Source interface {
 	UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant, f gitwire.Fetch, w io.Writer) error
 }
 
-// Config of the reading routes. A field without a default says so.
+// Config of the reading routes.
 type Config struct {
-	// Authorizer is required.
 	githttp.Authorizer
 	// Hosted has the repositories of this node, and Proxied those of upstream servers; of
 	// one that is nil nothing is served.
 	Hosted, Proxied Source
-	// Hold keeps the lease of the client until it is released; default: no client has one.
+	// Hold keeps the lease of the client until it is released.
 	Hold func(g task.Grant) (release func())
-	// Over is closed when a task has ended or its lease is lost; see internal/activetasks. Default:
-	// never. It ends a running answer.
+	// Over is closed when a task has ended or its lease is lost; see internal/activetasks. It ends a
+	// running answer.
 	Over func(ref schemas.Ref, lease int) (over <-chan struct{}, forget func())
-	// Timeout bounds one request and its answer; default 10 min.
+	// Timeout bounds one request and its answer.
 	Timeout time.Duration
 }
 
 // Surface are the routes by which git's clients read, and the view of kind push. They push
 // through ingress. Without a configuration the routes are not served.
 func Surface(cfg *Config) egress.Surface {
-	d := &server{}
+	d := &server{limit: githttp.TaskLimit("fetches", fetches)}
 	if cfg != nil {
-		d = newServer(*cfg)
+		d.Config = *cfg
 	}
 	repo := schemas.RouteGit + "/:repo/"
 	return egress.Surface{
@@ -82,24 +80,13 @@ func Surface(cfg *Config) egress.Surface {
 type server struct {
 	Config
 
-	limit githttp.TaskLimit
+	limit func(g task.Grant) (release func(), err error)
 }
 
 const (
 	fetches    = 4       // of one task at a time
 	maxRequest = 8 << 20 // bytes of the request of a fetch, decoded
 )
-
-func newServer(c Config) *server {
-	if c.Over == nil {
-		c.Over = func(schemas.Ref, int) (<-chan struct{}, func()) { return nil, func() {} }
-	}
-	if c.Hold == nil {
-		c.Hold = func(task.Grant) func() { return func() {} }
-	}
-	c.Timeout = cmp.Or(c.Timeout, 10*time.Minute)
-	return &server{c, githttp.NewTaskLimit("fetches", fetches)}
-}
 
 // refs answers GET info/refs, with which every fetch and push begins.
 func (d *server) refs(w http.ResponseWriter, r *http.Request, named string) error {
@@ -172,13 +159,13 @@ func (d *server) fetch(w http.ResponseWriter, r *http.Request, named string) err
 	if err != nil {
 		return err
 	}
-	leave, err := d.limit.Acquire(who)
+	leave, err := d.limit(who)
 	if err != nil {
 		return err
 	}
 	defer leave()
 	defer d.Hold(who)()
-	f, err := githttp.ReadFetch(w, r, protocol == 2, githttp.Limits{Bytes: maxRequest, Total: d.Timeout}, "the request of the fetch")
+	f, err := githttp.ReadFetch(w, r, protocol == 2, maxRequest, d.Timeout)
 	if err != nil {
 		return err
 	}
@@ -264,48 +251,6 @@ func handler(serve func(w http.ResponseWriter, r *http.Request, named string) er
 	}
 }
 
-// Program runs git on the repositories of this node, see internal/git.
-type Program interface {
-	Advertise(ctx context.Context, id, service string, protocol int, v git.View, w io.Writer) error
-	UploadPack(ctx context.Context, id string, f gitwire.Fetch, v git.View, w io.Writer) error
-	Diff(ctx context.Context, id, tenant, base, head string, most int) (diff []byte, cut bool, err error)
-}
-
-// Hosted is the Source of the repositories on this node's disk.
-type Hosted struct{ program Program }
-
-// NewHosted returns the source over git.
-func NewHosted(p Program) Hosted { return Hosted{p} }
-
-// Advertise has git show what the grant lets be seen.
-func (h Hosted) Advertise(ctx context.Context, repo schemas.Repo, g task.Grant, service string, protocol int, w io.Writer) error {
-	return public(h.program.Advertise(ctx, repo.ID, service, protocol, view(repo, g), w))
-}
-
-// UploadPack has git answer a fetch of what the grant lets be seen.
-func (h Hosted) UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant, f gitwire.Fetch, w io.Writer) error {
-	return public(h.program.UploadPack(ctx, repo.ID, f, view(repo, g), w))
-}
-
-// Diff has git show the difference of two commits, see internal/git. Its errors are public ones, and fault.ErrNotFound
-// for commits that are not there any more.
-func (h Hosted) Diff(ctx context.Context, repo schemas.Repo, base, head string, most int) (diff []byte, cut bool, err error) {
-	diff, cut, err = h.program.Diff(ctx, repo.ID, repo.Tenant, base, head, most)
-	if errors.Is(err, git.ErrNoRef) {
-		err = fault.ErrNotFound
-	}
-	return diff, cut, public(err)
-}
-
-// view is what Grant.Reads allows, in the form that git takes, and the tenant whose turn it is.
-func view(repo schemas.Repo, g task.Grant) git.View {
-	if g.TaskID == "" {
-		return git.View{All: true, Tenant: g.Tenant}
-	}
-	refs := []string{schemas.RefOf(g.Branch), schemas.RefOf(cmp.Or(g.Base, repo.DefaultBranch))}
-	return git.View{Refs: slices.Compact(refs), Tenant: g.Tenant}
-}
-
 // gaveUp reports whether git exited by itself because of the request, and its last message. A
 // killed git does not count.
 func gaveUp(err error) (said string, own bool) {
@@ -315,22 +260,4 @@ func gaveUp(err error) (said string, own bool) {
 	}
 	how, ok := errors.AsType[*exec.ExitError](err)
 	return failed.Text, ok && how.ExitCode() > 0
-}
-
-// public words what passes, or is not this node's to serve.
-func public(err error) error {
-	for _, known := range []struct {
-		err  error
-		says string
-	}{
-		{git.ErrNoRepo, "this repository lives on another node; ask that one"},
-		{git.ErrBusy, "too many fetches and pushes are running; try again later"},
-		{git.ErrClosed, "the node is stopping; try again"},
-		{git.ErrTimeout, "git took longer than it may; try again, or fetch less at a time"},
-	} {
-		if errors.Is(err, known.err) {
-			return &fault.Error{Code: schemas.Unavailable, Message: known.says, Cause: err}
-		}
-	}
-	return err
 }

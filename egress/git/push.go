@@ -74,9 +74,7 @@ func said(asked githttp.Asked, s *schemas.Settled, res schemas.PushResult) (body
 }
 
 func report(asked githttp.Asked, res schemas.PushResult, reason string) []byte {
-	return gitwire.AppendReport(nil, gitwire.Report{
-		Unpack: cmp.Or(res.Unpack, gitwire.UnpackOK), Refs: []gitwire.RefReport{{Ref: asked.Ref, Reason: reason}},
-	}, asked.SideBand)
+	return gitwire.AppendReport(nil, asked.Ref, gitwire.Report{Unpack: cmp.Or(res.Unpack, gitwire.UnpackOK), Reason: reason}, asked.SideBand)
 }
 
 // rejected is why the ref was not updated: as git's own report, or else on the band for

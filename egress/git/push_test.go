@@ -1,11 +1,8 @@
 package git_test
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -17,13 +14,10 @@ import (
 	"go.uber.org/goleak"
 
 	"weir/egress/git"
-	"weir/internal/fault"
-	internal "weir/internal/git"
 	"weir/internal/githttp"
 	"weir/internal/gitwire"
 	"weir/internal/ledger"
 	"weir/internal/problem"
-	"weir/internal/task"
 	"weir/schemas"
 )
 
@@ -45,7 +39,7 @@ func answered(t *testing.T, asked githttp.Asked, begun bool, answer func(w http.
 	rec := httptest.NewRecorder()
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("PACK"))
 	r.Header.Set("User-Agent", "git/2.39.5")
-	body, err := githttp.NewBody(rec, r, githttp.Limits{Bytes: 100, Total: time.Minute})
+	body, err := githttp.NewBody(rec, r, 100, time.Minute)
 	require.NoError(t, err)
 	a, _ := githttp.NewAnswer(rec, asked, body, 100)
 	if begun {
@@ -82,7 +76,7 @@ func endedFor(t *testing.T, agent string, asked githttp.Asked, s schemas.Settled
 }
 
 func reported(unpack, reason string, sideBand bool) string {
-	return string(gitwire.AppendReport(nil, gitwire.Report{Unpack: unpack, Refs: []gitwire.RefReport{{Ref: ref, Reason: reason}}}, sideBand))
+	return string(gitwire.AppendReport(nil, ref, gitwire.Report{Unpack: unpack, Reason: reason}, sideBand))
 }
 
 func fatal(sentence string) string { return string(gitwire.AppendFatal(nil, sentence)) }
@@ -182,88 +176,4 @@ func TestRefuse(t *testing.T) {
 	w := httptest.NewRecorder()
 	git.Push(w, httptest.NewRequest(http.MethodPost, "/", http.NoBody), &schemas.Settled{Outcome: schemas.OutcomeSucceeded}, nil)
 	require.Equal(t, http.StatusInternalServerError, w.Code, "an answer that is none")
-}
-
-type program struct {
-	id, service, in string
-	protocol        int
-	view            internal.View
-	say             string
-	err             error
-}
-
-func (p *program) Advertise(_ context.Context, id, service string, protocol int, v internal.View, w io.Writer) error {
-	p.id, p.service, p.protocol, p.view = id, service, protocol, v
-	_, _ = io.WriteString(w, p.say)
-	return p.err
-}
-
-func (p *program) UploadPack(_ context.Context, id string, f gitwire.Fetch, v internal.View, w io.Writer) error {
-	p.id, p.in, p.view = id, string(f.Request), v
-	_, _ = io.WriteString(w, p.say)
-	return p.err
-}
-
-func (p *program) Diff(_ context.Context, id, tenant, base, head string, most int) (diff []byte, cut bool, err error) {
-	return fmt.Append(nil, id, tenant, base, head, most), true, p.err
-}
-
-func TestHostedShowsWhatTheGrantReads(t *testing.T) {
-	t.Parallel()
-	repo := schemas.Repo{ID: "r-1", DefaultBranch: "main"}
-	for name, tc := range map[string]struct {
-		g    task.Grant
-		want internal.View
-	}{
-		"a reader":            {task.Grant{Tenant: "acme"}, internal.View{All: true, Tenant: "acme"}},
-		"a task":              {task.Grant{Tenant: "acme", TaskID: "t", Branch: "work"}, internal.View{Refs: []string{"refs/heads/work", "refs/heads/main"}, Tenant: "acme"}},
-		"with another base":   {task.Grant{TaskID: "t", Branch: "work", Base: "dev"}, internal.View{Refs: []string{"refs/heads/work", "refs/heads/dev"}}},
-		"at its base's place": {task.Grant{TaskID: "t", Branch: "main"}, internal.View{Refs: []string{"refs/heads/main"}}},
-	} {
-		p := &program{say: "x"}
-		var out bytes.Buffer
-		require.NoError(t, git.NewHosted(p).Advertise(t.Context(), repo, tc.g, schemas.GitReceivePack, 2, &out), name)
-		require.Equal(t, program{id: "r-1", service: schemas.GitReceivePack, protocol: 2, view: tc.want, say: "x"}, *p, name)
-		require.Equal(t, "x", out.String())
-		for _, ref := range tc.want.Refs {
-			require.True(t, tc.g.Reads(ref, repo.DefaultBranch), "%s: one rule", name)
-		}
-		require.NoError(t, git.NewHosted(p).UploadPack(t.Context(), repo, tc.g, gitwire.Fetch{Request: []byte("in")}, &out), name)
-		require.Equal(t, tc.want, p.view, name)
-		require.Equal(t, "in", p.in, name)
-	}
-}
-
-func TestHostedFails(t *testing.T) {
-	t.Parallel()
-	odd := errors.New("odd")
-	for _, tc := range []struct {
-		err  error
-		code schemas.Code
-	}{
-		{internal.ErrNoRepo, schemas.Unavailable},
-		{internal.ErrBusy, schemas.Unavailable},
-		{internal.ErrClosed, schemas.Unavailable},
-		{internal.ErrTimeout, schemas.Unavailable},
-		{odd, ""},
-	} {
-		h := git.NewHosted(&program{err: tc.err})
-		diff, cut, failed := h.Diff(t.Context(), schemas.Repo{ID: "r", Tenant: "acme"}, "b0", "c1", 9)
-		require.Equal(t, "racmeb0c19", string(diff))
-		require.True(t, cut)
-		for _, err := range []error{
-			h.Advertise(t.Context(), schemas.Repo{}, task.Grant{}, schemas.GitUploadPack, 2, io.Discard),
-			h.UploadPack(t.Context(), schemas.Repo{}, task.Grant{}, gitwire.Fetch{}, io.Discard),
-			failed,
-		} {
-			require.ErrorIs(t, err, tc.err)
-			public, ok := errors.AsType[*fault.Error](err)
-			require.Equal(t, tc.code != "", ok)
-			if ok {
-				require.Equal(t, tc.code, public.Code)
-			}
-		}
-	}
-	_, _, err := git.NewHosted(&program{err: internal.ErrNoRef}).Diff(t.Context(), schemas.Repo{}, "b0", "c1", 9)
-	require.ErrorIs(t, err, fault.ErrNotFound)
 }

@@ -3,7 +3,6 @@
 package git
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,30 +26,23 @@ import (
 	"weir/schemas"
 )
 
-// Hosted is the repositories on this node's disk, see internal/git.
-type Hosted interface {
-	// Here returns git.ErrNoRepo where a repository is not on this node.
-	Here(id string) error
-}
-
-// Config of the push route. A field without a default says so.
+// Config of the push route. Every field is required.
 type Config struct {
-	// Authorizer is required.
 	githttp.Authorizer
 	// Reserve has this process execute a push that is about to be accepted, and returns how; see
-	// processors.Pipeline. Execute returns when the push has ended, or cannot go on here. Required.
+	// processors.Pipeline. Execute returns when the push has ended, or cannot go on here.
 	Reserve func(ref schemas.Ref) (execute func(context.Context), release func())
-	// Hosted knows which repositories are on this node; default: all are.
-	Hosted Hosted
-	// Hold keeps the lease of the client until it is released; default: no client has one.
+	// Here returns git.ErrNoRepo where a repository is not on this node.
+	Here func(id string) error
+	// Hold keeps the lease of the client until it is released.
 	Hold func(g task.Grant) (release func())
 	// Slots is how many pushes of all tenants may be on their way to this node at a time, and TenantShare the percentage
-	// of them that one tenant leaves to the next; see limits.Percent. Default 0 and 100: nothing is divided.
+	// of them that one tenant leaves to the next; see limits.Percent.
 	Slots, TenantShare int
 	// MaxPack is the most that one push may bring, in bytes, as it is sent and as it is
-	// decoded; default 1 GiB.
+	// decoded.
 	MaxPack int64
-	// Timeout bounds how long a push may take to come; default 10 min.
+	// Timeout bounds how long a push may take to come.
 	Timeout time.Duration
 }
 
@@ -63,20 +55,15 @@ type handler struct {
 
 	server *ingress.Server
 	reply  Reply
-	limit  githttp.TaskLimit
+	limit  func(g task.Grant) (release func(), err error)
 	shares *limits.Shares // of incoming pushes; nil: not divided
 }
 
 // Surface is the route that takes pushes.
 func Surface(s *ingress.Server, cfg Config, reply Reply) ingress.Surface {
-	if cfg.Hold == nil {
-		cfg.Hold = func(task.Grant) func() { return func() {} }
-	}
-	cfg.MaxPack = cmp.Or(cfg.MaxPack, 1<<30)
-	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Minute)
 	const pushes = 4 // of one task at a time
-	d := handler{cfg, s, reply, githttp.NewTaskLimit("pushes", pushes), nil}
-	if places := limits.Percent(int64(cfg.Slots), cmp.Or(cfg.TenantShare, 100)); places.Share < places.Capacity {
+	d := handler{cfg, s, reply, githttp.TaskLimit("pushes", pushes), nil}
+	if places := limits.Percent(int64(cfg.Slots), cfg.TenantShare); places.Share < places.Capacity {
 		d.shares = limits.NewShares(places)
 	}
 	return ingress.Surface{
@@ -178,12 +165,12 @@ func (d handler) admit(w http.ResponseWriter, r *http.Request, named string) (wh
 	if err == nil {
 		err = githttp.MediaType(r.Header, schemas.GitReceivePack)
 	}
-	bounds := githttp.Limits{Bytes: d.MaxPack + commandRoom, Total: d.Timeout}
-	if err == nil && r.ContentLength > bounds.Bytes {
+	most := d.MaxPack + commandRoom
+	if err == nil && r.ContentLength > most {
 		err = fault.New(schemas.GitPackTooLarge, "the push is larger than this node takes; push fewer commits at a time, or smaller files")
 	}
 	if err == nil {
-		body, err = githttp.NewBody(w, r, bounds)
+		body, err = githttp.NewBody(w, r, most, d.Timeout)
 	}
 	if err != nil {
 		return who, nil, nil, err
@@ -199,7 +186,7 @@ func (d handler) admit(w http.ResponseWriter, r *http.Request, named string) (wh
 // count counts a push as one on its way until it leaves. A tenant's slow pushes, each of which holds a worker's slot, leave
 // a share of the slots free.
 func (d handler) count(who task.Grant) (leave func(), err error) {
-	left, err := d.limit.Acquire(who)
+	left, err := d.limit(who)
 	if err != nil || d.shares == nil {
 		return left, err
 	}
@@ -215,10 +202,10 @@ func (d handler) count(who task.Grant) (leave func(), err error) {
 
 // here refuses a push to a repository of another node: this one could not execute it.
 func (d handler) here(repo schemas.Repo) error {
-	if repo.Mode == schemas.RepoProxy || d.Hosted == nil {
+	if repo.Mode == schemas.RepoProxy {
 		return nil
 	}
-	err := d.Hosted.Here(repo.ID)
+	err := d.Here(repo.ID)
 	if errors.Is(err, git.ErrNoRepo) {
 		return &fault.Error{Code: schemas.Unavailable, Message: "this repository lives on another node; push to that one", Cause: err}
 	}

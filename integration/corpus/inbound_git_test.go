@@ -105,7 +105,7 @@ func chunked(data io.Reader) io.Reader {
 // checkRefusedPush: the client of a push that is refused in an answer of 200 reads the row's
 // code, and the evidence has it.
 func (c *call) checkRefusedPush(h answer) {
-	_, err := gitwire.Demux(strings.NewReader(h.body), true, nil)
+	_, err := gitwire.Demux(strings.NewReader(h.body), "", true, nil)
 	var said *gitwire.RemoteError
 	if assert.ErrorAs(c.t, err, &said, "%q", cut(h.body)) {
 		assert.Contains(c.t, said.Text, c.Code)

@@ -3,6 +3,7 @@ package git
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,14 +11,45 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/fault"
 	"weir/internal/gitwire"
+	"weir/internal/task"
 	"weir/schemas"
 )
 
-// Advertise writes the answer to GET info/refs: the service line where the protocol has one, and git's own
-// advertisement. Protocol is 0 or 2; a push has none but 0, whatever is asked for. Nothing is written
-// before git has said something.
-func (g *Git) Advertise(ctx context.Context, id, name string, protocol int, v View, w io.Writer) error {
+// Advertise writes the answer to GET info/refs as the holder of a grant may see it: the service line
+// where the protocol has one, and git's own advertisement. Protocol is 0 or 2; a push has none but 0,
+// whatever is asked for. Nothing is written before git has said something. Errors that are not git's
+// are public.
+func (g *Git) Advertise(ctx context.Context, repo schemas.Repo, who task.Grant, name string, protocol int, w io.Writer) error {
+	return public(g.advertise(ctx, repo.ID, name, protocol, viewOf(repo, who), w))
+}
+
+// UploadPack answers one request of a fetch of what the grant lets be seen. An error after something was
+// written means that git could not go on; it has said why to the client before. Errors are as Advertise's.
+func (g *Git) UploadPack(ctx context.Context, repo schemas.Repo, who task.Grant, f gitwire.Fetch, w io.Writer) error {
+	return public(g.uploadPack(ctx, repo.ID, f, viewOf(repo, who), w))
+}
+
+// public words why a read was not begun, or not ended.
+func public(err error) error {
+	for _, known := range []struct {
+		err  error
+		says string
+	}{
+		{ErrNoRepo, "this repository lives on another node; ask that one"},
+		{ErrBusy, "too many fetches and pushes are running; try again later"},
+		{ErrClosed, "the node is stopping; try again"},
+		{ErrTimeout, "git took longer than it may; try again, or fetch less at a time"},
+	} {
+		if errors.Is(err, known.err) {
+			return &fault.Error{Code: schemas.Unavailable, Message: known.says, Cause: err}
+		}
+	}
+	return err
+}
+
+func (g *Git) advertise(ctx context.Context, id, name string, protocol int, v view, w io.Writer) error {
 	if name != schemas.GitUploadPack && name != schemas.GitReceivePack {
 		return errors.New("git has no such service")
 	}
@@ -41,9 +73,7 @@ func (g *Git) Advertise(ctx context.Context, id, name string, protocol int, v Vi
 	return s.run(j)
 }
 
-// UploadPack answers one request of a fetch. An error after something was written means that git could
-// not go on; it has said why to the client before.
-func (g *Git) UploadPack(ctx context.Context, id string, f gitwire.Fetch, v View, w io.Writer) error {
+func (g *Git) uploadPack(ctx context.Context, id string, f gitwire.Fetch, v view, w io.Writer) error {
 	protocol := 0
 	if f.V2 {
 		protocol = 2
@@ -69,7 +99,7 @@ func (g *Git) UploadPack(ctx context.Context, id string, f gitwire.Fetch, v View
 }
 
 // uploadOrReceive prepares a process of either, with a session for it.
-func (g *Git) uploadOrReceive(ctx context.Context, id, command string, protocol int, v View) (session, job, error) {
+func (g *Git) uploadOrReceive(ctx context.Context, id, command string, protocol int, v view) (session, job, error) {
 	if err := g.Here(id); err != nil {
 		return session{}, job{}, err
 	}
@@ -104,26 +134,35 @@ func copyTo(w io.Writer, before []byte) func(io.Reader) error {
 	}
 }
 
-// View is what a client is shown of a repository: all of it, or those refs alone.
+// view is what a client is shown of a repository: all of it, or those refs alone.
 //
 // Of a view that is not All, a fetch gets commits and tags only that the refs lead to. A file or a
 // directory it gets by its object id, as partial clones need, wherever that is: who names one has its content's hash.
-type View struct {
+type view struct {
 	All  bool
 	Refs []string
 	// Tenant is whose turn a fetch takes.
 	Tenant string
 }
 
+// viewOf is what Grant.Reads allows, in the form that git takes.
+func viewOf(repo schemas.Repo, who task.Grant) view {
+	if who.TaskID == "" {
+		return view{All: true, Tenant: who.Tenant}
+	}
+	refs := []string{schemas.RefOf(who.Branch), schemas.RefOf(cmp.Or(who.Base, repo.DefaultBranch))}
+	return view{Refs: slices.Compact(refs), Tenant: who.Tenant}
+}
+
 // shown are the refs of a view that may be one.
-func (v View) shown() []string {
+func (v view) shown() []string {
 	return slices.DeleteFunc(slices.Clone(v.Refs), func(ref string) bool {
 		return !strings.HasPrefix(ref, "refs/") || !gitwire.ValidRef(ref)
 	})
 }
 
 // settings make git hide what is not in the view. The last one that fits counts.
-func (v View) settings(r repository) ([]setting, error) {
+func (v view) settings(r repository) ([]setting, error) {
 	if v.All {
 		return []setting{{hideRefs, ownRefs}}, nil
 	}
@@ -145,7 +184,7 @@ const hideRefs = "transfer.hideRefs"
 
 // unseen returns an object that a request of protocol 2 asks for and that the view does
 // not lead to, or nothing. Git itself would give out whatever it has: that protocol knows no other rule.
-func (s session) unseen(v View, f gitwire.Fetch) (string, error) {
+func (s session) unseen(v view, f gitwire.Fetch) (string, error) {
 	tips, err := s.look(v.shown()...)
 	if err != nil {
 		return "", err
@@ -182,7 +221,7 @@ func (s session) unseen(v View, f gitwire.Fetch) (string, error) {
 
 // within returns why git must not see a request of a fetch, or nothing. Git looks at what is hidden in some
 // places where it should not.
-func (s session) within(v View, f gitwire.Fetch) (refusal string, err error) {
+func (s session) within(v view, f gitwire.Fetch) (refusal string, err error) {
 	for _, name := range f.DeepenNot { // git's words for a ref that is none
 		if !slices.ContainsFunc(v.shown(), func(ref string) bool {
 			return name == ref || "refs/"+name == ref || schemas.RefOf(name) == ref
@@ -200,7 +239,7 @@ func (s session) within(v View, f gitwire.Fetch) (refusal string, err error) {
 
 // narrowed takes out of an advertisement of protocol 0 which ref HEAD is, if that is not in the view: git
 // says so whatever it hides.
-func (v View) narrowed(next func(io.Reader) error) func(io.Reader) error {
+func (v view) narrowed(next func(io.Reader) error) func(io.Reader) error {
 	return func(r io.Reader) error {
 		a, err := gitwire.ReadAdvertisement(r)
 		if err != nil {
@@ -215,12 +254,18 @@ func (v View) narrowed(next func(io.Reader) error) func(io.Reader) error {
 var errCut = errors.New("the diff is longer than is wanted")
 
 // Diff is the difference of two commits as git shows it, in whole lines of at most so many bytes; cut: there is
-// more. ErrNoRef: the repository has no such commit any more. It takes a tenant's turn of a fetch.
-func (g *Git) Diff(ctx context.Context, id, tenant, base, head string, most int) (diff []byte, cut bool, err error) {
-	if err := g.Here(id); err != nil {
+// more. fault.ErrNotFound: the repository has no such commit any more; other errors are as Advertise's. It takes a
+// tenant's turn of a fetch.
+func (g *Git) Diff(ctx context.Context, repo schemas.Repo, base, head string, most int) (diff []byte, cut bool, err error) {
+	diff, cut, err = g.diff(ctx, repo, base, head, most)
+	return diff, cut, public(err)
+}
+
+func (g *Git) diff(ctx context.Context, repo schemas.Repo, base, head string, most int) (diff []byte, cut bool, err error) {
+	if err := g.Here(repo.ID); err != nil {
 		return nil, false, err
 	}
-	s, err := g.enter(ctx, id, tenant, smallTimeout, g.slots.reads)
+	s, err := g.enter(ctx, repo.ID, repo.Tenant, smallTimeout, g.slots.reads)
 	if err != nil {
 		return nil, false, err
 	}
@@ -230,7 +275,7 @@ func (g *Git) Diff(ctx context.Context, id, tenant, base, head string, most int)
 		return nil, false, err
 	}
 	if found[0].kind != "commit" || found[1].kind != "commit" {
-		return nil, false, ErrNoRef
+		return nil, false, fault.ErrNotFound
 	}
 	err = s.run(job{
 		// Nothing that the repository's files say runs a program: there is no driver in the configuration.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/fault"
 	"weir/internal/gitwire"
 	"weir/internal/weirtest/gitkit"
 	"weir/schemas"
@@ -24,7 +25,7 @@ func TestPartialFetches(t *testing.T) {
 	oid := push(t, g, "text")
 	for filter, good := range map[string]bool{"blob:none": true, "blob:limit=1k": true, "tree:0": false, "sparse:oid=" + oid: false, "combine:blob:none+tree:1": false} {
 		var out bytes.Buffer
-		err := upload(t.Context(), g, "r1", 2, View{All: true}, gitkit.FetchV2("fetch", "want "+oid, "filter "+filter, "done"), &out)
+		err := upload(t.Context(), g, "r1", 2, view{All: true}, gitkit.FetchV2("fetch", "want "+oid, "filter "+filter, "done"), &out)
 		require.Equal(t, good, err == nil && strings.Contains(out.String(), "PACK"), filter)
 	}
 }
@@ -35,17 +36,17 @@ func TestFetchOfNothing(t *testing.T) {
 	begin(t, g)
 	for _, id := range []string{"nobody", "", "..", "../repos/r1", "r1.git", "a/b", "r1\x00"} {
 		var out bytes.Buffer
-		require.ErrorIs(t, g.Advertise(t.Context(), id, schemas.GitUploadPack, 2, View{All: true}, &out), ErrNoRepo, id)
-		require.ErrorIs(t, g.UploadPack(t.Context(), id, gitwire.Fetch{}, View{All: true}, &out), ErrNoRepo, id)
+		require.ErrorIs(t, g.advertise(t.Context(), id, schemas.GitUploadPack, 2, view{All: true}, &out), ErrNoRepo, id)
+		require.ErrorIs(t, g.uploadPack(t.Context(), id, gitwire.Fetch{}, view{All: true}, &out), ErrNoRepo, id)
 		_, err := g.ReceivePack(t.Context(), id, Push{})
 		require.ErrorIs(t, err, ErrNoRepo, id)
 		require.Empty(t, out.Bytes())
 	}
 	var out bytes.Buffer
-	require.Error(t, g.Advertise(t.Context(), "r1", "git-upload-archive", 0, View{All: true}, &out))
+	require.Error(t, g.advertise(t.Context(), "r1", "git-upload-archive", 0, view{All: true}, &out))
 	require.Empty(t, out.Bytes())
 	var failed *ExitError // of what is malformed, git's word
-	require.ErrorAs(t, g.UploadPack(t.Context(), "r1", gitwire.Fetch{Request: []byte("0014command=ls-refs\n"), V2: true}, View{All: true}, &out), &failed)
+	require.ErrorAs(t, g.uploadPack(t.Context(), "r1", gitwire.Fetch{Request: []byte("0014command=ls-refs\n"), V2: true}, view{All: true}, &out), &failed)
 	require.NotEmpty(t, failed.Text)
 	require.NotContains(t, failed.Text, g.cfg.Dir)
 }
@@ -68,13 +69,13 @@ func TestFetchEndsWithItsClient(t *testing.T) {
 	begin(t, g)
 	oid := push(t, g, noise(3<<20))
 	request := gitkit.FetchV2("fetch", "want "+oid, "done")
-	err := upload(t.Context(), g, "r1", 2, View{All: true}, request, &goneWriter{left: 1 << 20})
+	err := upload(t.Context(), g, "r1", 2, view{All: true}, request, &goneWriter{left: 1 << 20})
 	require.ErrorIs(t, err, errGone)
 	require.Empty(t, childrenOf(g.cfg.Dir))
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	w := writerFunc(func(b []byte) (int, error) { cancel(errGone); return len(b), nil })
-	err = upload(ctx, g, "r1", 2, View{All: true}, request, w)
+	err = upload(ctx, g, "r1", 2, view{All: true}, request, w)
 	require.ErrorIs(t, err, errGone)
 	require.Empty(t, childrenOf(g.cfg.Dir))
 }
@@ -101,19 +102,19 @@ func TestDiff(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
 	commits := filled(t, g)
-	diff, cut, err := g.Diff(t.Context(), "r1", "acme", commits[0], commits[2], 1<<20)
+	diff, cut, err := g.Diff(t.Context(), schemas.Repo{ID: "r1", Tenant: "acme"}, commits[0], commits[2], 1<<20)
 	require.NoError(t, err)
 	require.False(t, cut)
 	require.Contains(t, string(diff), "\n-"+strings.Repeat("a", 5000)+"\n+"+strings.Repeat("c", 5000)+"\n")
-	diff, cut, err = g.Diff(t.Context(), "r1", "acme", commits[0], commits[2], 200)
+	diff, cut, err = g.Diff(t.Context(), schemas.Repo{ID: "r1", Tenant: "acme"}, commits[0], commits[2], 200)
 	require.NoError(t, err)
 	require.True(t, cut)
 	require.Regexp(t, `^diff --git a/file b/file\n(.+\n)*$`, string(diff), "whole lines")
 	require.LessOrEqual(t, len(diff), 200)
 	for _, absent := range []string{strings.Repeat("1", 40), "--output=/tmp/x", "refs/heads/none"} {
-		_, _, err = g.Diff(t.Context(), "r1", "acme", absent, commits[2], 200)
-		require.ErrorIs(t, err, ErrNoRef, absent)
+		_, _, err = g.Diff(t.Context(), schemas.Repo{ID: "r1", Tenant: "acme"}, absent, commits[2], 200)
+		require.ErrorIs(t, err, fault.ErrNotFound, absent)
 	}
-	_, _, err = g.Diff(t.Context(), "r2", "acme", commits[0], commits[2], 200)
+	_, _, err = g.Diff(t.Context(), schemas.Repo{ID: "r2"}, commits[0], commits[2], 200)
 	require.ErrorIs(t, err, ErrNoRepo)
 }

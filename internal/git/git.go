@@ -86,11 +86,10 @@ type Git struct {
 	// none and asked are why there are no repositories; see None.
 	none, asked error
 
-	cfg      Config
-	program  string // its whole path
-	execPath string // where its parts are
-	version  version
-	lock     *os.File // of the directory
+	cfg     Config
+	program string // its whole path
+	version version
+	lock    *os.File // of the directory
 
 	slots  slots
 	spools *Spools            // packs that come in

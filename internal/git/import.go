@@ -3,41 +3,46 @@ package git
 import (
 	"context"
 	"errors"
-	"net/netip"
-	"net/url"
+	"fmt"
+	"io"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
+	"weir/internal/gitwire"
 	"weir/schemas"
 )
 
-// Import creates a repository from the branches and tags that git fetches from a URL, with the
-// default branch that the function branch returns, and returns that branch. The URL must point to
-// this machine (http://127.0.0.1…): git's own network access is closed to everything else. If the
-// repository exists, it stays unchanged and branch is not called.
-// ErrNoRef: the branch does not exist. ErrFull: the source exceeds the size limit of a repository.
-// In both cases nothing remains of the repository.
-// tell is called many times a second during the fetch, and never after Import has returned. nil: no
-// progress reports.
+// Source asks a git server for everything that a repository is imported from, and calls take once with
+// the default branch, the refs, and the answer to gitwire.RequestPack for them.
+type Source func(ctx context.Context, take func(branch string, refs []gitwire.Ref, answer io.Reader) error) error
+
+// Import creates a repository from what a source has, and returns its default branch. If the
+// repository exists, it stays unchanged and the source is not asked. Git itself has no network.
+// ErrNoRef: the default branch does not exist. ErrFull: the source exceeds the size limit of a repository.
+// Nothing remains of a repository that is not imported.
+// tell is called many times a second while the pack arrives, by one goroutine at a time, and never after
+// Import has returned.
 //
-// An import takes one of the tenant's few import slots. It ends if its server sends less than 1
-// KiB/s for 2 min.
-//
-// The URL is an argument of git's child processes and so visible to users of this machine: it
-// should be valid for this import alone.
-func (g *Git) Import(
-	ctx context.Context, tenant, id, from string, branch func(context.Context) (string, error), tell func(schemas.RepoProgress),
-) (defaultBranch string, err error) {
-	if err := checkURL(from); err != nil {
-		return "", err
-	}
+// An import takes one of the tenant's few import slots.
+func (g *Git) Import(ctx context.Context, tenant, id string, from Source, tell func(schemas.RepoProgress)) (defaultBranch string, err error) {
 	s, err := g.wait(ctx, tenant, g.cfg.Timeout, g.slots.imports, g.slots.writes)
 	if err != nil {
 		return "", err
 	}
 	defer s.end()
-	s, err = s.make(id, func(s session) error { return s.copyFrom(from, branch, tell) })
+	s, err = s.make(id, func(s session) error {
+		var failed error // of take
+		err := from(s.ctx, func(branch string, refs []gitwire.Ref, answer io.Reader) error {
+			failed = s.receiveAll(branch, refs, answer, tell)
+			return failed
+		})
+		if cause := context.Cause(s.ctx); err != nil && cause != nil && !errors.Is(failed, cause) {
+			err = fmt.Errorf("the import: %w", cause) // which is why the source failed
+		}
+		return err
+	})
 	if err != nil {
 		return "", err
 	}
@@ -45,82 +50,59 @@ func (g *Git) Import(
 	return strings.TrimPrefix(ref, schemas.RefOf("")), err
 }
 
-// checkURL lets plain addresses of this machine pass. A URL with a space or a control
-// character in it, or an "@", is no such address to git.
-func checkURL(from string) error {
-	u, err := url.Parse(from)
-	if err == nil {
-		addr, failed := netip.ParseAddrPort(u.Host)
-		if failed == nil && u.Scheme == "http" && addr.Addr() == netip.AddrFrom4([4]byte{127, 0, 0, 1}) &&
-			u.User == nil && u.RawQuery == "" && u.Fragment == "" && u.String() == from {
-			return nil
+// receiveAll fills an empty repository. Nothing is synced on the way, as all of it is before the repository is there.
+func (s session) receiveAll(branch string, refs []gitwire.Ref, answer io.Reader, tell func(schemas.RepoProgress)) error {
+	var one sync.Mutex // the server and git say how far they are at the same time
+	onLine := func(line string) {
+		if p, ok := progressOf(line); ok {
+			one.Lock()
+			defer one.Unlock()
+			tell(p)
 		}
 	}
-	return errors.New("git fetches from this machine's own addresses only")
-}
-
-// importing are the settings of an import. Nothing is synced on the way, as all of it is before the repository is there.
-func importing() []setting {
-	return []setting{
-		{"protocol.http.allow", "always"},
-		{"http.followRedirects", "false"},
-		{"http.proxy", ""},
-		// A server sends no more than a line a second while it counts the objects of a large repository, for a
-		// minute and more.
-		{"http.lowSpeedLimit", "1024"},
-		{"http.lowSpeedTime", "120"},
-		{"fetch.fsckObjects", "true"},
-		{"fetch.recurseSubmodules", "false"},
-		{"fetch.writeCommitGraph", "false"},
-		{"transfer.bundleURI", "false"},
-		{"core.fsync", "none"},
-	}
-}
-
-func (s session) copyFrom(from string, branch func(context.Context) (string, error), tell func(schemas.RepoProgress)) error {
-	name, err := branch(s.ctx)
+	pack, err := gitwire.ReadPackAnswer(answer, func(said []byte) {
+		for line := range strings.FieldsFuncSeq(string(said), func(r rune) bool { return r == '\r' || r == '\n' }) {
+			onLine("remote: " + line)
+		}
+	})
 	if err != nil {
 		return err
 	}
-	if !validBranch(name) {
-		return ErrNoRef
-	}
+	unsynced := []setting{{"core.fsync", "none"}}
 	err = s.run(job{
-		args: []string{
-			"fetch", "--progress", "--no-tags", "--no-auto-gc", "--no-write-fetch-head",
-			"--no-recurse-submodules", "--stdin", from,
-		},
-		env: []string{"GIT_ALLOW_PROTOCOL=http"}, settings: importing(), file: s.cfg.MaxRepo,
-		in: text("+refs/heads/*:refs/heads/*\n+refs/tags/*:refs/tags/*\n"),
-		onLine: func(line string) {
-			if p, ok := progressOf(line); ok && tell != nil {
-				tell(p)
-			}
-		},
+		args: []string{"index-pack", "--stdin", "-v", "--strict=" + strings.Join(harmless(), "=ignore,") + "=ignore"},
+		in:   &source{Reader: pack}, settings: unsynced, file: s.cfg.MaxRepo, onLine: onLine,
 	})
 	if n, _ := s.size(); n >= s.cfg.MaxRepo {
 		return ErrFull
 	}
-	if err == nil {
-		err = s.run(job{args: []string{"pack-refs", "--all"}})
+	var updates strings.Builder
+	for _, r := range refs {
+		fmt.Fprintf(&updates, "create %s %s\n", r.Name, r.Oid)
 	}
 	if err == nil {
-		_, err = s.tip(schemas.RefOf(name))
+		err = s.run(job{args: []string{"update-ref", "--stdin"}, in: text(updates.String()), settings: unsynced})
+	}
+	if err == nil {
+		err = s.run(job{args: []string{"pack-refs", "--all"}, settings: unsynced})
+	}
+	if err == nil {
+		_, err = s.tip(schemas.RefOf(branch))
 	}
 	if err != nil {
 		return err
 	}
-	return s.setHead(schemas.RefOf(name))
+	return s.setHead(schemas.RefOf(branch))
 }
 
 // percent is how git says how far it is, or has the other side say it.
-var percent = regexp.MustCompile(`^(remote: )?(Counting|Compressing|Receiving|Unpacking|Resolving) (?:objects|deltas): +[0-9]{1,3}% \(([0-9]{1,10})/([0-9]{1,10})\)`)
+var percent = regexp.MustCompile(`^(remote: )?(Counting|Compressing|Receiving|Resolving) (?:objects|deltas): +[0-9]{1,3}% \(([0-9]{1,10})/([0-9]{1,10})\)`)
 
 // phases are what git calls them. One that the other side says is not to be taken for one of this side's.
 func phases() map[string]schemas.RepoPhase {
 	return map[string]schemas.RepoPhase{
 		"remote: Counting": schemas.RepoCounting, "remote: Compressing": schemas.RepoCompressing,
-		"Receiving": schemas.RepoReceiving, "Unpacking": schemas.RepoReceiving, "Resolving": schemas.RepoResolving,
+		"Receiving": schemas.RepoReceiving, "Resolving": schemas.RepoResolving,
 	}
 }
 

@@ -3,65 +3,107 @@
 package git
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"io"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/gitwire"
 	"weir/internal/weirtest/gitkit"
 	"weir/schemas"
 )
 
-// named is a default branch that is known.
-func named(branch string) func(context.Context) (string, error) {
-	return func(context.Context) (string, error) { return branch, nil }
+// shownBy is a repository of another Git, as a server shows it.
+func shownBy(g *Git, id, branch string) Source {
+	return func(ctx context.Context, take func(string, []gitwire.Ref, io.Reader) error) error {
+		var shown, answer bytes.Buffer
+		if err := g.advertise(ctx, id, schemas.GitUploadPack, 0, view{All: true}, &shown); err != nil {
+			return err
+		}
+		a, err := gitwire.ReadAdvertisement(&shown)
+		if err != nil {
+			return err
+		}
+		refs := slices.DeleteFunc(a.Refs, func(r gitwire.Ref) bool { return r.Name == gitwire.HEAD })
+		var oids []string
+		for _, r := range refs {
+			oids = append(oids, r.Oid)
+		}
+		if err := upload(ctx, g, id, 0, view{All: true}, gitwire.RequestPack(oids), &answer); err != nil {
+			return err
+		}
+		return take(branch, refs, &answer)
+	}
 }
 
 // TestImportThatFails leaves nothing, and says whose fault it was.
 func TestImportThatFails(t *testing.T) {
 	t.Parallel()
 	from := open(t, Config{})
-	commits, s := filled(t, from), serve(t, from, View{All: true})
+	commits := filled(t, from)
 	r, err := from.repo("r1")
 	require.NoError(t, err)
 	g := open(t, Config{})
-	fails := func(g *Git, url, branch string) error {
-		_, err := g.Import(t.Context(), "acme", "x", url, named(branch), nil)
-		require.Error(t, err, "%s %s", url, branch)
+	fails := func(g *Git, s Source) error {
+		_, err := g.Import(t.Context(), "acme", "x", s, func(schemas.RepoProgress) {})
+		require.Error(t, err)
 		_, none := g.Head(t.Context(), "x", "main")
 		require.ErrorIs(t, none, ErrNoRepo)
 		return err
 	}
-	for _, bad := range []string{
-		"", "file:///etc", "/etc", "ext::id", "https://127.0.0.1/x", "http://localhost/x", "http://example.invalid/x",
-		"http://user@127.0.0.1:1/x", "http://127.0.0.1:1/x y", "http://127.0.0.1:1/x?y", "http://[::1]:1/x", "-uid",
-	} {
-		require.ErrorContains(t, fails(g, bad, ""), "own addresses", bad)
-	}
-	var failed *ExitError
-	require.ErrorAs(t, fails(g, s+"/nobody", "main"), &failed)
-	require.NotEmpty(t, failed.Text)
+	require.ErrorIs(t, fails(g, shownBy(from, "nobody", "main")), ErrNoRepo)
 	for _, bad := range []string{"", "gone", "a..b", "-x", "work/x"} {
-		require.ErrorIs(t, fails(g, s+"/r1", bad), ErrNoRef, bad)
+		require.ErrorIs(t, fails(g, shownBy(from, "r1", bad)), ErrNoRef, bad)
 	}
-	branch, err := g.Import(t.Context(), "acme", "copy", s+"/r1", named("work"), nil)
+	gitkit.Git(t, string(r), "-c", "user.name=a", "-c", "user.email=a@b", "tag", "-a", "-m", "x", "v1", commits[0])
+	var said []schemas.RepoProgress
+	branch, err := g.Import(t.Context(), "acme", "copy", shownBy(from, "r1", "work"), func(p schemas.RepoProgress) { said = append(said, p) })
 	require.NoError(t, err)
 	require.Equal(t, "work", branch, "HEAD is what was asked for")
 	require.Equal(t, commits[2], head(t, g, "copy", "work"))
-	require.Equal(t, "work", gitkit.Git(t, clone(t, serve(t, g, View{All: true}), "copy"), "branch", "--show-current"))
+	c, err := g.repo("copy")
+	require.NoError(t, err)
+	list := []string{"for-each-ref", "refs/heads/", "refs/tags/"}
+	require.Equal(t, gitkit.Git(t, string(r), list...), gitkit.Git(t, string(c), list...))
+	clean(t, g, "copy")
+	require.Equal(t, "work", gitkit.Git(t, clone(t, serve(t, g, view{All: true}), "copy"), "branch", "--show-current"))
+	for _, phase := range []schemas.RepoPhase{schemas.RepoCounting, schemas.RepoReceiving} {
+		require.True(t, slices.ContainsFunc(said, func(p schemas.RepoProgress) bool { return p.Phase == phase && p.Done == p.Total }), phase)
+	}
+	// An answer that ends early, is none, or is an error.
+	for name, answer := range map[string]string{
+		"nothing": "", "no answer": "0008abc\n", "no pack": "0008NAK\n0000", "half": "0008NAK\n0009\x01PACK", "no band": "0008NAK\n0009PACK\x00",
+	} {
+		err := fails(g, func(_ context.Context, take func(string, []gitwire.Ref, io.Reader) error) error {
+			return take("main", nil, strings.NewReader(answer))
+		})
+		var failed *ExitError
+		require.True(t, errors.Is(err, gitwire.ErrMalformed) || errors.As(err, &failed), "%s: %v", name, err)
+	}
+	require.ErrorAs(t, fails(g, func(_ context.Context, take func(string, []gitwire.Ref, io.Reader) error) error {
+		return take("main", nil, strings.NewReader("0008NAK\n000b\x03denied"))
+	}), new(*gitwire.RemoteError))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	_, err = g.Import(ctx, "acme", "x", func(ctx context.Context, _ func(string, []gitwire.Ref, io.Reader) error) error {
+		cancel(errGone)
+		return ctx.Err()
+	}, nil)
+	require.ErrorIs(t, err, errGone, "why the source had to end")
 	// Past git's own checks, as a hostile upstream would have it.
 	pack, evil := gitkit.BadTree(".git", commits[2])
 	gitkit.GitIn(t, string(r), pack, "unpack-objects", "-q")
 	gitkit.Git(t, string(r), "update-ref", "refs/heads/bad", evil)
-	require.ErrorAs(t, fails(g, s+"/r1", "main"), &failed)
+	var failed *ExitError
+	require.ErrorAs(t, fails(g, shownBy(from, "r1", "main")), &failed)
+	require.NotEmpty(t, failed.Text)
 	gitkit.Git(t, string(r), "update-ref", "-d", "refs/heads/bad")
-	// Too large, and then nothing in it.
 	push(t, from, noise(3<<20))
-	require.ErrorIs(t, fails(open(t, Config{MaxRepo: 1 << 20}), s+"/r1", "main"), ErrFull)
-	gitkit.Git(t, string(r), "update-ref", "-d", "refs/heads/work")
-	gitkit.Git(t, string(r), "update-ref", "-d", "refs/heads/main")
-	require.ErrorIs(t, fails(g, s+"/r1", "main"), ErrNoRef)
+	require.ErrorIs(t, fails(open(t, Config{MaxRepo: 1 << 20}), shownBy(from, "r1", "main")), ErrFull)
 }
 
 func TestProgress(t *testing.T) {
@@ -71,7 +113,6 @@ func TestProgress(t *testing.T) {
 		"remote: Counting objects: 100% (40/40), done.":                    {Phase: schemas.RepoCounting, Done: 40, Total: 40},
 		"remote: Compressing objects:  50% (1/2)":                          {Phase: schemas.RepoCompressing, Done: 1, Total: 2},
 		"Receiving objects:  46% (4600/10000), 1.20 MiB | 2.10 MiB/s":      {Phase: schemas.RepoReceiving, Done: 4600, Total: 10000},
-		"Unpacking objects: 100% (9/9), 612 bytes | 612.00 KiB/s, done.":   {Phase: schemas.RepoReceiving, Done: 9, Total: 9},
 		"Resolving deltas:   0% (0/77)":                                    {Phase: schemas.RepoResolving, Total: 77},
 		"Resolving deltas: 100% (0/0), done.":                              {Phase: schemas.RepoResolving},
 		"Receiving objects: 100% (9999999999/9999999999), 1 GiB | 1 MiB/s": {Phase: schemas.RepoReceiving, Done: 9999999999, Total: 9999999999},

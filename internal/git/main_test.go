@@ -69,7 +69,7 @@ func childrenOf(dir string) []string {
 }
 
 // serve has the real git fetch from a Git over HTTP, and returns the URL of its repositories.
-func serve(t *testing.T, g *Git, v View) string {
+func serve(t *testing.T, g *Git, v view) string {
 	t.Helper()
 	mux := http.NewServeMux()
 	answer := func(do func(r *http.Request, protocol int, w io.Writer) error) http.HandlerFunc {
@@ -90,7 +90,7 @@ func serve(t *testing.T, g *Git, v View) string {
 		}
 	}
 	mux.HandleFunc("GET /{repo}/info/refs", answer(func(r *http.Request, protocol int, w io.Writer) error {
-		return g.Advertise(r.Context(), r.PathValue("repo"), r.URL.Query().Get("service"), protocol, v, w)
+		return g.advertise(r.Context(), r.PathValue("repo"), r.URL.Query().Get("service"), protocol, v, w)
 	}))
 	mux.HandleFunc("POST /{repo}/git-upload-pack", answer(func(r *http.Request, protocol int, w io.Writer) (err error) {
 		body := io.Reader(r.Body)
@@ -108,12 +108,12 @@ func serve(t *testing.T, g *Git, v View) string {
 }
 
 // upload has git answer a fetch.
-func upload(ctx context.Context, g *Git, id string, protocol int, v View, in []byte, w io.Writer) error {
+func upload(ctx context.Context, g *Git, id string, protocol int, v view, in []byte, w io.Writer) error {
 	f, err := gitwire.ParseFetch(in, protocol == 2)
 	if err != nil {
 		return err
 	}
-	return g.UploadPack(ctx, id, f, v, w)
+	return g.uploadPack(ctx, id, f, v, w)
 }
 
 // client runs the real git as a person would, and returns all that it says.

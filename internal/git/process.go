@@ -115,11 +115,11 @@ const smallFile = 64 << 20
 
 func (s session) start(j job) (*process, error) {
 	cmd := exec.CommandContext(s.ctx, s.program, j.args...) //nolint:gosec // no argument is a caller's word
-	env := []string{"GIT_ALLOW_PROTOCOL=none"}              // git's own network is closed; an import opens it to HTTP alone
+	env := []string{"GIT_ALLOW_PROTOCOL=none"}
 	if s.repository != "" {
 		env = append(env, "GIT_DIR="+string(s.repository))
 	}
-	cmd.Env = environment(s.execPath, append(s.settings(), j.settings...), append(env, j.env...)...)
+	cmd.Env = environment(append(s.settings(), j.settings...), append(env, j.env...)...)
 	cmd.Dir = cmp.Or(string(s.repository), "/")
 	cmd.ExtraFiles = j.hold
 	ownGroup(cmd)

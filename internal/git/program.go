@@ -1,7 +1,6 @@
 package git
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +15,7 @@ type version int
 // atLeast compares with 2.minor.
 func (v version) atLeast(minor version) bool { return v >= 2_000+minor }
 
-// find finds the program, asks for its version and for where its parts are.
+// find finds the program, and asks for its version.
 func (g *Git) find(ctx context.Context) error {
 	path, err := exec.LookPath(g.cfg.Program)
 	if err == nil {
@@ -26,32 +25,19 @@ func (g *Git) find(ctx context.Context) error {
 		return fmt.Errorf("git is not installed, or git.program does not name it: %w", err)
 	}
 	g.program = path
-	said, err := g.ask(ctx, "version")
-	if err != nil {
-		return err
-	}
-	if g.version, err = parseVersion(said); err != nil {
-		return err
-	}
-	if !g.version.atLeast(31) {
-		return fmt.Errorf("git is %d.%d, and must be 2.31 or newer", g.version/1_000, g.version%1_000)
-	}
-	g.execPath, err = g.ask(ctx, "--exec-path")
-	return err
-}
-
-// ask runs git without a repository, before there is a Git to run it.
-func (g *Git) ask(ctx context.Context, arg string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, smallTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, g.program, arg) //nolint:gosec // the program is the operator's choice
-	cmd.Env = environment("", nil)
+	cmd := exec.CommandContext(ctx, g.program, "version") //nolint:gosec // the program is the operator's choice
+	cmd.Env = environment(nil)
 	cmd.Dir = "/"
-	out, err := cmd.Output()
+	said, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("git %s: %w", arg, err)
+		return fmt.Errorf("git version: %w", err)
 	}
-	return string(bytes.TrimSpace(out)), nil
+	if g.version, err = parseVersion(string(said)); err == nil && !g.version.atLeast(31) {
+		err = fmt.Errorf("git is %d.%d, and must be 2.31 or newer", g.version/1_000, g.version%1_000)
+	}
+	return err
 }
 
 // parseVersion reads "git version 2.39.5 (and more)".
@@ -66,11 +52,10 @@ func parseVersion(s string) (version, error) {
 // setting is one line of git's configuration.
 type setting struct{ key, value string }
 
-// environment is all that a process of git's sees of the world: path is where it finds
-// its parts.
-func environment(path string, settings []setting, more ...string) []string {
+// environment is all that a process of git's sees of the world. Git itself adds to PATH where its parts are.
+func environment(settings []setting, more ...string) []string {
 	env := []string{
-		"PATH=" + path,
+		"PATH=/nonexistent",
 		"HOME=/nonexistent",
 		"LC_ALL=C",
 		"TZ=UTC",
@@ -90,6 +75,11 @@ func environment(path string, settings []setting, more ...string) []string {
 		env = append(env, "GIT_CONFIG_KEY_"+n+"="+s.key, "GIT_CONFIG_VALUE_"+n+"="+s.value)
 	}
 	return append(env, more...)
+}
+
+// harmless are git's names of faults that old histories have, and that git checks in what is new alone.
+func harmless() []string {
+	return []string{"zeroPaddedFilemode", "missingSpaceBeforeDate", "badTimezone"}
 }
 
 // settings are those of every process. Whatever a repository's own configuration
@@ -118,9 +108,8 @@ func (g *Git) settings() []setting {
 		{"transfer.unpackLimit", "1"},
 		{"transfer.fsckObjects", "true"},
 	}
-	// Old histories have these, they do no harm, and git checks nothing but what is new.
-	for _, id := range []string{"zeroPaddedFilemode", "missingSpaceBeforeDate", "badTimezone"} {
-		list = append(list, setting{"receive.fsck." + id, "ignore"}, setting{"fetch.fsck." + id, "ignore"})
+	for _, id := range harmless() {
+		list = append(list, setting{"receive.fsck." + id, "ignore"})
 	}
 	if g.version.atLeast(36) {
 		return append(list, setting{"core.fsync", "all"}, setting{"core.fsyncMethod", "fsync"})

@@ -58,7 +58,7 @@ func (g *Git) ReceivePack(ctx context.Context, id string, p Push) (gitwire.Repor
 		return rep, err
 	}
 	defer w.done()
-	if one, ok := rep.Of(ref); ok && one.Reason == "" && rep.Unpack == gitwire.UnpackOK {
+	if rep.Reason == "" {
 		if err := s.syncRef(ref); err != nil {
 			return gitwire.Report{}, fmt.Errorf("bringing the push to the disk: %w", err)
 		}
@@ -99,7 +99,7 @@ func (s session) receive(p Push, lock *os.File) (gitwire.Report, error) {
 		args: []string{"receive-pack", "--stateless-rpc", "."}, settings: s.receiving(p.Force),
 		in: in, hold: []*os.File{lock}, file: s.cfg.MaxRepo,
 		out: func(o io.Reader) (err error) {
-			rep, err = gitwire.Demux(o, true, progress)
+			rep, err = gitwire.Demux(o, p.Command.Ref, true, progress)
 			whole = err == nil
 			return err
 		},
@@ -114,9 +114,7 @@ func (s session) receive(p Push, lock *os.File) (gitwire.Report, error) {
 	if rep.Unpack = s.scrub(rep.Unpack); !room && rep.Unpack != gitwire.UnpackOK {
 		rep.Unpack = ErrDiskFull.Error() // git tells its own side alone
 	}
-	for i := range rep.Refs {
-		rep.Refs[i].Reason = s.scrub(rep.Refs[i].Reason)
-	}
+	rep.Reason = s.scrub(rep.Reason)
 	return rep, err
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"weir/internal/gitwire"
 	"weir/internal/weirtest/gitkit"
-	"weir/schemas"
 )
 
 // TestRefusedPushes: with force a branch goes anywhere but away, and no further than git's checks of what is in a pack.
@@ -40,8 +39,7 @@ func TestRefusedPushes(t *testing.T) {
 		p.Progress = func(b []byte) { require.NotContains(t, string(b), g.cfg.Dir) }
 		rep, err := g.ReceivePack(t.Context(), "r1", p)
 		require.NoError(t, err, name)
-		one, _ := rep.Of(schemas.RefOf("work"))
-		require.Equal(t, row.says, one.Reason, name)
+		require.Equal(t, row.says, rep.Reason, name)
 		require.NotContains(t, rep.Unpack, g.cfg.Dir)
 		require.Equal(t, before, head(t, g, "r1", "work"), name)
 		clean(t, g, "r1")
@@ -71,14 +69,11 @@ func TestOddPushes(t *testing.T) {
 	// Old is a lie: the ref has moved.
 	rep, err := g.ReceivePack(t.Context(), "r1", pushOf("work", strings.Repeat("1", 40), first, bytes.NewReader(gitwire.EmptyPack())))
 	require.NoError(t, err)
-	one, ok := rep.Of(schemas.RefOf("work"))
-	require.True(t, ok)
-	require.NotEmpty(t, one.Reason)
+	require.NotEmpty(t, rep.Reason)
 	// A deletion that reached git all the same.
 	rep, err = g.ReceivePack(t.Context(), "r1", pushOf("work", first, zero, strings.NewReader("")))
 	require.NoError(t, err)
-	one, _ = rep.Of(schemas.RefOf("work"))
-	require.Equal(t, "deletion prohibited", one.Reason)
+	require.Equal(t, "deletion prohibited", rep.Reason)
 	require.Equal(t, first, head(t, g, "r1", "work"))
 }
 

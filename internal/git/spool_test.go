@@ -88,15 +88,15 @@ func TestTurns(t *testing.T) {
 	held, err := g.wait(t.Context(), "", g.cfg.Timeout, g.slots.reads)
 	require.NoError(t, err)
 	var out bytes.Buffer
-	require.ErrorIs(t, g.Advertise(t.Context(), "r1", "git-upload-pack", 2, View{All: true}, &out), ErrBusy)
+	require.ErrorIs(t, g.advertise(t.Context(), "r1", "git-upload-pack", 2, view{All: true}, &out), ErrBusy)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errGone)
-	require.ErrorIs(t, g.Advertise(ctx, "r1", "git-upload-pack", 2, View{All: true}, &out), errGone)
+	require.ErrorIs(t, g.advertise(ctx, "r1", "git-upload-pack", 2, view{All: true}, &out), errGone)
 	<-held.ctx.Done()
 	require.ErrorIs(t, context.Cause(held.ctx), ErrTimeout)
 	held.end()
 	g.cfg.Timeout = time.Minute
-	require.NoError(t, g.Advertise(t.Context(), "r1", "git-upload-pack", 2, View{All: true}, &out))
+	require.NoError(t, g.advertise(t.Context(), "r1", "git-upload-pack", 2, view{All: true}, &out))
 	require.NotEmpty(t, out.Bytes())
 }
 

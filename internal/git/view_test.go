@@ -4,12 +4,15 @@ package git
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/fault"
 	"weir/internal/gitwire"
+	"weir/internal/task"
 	"weir/internal/weirtest/gitkit"
 	"weir/schemas"
 )
@@ -17,13 +20,13 @@ import (
 func TestViewHidesTheRest(t *testing.T) {
 	t.Parallel()
 	g := open(t, Config{})
-	commits, s := filled(t, g), serve(t, g, View{All: true})
+	commits, s := filled(t, g), serve(t, g, view{All: true})
 	_, err := g.Branch(t.Context(), "r1", "mine", "main", "task-mine")
 	require.NoError(t, err)
 	main := head(t, g, "r1", "main")
-	narrow := serve(t, g, View{Refs: []string{"refs/heads/mine", "refs/heads/main"}})
-	none := serve(t, g, View{})
-	headless := serve(t, g, View{Refs: []string{"refs/heads/mine", "HEAD", "!refs/heads/work", "refs/heads/../x"}})
+	narrow := serve(t, g, view{Refs: []string{"refs/heads/mine", "refs/heads/main"}})
+	none := serve(t, g, view{})
+	headless := serve(t, g, view{Refs: []string{"refs/heads/mine", "HEAD", "!refs/heads/work", "refs/heads/../x"}})
 
 	for _, version := range []string{"0", "2"} {
 		t.Run("version "+version, func(t *testing.T) {
@@ -51,12 +54,47 @@ func TestViewHidesTheRest(t *testing.T) {
 	for _, oid := range commits {
 		request := []byte(gitkit.Pkt("want "+oid+" ofs-delta\n") + "0000" + gitkit.Pkt("done\n"))
 		var out bytes.Buffer
-		err := upload(t.Context(), g, "r1", 0, View{Refs: []string{"refs/heads/main"}}, request, &out)
+		err := upload(t.Context(), g, "r1", 0, view{Refs: []string{"refs/heads/main"}}, request, &out)
 		require.Error(t, err)
 		require.Contains(t, out.String(), "not our ref")
 		out.Reset()
-		require.NoError(t, upload(t.Context(), g, "r1", 0, View{All: true}, request, &out))
+		require.NoError(t, upload(t.Context(), g, "r1", 0, view{All: true}, request, &out))
 		require.Contains(t, out.String(), "PACK")
+	}
+}
+
+func TestViewOfAGrant(t *testing.T) {
+	t.Parallel()
+	repo := schemas.Repo{DefaultBranch: "main"}
+	for name, c := range map[string]struct {
+		who  task.Grant
+		want view
+	}{
+		"a reader":            {task.Grant{Tenant: "acme"}, view{All: true, Tenant: "acme"}},
+		"a task":              {task.Grant{Tenant: "acme", TaskID: "t", Branch: "work"}, view{Refs: []string{"refs/heads/work", "refs/heads/main"}, Tenant: "acme"}},
+		"with another base":   {task.Grant{TaskID: "t", Branch: "work", Base: "dev"}, view{Refs: []string{"refs/heads/work", "refs/heads/dev"}}},
+		"at its base's place": {task.Grant{TaskID: "t", Branch: "main"}, view{Refs: []string{"refs/heads/main"}}},
+	} {
+		require.Equal(t, c.want, viewOf(repo, c.who), name)
+		for _, ref := range c.want.Refs {
+			require.True(t, c.who.Reads(ref, repo.DefaultBranch), "%s: one rule", name)
+		}
+	}
+}
+
+func TestReadsFailInPublic(t *testing.T) {
+	t.Parallel()
+	for _, cause := range []error{ErrNoRepo, ErrBusy, ErrClosed, ErrTimeout, errGone} {
+		g, out := None(cause, cause), new(bytes.Buffer)
+		_, _, failed := g.Diff(t.Context(), schemas.Repo{ID: "r"}, "b", "c", 9)
+		for _, err := range []error{
+			g.Advertise(t.Context(), schemas.Repo{ID: "r"}, task.Grant{}, schemas.GitUploadPack, 2, out),
+			g.UploadPack(t.Context(), schemas.Repo{ID: "r"}, task.Grant{}, gitwire.Fetch{}, out), failed,
+		} {
+			require.ErrorIs(t, err, cause)
+			said, public := errors.AsType[*fault.Error](err)
+			require.Equal(t, !errors.Is(cause, errGone), public && said.Code == schemas.Unavailable)
+		}
 	}
 }
 
@@ -67,18 +105,18 @@ func TestViewHidesNames(t *testing.T) {
 	commits := filled(t, g)
 	_, err := g.Branch(t.Context(), "r1", "secret", "main", "t9")
 	require.NoError(t, err)
-	v := View{Refs: []string{"refs/heads/work"}}
+	v := view{Refs: []string{"refs/heads/work"}}
 	for service, protocol := range map[string]int{schemas.GitUploadPack: 0, schemas.GitReceivePack: 2} { // which a push has none of
 		var out bytes.Buffer
-		require.NoError(t, g.Advertise(t.Context(), "r1", service, protocol, v, &out))
+		require.NoError(t, g.advertise(t.Context(), "r1", service, protocol, v, &out))
 		require.True(t, strings.HasPrefix(out.String(), gitkit.Pkt("# service="+service+"\n")+"0000"), out.String())
 		require.NotContains(t, out.String(), "push-options")
 		require.Contains(t, out.String(), "refs/heads/work\x00")
 		require.NotContains(t, out.String(), "main")
 	}
-	for _, shown := range []View{{All: true}, {Refs: []string{"refs/heads/main", "refs/heads/work"}}} {
+	for _, shown := range []view{{All: true}, {Refs: []string{"refs/heads/main", "refs/heads/work"}}} {
 		var out bytes.Buffer
-		require.NoError(t, g.Advertise(t.Context(), "r1", schemas.GitUploadPack, 0, shown, &out))
+		require.NoError(t, g.advertise(t.Context(), "r1", schemas.GitUploadPack, 0, shown, &out))
 		require.Contains(t, out.String(), "symref=HEAD:refs/heads/main", "one that it shows it names")
 	}
 	for _, version := range []int{0, 2} {
@@ -95,7 +133,7 @@ func TestViewHidesNames(t *testing.T) {
 }
 
 // shallow fetches a commit without what a ref leads to.
-func shallow(t *testing.T, g *Git, version int, v View, want, not string) (string, error) {
+func shallow(t *testing.T, g *Git, version int, v view, want, not string) (string, error) {
 	t.Helper()
 	in := gitkit.FetchV2("fetch", "want "+want, "deepen-not "+not, "done")
 	if version != 2 {

@@ -29,7 +29,7 @@ func try(t *testing.T, asked githttp.Asked) *trial {
 	tr := &trial{rec: httptest.NewRecorder()}
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("abc"))
 	var err error
-	tr.body, err = githttp.NewBody(tr.rec, r, githttp.Limits{Bytes: 100, Total: time.Minute})
+	tr.body, err = githttp.NewBody(tr.rec, r, 100, time.Minute)
 	require.NoError(t, err)
 	tr.rec.Header().Set("Weir-Action-Id", "a-1")
 	tr.Answer, _ = githttp.NewAnswer(tr.rec, asked, tr.body, 100)
@@ -97,7 +97,7 @@ func TestAClientIsHeardOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		got, closes := exchange(t, func(w http.ResponseWriter, r *http.Request) {
-			body, err := githttp.NewBody(w, r, githttp.Limits{Bytes: 1 << 20, Total: time.Hour})
+			body, err := githttp.NewBody(w, r, 1<<20, time.Hour)
 			if err != nil {
 				t.Error(err)
 			}

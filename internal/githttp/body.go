@@ -17,14 +17,6 @@ import (
 	"weir/schemas"
 )
 
-// Limits of a body.
-type Limits struct {
-	// Bytes is the most that may come, encoded and decoded.
-	Bytes int64
-	// Total is how long it may take to come.
-	Total time.Duration
-}
-
 // A body must bring leastBytes within leastTime: 1 KiB/s. Only the time counts in which the client is waited for,
 // so that the reader of the body may be slow. The last bytes have as long.
 const (
@@ -61,10 +53,11 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// NewBody returns the body of a request, of which nothing was read. Only gzip is decoded.
-func NewBody(w http.ResponseWriter, r *http.Request, limits Limits) (*Body, error) {
-	b := &Body{conn: &wire{src: r.Body, conn: http.NewResponseController(w), end: time.Now().Add(limits.Total)}}
-	b.raw, b.decoded = limited{b.conn.Read, limits.Bytes}, limited{b.raw.Read, limits.Bytes}
+// NewBody returns the body of a request, of which nothing was read. At most so many bytes may come, encoded
+// and decoded, and for so long. Only gzip is decoded.
+func NewBody(w http.ResponseWriter, r *http.Request, most int64, total time.Duration) (*Body, error) {
+	b := &Body{conn: &wire{src: r.Body, conn: http.NewResponseController(w), end: time.Now().Add(total)}}
+	b.raw, b.decoded = limited{b.conn.Read, most}, limited{b.raw.Read, most}
 	if r.Body == nil { // only of requests that no server has read
 		b.conn.src = http.NoBody
 	}
@@ -163,12 +156,13 @@ func Refusal(err error, what string) error {
 	}
 }
 
-// ReadFetch reads the request of a fetch. what names it in public errors.
-func ReadFetch(w http.ResponseWriter, r *http.Request, v2 bool, limits Limits, what string) (f gitwire.Fetch, err error) {
-	if r.ContentLength > limits.Bytes {
+// ReadFetch reads the request of a fetch. Its errors are public.
+func ReadFetch(w http.ResponseWriter, r *http.Request, v2 bool, most int64, total time.Duration) (f gitwire.Fetch, err error) {
+	const what = "the request of the fetch"
+	if r.ContentLength > most {
 		return f, Refusal(gitwire.ErrTooLarge, what)
 	}
-	body, err := NewBody(w, r, limits)
+	body, err := NewBody(w, r, most, total)
 	if err != nil {
 		return f, err
 	}

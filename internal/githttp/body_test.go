@@ -38,7 +38,7 @@ func bodyOf(t *testing.T, raw string, limit int64, coding ...string) (*githttp.B
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(raw))
 	r.Header["Content-Encoding"] = coding
-	return githttp.NewBody(httptest.NewRecorder(), r, githttp.Limits{Bytes: limit, Total: time.Minute})
+	return githttp.NewBody(httptest.NewRecorder(), r, limit, time.Minute)
 }
 
 func TestBody(t *testing.T) {
@@ -164,7 +164,7 @@ func TestABodyThatGoesOnMayTakeLong(t *testing.T) {
 					start := time.Now()
 					// What every request with a body is given first, see the engine.
 					_ = http.NewResponseController(w).SetReadDeadline(start.Add(20 * time.Second))
-					body, _ := githttp.NewBody(w, r, githttp.Limits{Bytes: 1 << 20, Total: 10 * time.Minute})
+					body, _ := githttp.NewBody(w, r, 1<<20, 10*time.Minute)
 					size, err := io.CopyBuffer(struct{ io.Writer }{resting(tc.rest)}, struct{ io.Reader }{body}, make([]byte, 1<<10))
 					took := time.Since(start)
 					select {
@@ -205,7 +205,7 @@ func TestABodyThatIsTooSlowEnds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				got, _ := exchange(t, func(w http.ResponseWriter, r *http.Request) {
 					start := time.Now()
-					body, _ := githttp.NewBody(w, r, githttp.Limits{Bytes: 1 << 20, Total: tc.total})
+					body, _ := githttp.NewBody(w, r, 1<<20, tc.total)
 					size, err := io.Copy(io.Discard, body)
 					w.Header().Set("Connection", "close")
 					if err != nil {

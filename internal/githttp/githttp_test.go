@@ -2,7 +2,6 @@ package githttp_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"errors"
 	"io"
@@ -16,7 +15,6 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/githttp"
-	"weir/internal/task"
 	"weir/schemas"
 )
 
@@ -111,72 +109,6 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
-// table has the repositories "own" and "other" of the tenant acme.
-type table struct{ err error }
-
-func (s table) Get(_ context.Context, tenant, name string) (schemas.Repo, error) {
-	if s.err != nil {
-		return schemas.Repo{}, s.err
-	}
-	if tenant != "acme" || name != "own" && name != "other" {
-		return schemas.Repo{}, fault.ErrNotFound
-	}
-	return schemas.Repo{ID: "id-" + name, Name: name, Tenant: tenant}, nil
-}
-
-func grants(_ context.Context, token string) (task.Grant, error) {
-	switch token {
-	case "task":
-		return task.Grant{Tenant: "acme", TaskID: "t-1", Repo: "own", Branch: "work"}, nil
-	case "reader":
-		return task.Grant{Tenant: "acme"}, nil
-	case "stranger":
-		return task.Grant{Tenant: "other"}, nil
-	case "idle":
-		return task.Grant{}, fault.New(schemas.TaskNotRunning, "this token holds no task now")
-	default:
-		return task.Grant{}, fault.New(schemas.Unauthorized, "no")
-	}
-}
-
-func TestAuthorizer(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		token, repo string
-		code        schemas.Code
-	}{
-		"a task's":         {"task", "own", ""},
-		"with its ending":  {"task", "own.git", ""},
-		"a reader's":       {"reader", "other.git", ""},
-		"no token":         {"", "own", schemas.Unauthorized},
-		"an unknown token": {"x", "own", schemas.Unauthorized},
-		"without a task":   {"idle", "own", schemas.Forbidden},
-		"another repo":     {"task", "other", schemas.NotFound},
-		"no repo":          {"reader", "none", schemas.NotFound},
-		"another tenant's": {"stranger", "own", schemas.NotFound},
-		"a path":           {"reader", "../../etc", schemas.NotFound},
-	} {
-		r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
-		if tc.token != "" {
-			r.Header.Set("Authorization", "Bearer "+tc.token)
-		}
-		_, repo, err := githttp.Authorizer{Grant: grants, Repos: table{}}.Authorize(r, tc.repo)
-		if tc.code == "" {
-			require.NoError(t, err, name)
-			require.Equal(t, "id-"+strings.TrimSuffix(tc.repo, ".git"), repo.ID, name)
-			continue
-		}
-		require.Equal(t, tc.code, code(t, err), name)
-		if tc.code == schemas.NotFound {
-			require.EqualError(t, err, "NOT_FOUND: there is no such repository, or this token may not see it", name)
-		}
-	}
-	r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
-	r.Header.Set("Authorization", "Bearer task")
-	_, _, err := githttp.Authorizer{Grant: grants, Repos: table{fault.ErrUnavailable}}.Authorize(r, "own")
-	require.ErrorIs(t, err, fault.ErrUnavailable, "a table out of reach hides no repository")
-}
-
 // A client that sends a lot hears why it is refused, however it asks for the connection.
 func TestARefusalIsHeard(t *testing.T) {
 	t.Parallel()
@@ -212,23 +144,4 @@ func TestARefusalAsksForNothing(t *testing.T) {
 	left, err := io.ReadAll(r.Body)
 	require.NoError(t, err)
 	require.Len(t, left, 1<<20, "the client waits for leave to send")
-}
-
-// TestTaskLimit: a task has so many requests at a time, whatever others have.
-func TestTaskLimit(t *testing.T) {
-	t.Parallel()
-	c := githttp.NewTaskLimit("pushes", 2)
-	mine := task.Grant{Tenant: "acme", TaskID: "t"}
-	first, err := c.Acquire(mine)
-	require.NoError(t, err)
-	for _, other := range []task.Grant{mine, {Tenant: "acme", TaskID: "u"}, {Tenant: "globex", TaskID: "t"}, {Tenant: "acme"}, {Tenant: "acme"}, {Tenant: "acme"}} {
-		_, err = c.Acquire(other)
-		require.NoError(t, err)
-	}
-	_, err = c.Acquire(mine)
-	require.Equal(t, schemas.RateLimited, code(t, err))
-	require.ErrorContains(t, err, "this task has 2 pushes on their way")
-	first()
-	_, err = c.Acquire(mine)
-	require.NoError(t, err)
 }

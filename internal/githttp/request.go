@@ -109,19 +109,17 @@ func BearerToken(fields []string, basic bool) (token string, ok bool) {
 // contents of the header are not supported, and not passed on.
 func Protocol(h http.Header) (int, error) {
 	fields := h.Values("Git-Protocol")
-	switch version, ok := strings.CutPrefix(strings.Join(fields, " "), "version="); {
+	version, ok := strings.CutPrefix(strings.Join(fields, " "), "version=")
+	_, bad := strconv.ParseUint(version, 10, 31)
+	switch {
 	case len(fields) == 0, ok && version == "0":
 		return 0, nil
 	case ok && version == "2":
 		return 2, nil
-	case ok && number(version):
+	case ok && bad == nil:
 		return 0, fault.New(schemas.GitProtocolRequired, "this version of git's protocol is not served; set protocol.version to 2")
 	}
 	return 0, fault.New(schemas.InvalidRequest, "Git-Protocol must be version=2, or left out")
-}
-
-func number(s string) bool {
-	return s != "" && len(s) < 10 && strings.Trim(s, "0123456789") == ""
 }
 
 // MediaType refuses a request whose body is not what the client of a service sends.
@@ -136,26 +134,18 @@ func MediaType(h http.Header, service string) error {
 	return fault.New(schemas.UnsupportedMediaType, "send Content-Type: "+want)
 }
 
-// TaskLimit limits a task's concurrent requests of a kind, so that one token cannot use up a
-// shared resource. It is safe for concurrent use.
-type TaskLimit struct {
-	what string
-	of   *limits.PerKey[schemas.Ref]
-}
-
-// NewTaskLimit returns a limit. what names the requests, in the plural.
-func NewTaskLimit(what string, most int) TaskLimit {
-	return TaskLimit{what, limits.NewPerKey[schemas.Ref](most)}
-}
-
-// Acquire takes one of a task's requests until release. A caller without a task is not counted.
-func (l TaskLimit) Acquire(g task.Grant) (release func(), err error) {
-	if g.TaskID == "" {
-		return func() {}, nil
+// TaskLimit limits a task's concurrent requests, which what names in the plural, so that one token cannot use up
+// a shared resource. Acquire takes one of them until release. A caller without a task is not counted.
+func TaskLimit(what string, most int) (acquire func(g task.Grant) (release func(), err error)) {
+	of := limits.NewPerKey[schemas.Ref](most)
+	return func(g task.Grant) (release func(), err error) {
+		if g.TaskID == "" {
+			return func() {}, nil
+		}
+		release, ok := of.TryAcquire(g.Task())
+		if !ok {
+			err = fault.New(schemas.RateLimited, "this task has "+strconv.Itoa(most)+" "+what+" on their way already; try again when one of them has ended")
+		}
+		return release, err
 	}
-	release, ok := l.of.TryAcquire(g.Task())
-	if !ok {
-		err = fault.New(schemas.RateLimited, "this task has "+strconv.Itoa(l.of.Most())+" "+l.what+" on their way already; try again when one of them has ended")
-	}
-	return release, err
 }

@@ -178,6 +178,17 @@ func LsRefs(prefixes ...string) []byte {
 	return append(b, Flush...)
 }
 
+// RequestPack is the protocol 0 request for all that some objects lead to, on a side band with progress.
+func RequestPack(oids []string) []byte {
+	var b []byte
+	capabilities := " " + CapSideBand + " " + CapOfsDelta
+	for _, oid := range slices.Compact(slices.Sorted(slices.Values(oids))) {
+		b = appendLine(b, "want "+oid+capabilities+"\n")
+		capabilities = ""
+	}
+	return appendLine(append(b, Flush...), "done\n")
+}
+
 // ReadRefs reads the answer to an ls-refs, of up to 16 MiB. An ERR packet is a
 // *RemoteError.
 func ReadRefs(r io.Reader) (refs []Ref, err error) {

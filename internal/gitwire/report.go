@@ -2,11 +2,13 @@ package gitwire
 
 import (
 	"cmp"
+	"errors"
 	"io"
 	"slices"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
 )
@@ -21,23 +23,10 @@ const (
 // UnpackOK is git's word on a pack that it could take.
 const UnpackOK = "ok"
 
-// Report is git's word on a push.
+// Report is git's word on a push of one ref.
 type Report struct {
-	Unpack string // UnpackOK, or what is wrong
-	Refs   []RefReport
-}
-
-// RefReport is the result for one ref; Reason is empty if it was updated.
-type RefReport struct{ Ref, Reason string }
-
-// Of is the result for a ref, if there is one.
-func (r Report) Of(ref string) (RefReport, bool) {
-	for _, one := range r.Refs {
-		if one.Ref == ref {
-			return one, true
-		}
-	}
-	return RefReport{}, false
+	Unpack string // UnpackOK, or what is wrong with the objects
+	Reason string // why the ref was not updated; empty: it was
 }
 
 // RemoteError is what the other side said went wrong: one line of at most MaxText
@@ -56,46 +45,76 @@ func (p progress) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Demux reads the answer of a receive-pack to a client that requested a report. With sideBand the
-// report is on band 1 and progress on band 2. Each piece of progress is passed to tell and is
-// only valid during that call; tell may be nil. Band 3, or an ERR packet, is an error of type
+// Demux reads the answer of a receive-pack to a client that pushed a ref and requested a report. With
+// sideBand the report is on band 1 and progress on band 2. Each piece of progress is passed to tell and
+// is only valid during that call; tell may be nil. Band 3, or an ERR packet, is an error of type
 // *RemoteError. Demux reads r to its end, except after errors of other types.
 //
-// A complete report counts, regardless of the data after it. One that is malformed, truncated or over
-// 64 KiB is ErrMalformed, unless r failed. Texts are returned as single lines of up to MaxText bytes.
-func Demux(r io.Reader, sideBand bool, tell func([]byte)) (Report, error) {
+// A complete report counts, regardless of the data after it. One that is malformed, truncated, without
+// the ref or over 64 KiB is ErrMalformed, unless r failed. Texts are returned as single lines of up to
+// MaxText bytes.
+func Demux(r io.Reader, ref string, sideBand bool, tell func([]byte)) (Report, error) {
 	in := &bounded{r: r} // the library drops r's error in the middle of a report
 	band := io.Reader(in)
 	if sideBand {
-		d := sideband.NewDemuxer(sideband.Sideband64k, in)
-		d.Progress = progress(tell)
-		band = d
+		band = demuxer(in, tell)
 	}
 	var s packp.ReportStatus
 	if err := s.Decode(io.LimitReader(band, maxReport)); err != nil {
-		return Report{}, reportError(err, in)
+		return Report{}, bandError(err, in)
 	}
 	_, _ = io.Copy(io.Discard, band)
 	_, _ = io.Copy(io.Discard, r)
 	rep := Report{Unpack: clean(s.UnpackStatus)}
-	for _, one := range s.CommandStatuses {
-		ref := RefReport{Ref: one.ReferenceName.String()}
-		if one.Error() != nil {
-			ref.Reason = cmp.Or(clean(one.Status), "refused without a reason")
-		}
-		if !plain(ref.Ref) {
-			return Report{}, malformed("the report names a ref that is no plain text")
-		}
-		rep.Refs = append(rep.Refs, ref)
-	}
-	if rep.Unpack == "" {
+	i := slices.IndexFunc(s.CommandStatuses, func(one *packp.CommandStatus) bool { return one.ReferenceName.String() == ref })
+	switch {
+	case rep.Unpack == "":
 		return Report{}, malformed("the report does not say how the objects were taken")
+	case i >= 0 && s.CommandStatuses[i].Error() != nil:
+		rep.Reason = cmp.Or(clean(s.CommandStatuses[i].Status), "refused without a reason")
+	case rep.Unpack != UnpackOK:
+		rep.Reason = rep.Unpack
+	case i < 0:
+		return Report{}, malformed("the report has no result for the ref")
 	}
 	return rep, nil
 }
 
-// reportError is the error of Demux for one of the library's, and for what the reader failed with.
-func reportError(err error, in *bounded) error {
+func demuxer(r io.Reader, tell func([]byte)) *sideband.Demuxer {
+	d := sideband.NewDemuxer(sideband.Sideband64k, r)
+	d.Progress = progress(tell)
+	return d
+}
+
+// ReadPackAnswer reads the answer to RequestPack up to its pack, which the returned reader reads.
+// Progress and errors are as those of Demux.
+func ReadPackAnswer(r io.Reader, tell func([]byte)) (pack io.Reader, err error) {
+	in := &bounded{r: r}
+	s := pktline.NewScanner(in)
+	switch {
+	case !s.Scan():
+		return nil, wireError(cmp.Or(s.Err(), io.ErrUnexpectedEOF))
+	case line(s.Bytes()) != "NAK":
+		return nil, malformed("the answer to a fetch does not begin as it should")
+	}
+	return packBand{demuxer(in, tell), in}, nil
+}
+
+type packBand struct {
+	*sideband.Demuxer
+	in *bounded
+}
+
+func (b packBand) Read(p []byte) (int, error) {
+	n, err := b.Demuxer.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = bandError(err, b.in)
+	}
+	return n, err
+}
+
+// bandError is the error for one of the library's, and for what the reader failed with.
+func bandError(err error, in *bounded) error {
 	refused, ok := wireError(err).(*RemoteError) //nolint:errorlint // of wireError itself
 	if text, fatal := strings.CutPrefix(err.Error(), fatalPrefix); fatal {
 		refused, ok = &RemoteError{Text: clean(text)}, true
@@ -107,18 +126,15 @@ func reportError(err error, in *bounded) error {
 	case in.failed != nil:
 		return wireError(in.failed)
 	}
-	return malformed("the answer is no report")
+	return malformed("the answer is not what a git server sends")
 }
 
-// AppendReport appends a whole answer to a push: a report as a client reads it that
+// AppendReport appends a whole answer to a push of a ref: a report as a client reads it that
 // asked for report-status, on band 1 where it asked for CapSideBand.
-func AppendReport(b []byte, rep Report, sideBand bool) []byte {
-	s := packp.ReportStatus{UnpackStatus: clean(rep.Unpack)}
-	for _, one := range rep.Refs {
-		s.CommandStatuses = append(s.CommandStatuses, &packp.CommandStatus{
-			ReferenceName: plumbing.ReferenceName(one.Ref), Status: cmp.Or(clean(one.Reason), UnpackOK),
-		})
-	}
+func AppendReport(b []byte, ref string, rep Report, sideBand bool) []byte {
+	s := packp.ReportStatus{UnpackStatus: clean(rep.Unpack), CommandStatuses: []*packp.CommandStatus{{
+		ReferenceName: plumbing.ReferenceName(ref), Status: cmp.Or(clean(rep.Reason), UnpackOK),
+	}}}
 	report := encoded(s.Encode)
 	if !sideBand {
 		return append(b, report...)

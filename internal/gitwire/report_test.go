@@ -16,42 +16,35 @@ import (
 
 func TestReportGoesThereAndBack(t *testing.T) {
 	t.Parallel()
-	long, gone := gitwire.Report{Unpack: "ok"}, errors.New("the upstream is gone")
-	for range 60 {
-		long.Refs = append(long.Refs, gitwire.RefReport{Ref: main, Reason: strings.Repeat("r", 1000)})
-	}
+	gone := errors.New("the upstream is gone")
 	for _, rep := range []gitwire.Report{
-		{Unpack: "ok", Refs: []gitwire.RefReport{{Ref: main}}},
-		{Unpack: "index-pack abnormal exit", Refs: []gitwire.RefReport{{Ref: main, Reason: "unpacker error"}, {Ref: "refs/tags/a", Reason: "hook declined"}}},
 		{Unpack: "ok"},
-		long,
+		{Unpack: "index-pack abnormal exit", Reason: "unpacker error"},
+		{Unpack: "ok", Reason: strings.Repeat("r", 1000)},
 	} {
 		for _, sideBand := range []bool{false, true} {
-			b := gitwire.AppendReport(nil, rep, sideBand)
-			got, err := gitwire.Demux(iotest.OneByteReader(bytes.NewReader(b)), sideBand, nil)
+			b := gitwire.AppendReport(nil, main, rep, sideBand)
+			got, err := gitwire.Demux(iotest.OneByteReader(bytes.NewReader(b)), main, sideBand, nil)
 			require.NoError(t, err)
 			require.Equal(t, rep, got)
+			_, err = gitwire.Demux(bytes.NewReader(b), "refs/heads/other", sideBand, nil)
+			require.Equal(t, rep.Unpack == "ok", errors.Is(err, gitwire.ErrMalformed), "it is not about that ref")
 			// Whatever it ends before, it is no word; an error of the reader is that.
 			for n := 0; n < len(b)-8; n += 1 + len(b)/300 {
-				_, err := gitwire.Demux(bytes.NewReader(b[:n]), sideBand, nil)
+				_, err := gitwire.Demux(bytes.NewReader(b[:n]), main, sideBand, nil)
 				require.ErrorIs(t, err, gitwire.ErrMalformed)
-				_, err = gitwire.Demux(io.MultiReader(bytes.NewReader(b[:n]), iotest.ErrReader(gone)), sideBand, nil)
+				_, err = gitwire.Demux(io.MultiReader(bytes.NewReader(b[:n]), iotest.ErrReader(gone)), main, sideBand, nil)
 				require.ErrorIs(t, err, gone)
 			}
 		}
 	}
-	one, ok := long.Of(main)
-	require.True(t, ok)
-	require.NotEmpty(t, one.Reason)
-	_, ok = long.Of("refs/heads/other")
-	require.False(t, ok)
 }
 
 func TestDemux(t *testing.T) {
 	t.Parallel()
 	p := gitkit.Pkt
 	report := p("unpack ok\n") + p("ok "+main+"\n") + "0000"
-	fine := gitwire.Report{Unpack: "ok", Refs: []gitwire.RefReport{{Ref: main}}}
+	fine := gitwire.Report{Unpack: "ok"}
 	tests := map[string]struct {
 		in       string
 		plain    bool
@@ -65,8 +58,11 @@ func TestDemux(t *testing.T) {
 			want: fine, progress: "half of it",
 		},
 		"texts are cleaned": {in: p("unpack a\x1b[31mb\tc\xff\n") + p("ng "+main+" x\r\u009by\n") + "0000", plain: true, want: gitwire.Report{
-			Unpack: "a [31mb c", Refs: []gitwire.RefReport{{Ref: main, Reason: "x y"}},
+			Unpack: "a [31mb c", Reason: "x y",
 		}},
+		"of several, the ref's own":    {in: p("unpack ok") + p("ng refs/heads/x no") + p("ok "+main) + p("ng "+main+" no") + "0000", plain: true, want: fine},
+		"no word on the ref":           {in: p("unpack failed") + "0000", plain: true, want: gitwire.Report{Unpack: "failed", Reason: "failed"}},
+		"taken, and none on the ref":   {in: p("unpack ok") + "0000", plain: true, err: gitwire.ErrMalformed},
 		"fatal":                        {in: p("\x02so far") + p("\x03error: no\n") + p("\x02more"), progress: "so far", said: "error: no"},
 		"fatal behind a whole report":  {in: p("\x01"+report) + p("\x03error: hook\n"), want: fine},
 		"broken behind a whole report": {in: p("\x01"+report) + "zz", want: fine},
@@ -84,7 +80,7 @@ func TestDemux(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var progress strings.Builder
-			got, err := gitwire.Demux(strings.NewReader(test.in), !test.plain, func(b []byte) { progress.Write(b) })
+			got, err := gitwire.Demux(strings.NewReader(test.in), main, !test.plain, func(b []byte) { progress.Write(b) })
 			if test.said != "" {
 				var remote *gitwire.RemoteError
 				require.ErrorAs(t, err, &remote)
@@ -103,7 +99,7 @@ func TestAppendKeepsToPackets(t *testing.T) {
 	big := bytes.Repeat([]byte("x"), 200_000)
 	require.Len(t, gitwire.AppendPacket(nil, big), 65520)
 	got := 0
-	_, err := gitwire.Demux(bytes.NewReader(gitwire.AppendProgress(nil, big)), true, func(b []byte) { got += len(b) })
+	_, err := gitwire.Demux(bytes.NewReader(gitwire.AppendProgress(nil, big)), main, true, func(b []byte) { got += len(b) })
 	require.Error(t, err, "no report")
 	require.Equal(t, len(big), got)
 	require.Empty(t, gitwire.AppendProgress(nil, nil))
@@ -112,19 +108,19 @@ func TestAppendKeepsToPackets(t *testing.T) {
 }
 
 func FuzzDemux(f *testing.F) {
-	rep := gitwire.Report{Unpack: "ok", Refs: []gitwire.RefReport{{Ref: main}, {Ref: "refs/heads/x", Reason: "no"}}}
+	rep := gitwire.Report{Unpack: "ok", Reason: "no"}
 	for _, sideBand := range []bool{false, true} {
-		f.Add(gitwire.AppendReport(gitwire.AppendProgress(nil, []byte("p")), rep, sideBand), sideBand)
+		f.Add(gitwire.AppendReport(gitwire.AppendProgress(nil, []byte("p")), main, rep, sideBand), sideBand)
 	}
 	f.Add(gitwire.AppendFatal(nil, "no"), true)
 	f.Fuzz(func(t *testing.T, data []byte, sideBand bool) {
-		rep, err := gitwire.Demux(bytes.NewReader(data), sideBand, func([]byte) {})
+		rep, err := gitwire.Demux(bytes.NewReader(data), main, sideBand, func([]byte) {})
 		if err != nil {
 			require.Zero(t, rep)
 			require.True(t, errors.Is(err, gitwire.ErrMalformed) || errors.As(err, new(*gitwire.RemoteError)))
 			return
 		}
-		again, err := gitwire.Demux(bytes.NewReader(gitwire.AppendReport(nil, rep, sideBand)), sideBand, nil)
+		again, err := gitwire.Demux(bytes.NewReader(gitwire.AppendReport(nil, main, rep, sideBand)), main, sideBand, nil)
 		require.NoError(t, err)
 		require.Equal(t, rep, again)
 	})

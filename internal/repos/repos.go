@@ -46,8 +46,6 @@ var ErrTaken = errors.New("the name is taken")
 // ErrUnreadable is an entry that another version or another program wrote. It is never overwritten.
 var ErrUnreadable = errors.New("the entry of a repository cannot be read")
 
-var errIncomplete = errors.New("a repository needs a name, a tenant, an id and the action that made it")
-
 // Get is a tenant's repository, or fault.ErrNotFound, also for a name that none may have.
 func (t *Table) Get(ctx context.Context, tenant, name string) (schemas.Repo, error) {
 	if !schemas.ValidRepoName(name) {
@@ -60,14 +58,11 @@ func (t *Table) Get(ctx context.Context, tenant, name string) (schemas.Repo, err
 	return e.Repo, err
 }
 
-// Add puts a repository in and waits until it would survive. A repeat by the same action (Repo.By) returns
-// the stored one; another action gets ErrTaken. After fault.ErrUnavailable the repository may be stored; a
-// repeat by the same action shows it.
+// Add puts a repository in, which has a valid name, a tenant, an id and the action that made it, and waits
+// until it would survive. A repeat by the same action (Repo.By) returns the stored one; another action gets
+// ErrTaken. After fault.ErrUnavailable the repository may be stored; a repeat by the same action shows it.
 func (t *Table) Add(ctx context.Context, r schemas.Repo) (schemas.Repo, error) {
 	r.URL = ""
-	if !schemas.ValidRepoName(r.Name) || r.Tenant == "" || r.ID == "" || r.By == "" {
-		return schemas.Repo{}, errIncomplete
-	}
 	var stored schemas.Repo
 	err := t.entries.Open(keyOf(r.Tenant, r.Name), entry{}, nil).Change(ctx, func(e *entry, _ time.Time) bool {
 		free := e.V == 0

@@ -72,20 +72,6 @@ func TestARepeatFindsWhatStandsThere(t *testing.T) {
 	require.ErrorIs(t, err, s.Broken, "a repeat promises as much as the first")
 }
 
-func TestAddNeedsAll(t *testing.T) {
-	t.Parallel()
-	s := bucket.New()
-	for _, spoil := range []func(*schemas.Repo){
-		func(r *schemas.Repo) { r.Name = "a/b" }, func(r *schemas.Repo) { r.Tenant = "" }, func(r *schemas.Repo) { r.ID = "" }, func(r *schemas.Repo) { r.By = "" },
-	} {
-		r := repo("t", "a", "one")
-		spoil(&r)
-		_, err := New(s).Add(t.Context(), r)
-		require.ErrorIs(t, err, errIncomplete)
-	}
-	require.Zero(t, s.Puts)
-}
-
 // TestNobodyKnowsWhetherItWasStored: the store is asked.
 func TestNobodyKnowsWhetherItWasStored(t *testing.T) {
 	t.Parallel()

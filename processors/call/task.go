@@ -47,6 +47,9 @@ type Task struct {
 	Internal bool
 	// Via speaks the call's dialect; nil: the Caller's own adapter.
 	Via Adapter
+	// Keyless: the dialect sends no idempotency key, so an entry derives none, and the class is that of
+	// a call without one.
+	Keyless bool
 	// Timeout bounds one attempt in place of the Caller's, dialling included; zero: the Caller's.
 	// The action's deadline still applies: for the deadline alone, use the longest possible.
 	// Another process waits that long for a dead worker, unless it is known to be alone.
@@ -70,12 +73,15 @@ func (t *Task) scope() evaluate.Scope {
 	if t.TaskID == "" && t.State.Kind == schemas.KindTask { // an action of this kind is one
 		task = t.State.ID
 	}
-	return evaluate.Scope{
+	s := evaluate.Scope{
 		Tenant:      t.State.Tenant,
 		Facts:       traffic.Facts{Kind: t.State.Kind, TaskType: a.TaskType, Principal: a.Principal, TaskID: task, ActionID: id},
 		KeyRequired: t.KeyRequired, Only: a.Entries, Agent: t.Agent, Internal: t.Internal,
-		Key: func() string { return a.DerivedKey(t.Step) },
 	}
+	if !t.Keyless {
+		s.Key = func() string { return a.DerivedKey(t.Step) }
+	}
+	return s
 }
 
 // expired reports whether the action's deadline cut an attempt off: its result was stored after

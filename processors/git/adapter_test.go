@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"time"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,7 +15,6 @@ import (
 	"weir/internal/fault"
 	"weir/internal/gitwire"
 	"weir/internal/outbound"
-	"weir/internal/policy"
 	"weir/internal/policy/evaluate"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
@@ -40,9 +39,9 @@ func talk() git.PushCall {
 func do(t *testing.T, s *upstream.Server, tk git.PushCall, rules ...schemas.Rule) (git.Word, int, error) {
 	t.Helper()
 	r := newEnv(t, options{})
-	r.keyed(s.URL(), &policy.Idempotency{TTL: time.Hour, Derive: true})
+	r.allow(s.URL())
 	r.book.Put(t, rules...)
-	pass, d := r.guard.Check(schemas.HTTPCall{Method: "POST", URL: s.URL() + "/app.git/git-receive-pack"}, evaluate.Scope{Tenant: tenant, Key: func() string { return "derived" }})
+	pass, d := r.guard.Check(schemas.HTTPCall{Method: "POST", URL: s.URL() + "/app.git/git-receive-pack"}, evaluate.Scope{Tenant: tenant})
 	require.True(t, d.Allowed, d.Reason)
 	e, err := r.forward.Push(tk).Open(t.Context(), pass)
 	require.NoError(t, err)
@@ -62,7 +61,7 @@ func result(body string) upstream.Behaviour {
 	return upstream.Respond(200, body, upstream.Header("Content-Type", gitwire.ResultType(schemas.GitReceivePack)))
 }
 
-func report(rep gitwire.Report) string { return string(gitwire.AppendReport(nil, rep, true)) }
+func report(rep gitwire.Report) string { return string(gitwire.AppendReport(nil, ref, rep, true)) }
 
 func TestWordOfAServer(t *testing.T) {
 	t.Parallel()
@@ -75,11 +74,11 @@ func TestWordOfAServer(t *testing.T) {
 	}
 	table.Run(t, map[string]testCase{
 		"updated": {
-			answer: result(report(gitwire.Report{Unpack: "ok", Refs: []gitwire.RefReport{{Ref: ref}}})),
+			answer: result(report(gitwire.Report{Unpack: "ok"})),
 			want:   git.Word{Unpack: "ok", Updated: true}, status: 200,
 		},
 		"refused, with a reason": {
-			answer: result(report(gitwire.Report{Unpack: "ok", Refs: []gitwire.RefReport{{Ref: ref, Reason: "hook declined " + basic}}})),
+			answer: result(report(gitwire.Report{Unpack: "ok", Reason: "hook declined " + basic})),
 			want:   git.Word{Unpack: "ok", Reason: "hook declined [REDACTED]"}, status: 200,
 		},
 		"not unpacked": {
@@ -90,7 +89,7 @@ func TestWordOfAServer(t *testing.T) {
 			answer: result(string(gitwire.AppendFatal(nil, "no "+basic))),
 			want:   git.Word{Refused: refused("error: no [REDACTED]")}, status: 200,
 		},
-		"nothing of the ref": {answer: result(report(gitwire.Report{Unpack: "ok"})), code: schemas.UpstreamProtocol},
+		"nothing of the ref": {answer: result(string(gitwire.AppendReport(nil, "refs/heads/other", gitwire.Report{Unpack: "ok"}, true))), code: schemas.UpstreamProtocol},
 		"nothing":            {answer: result(""), code: schemas.UpstreamProtocol},
 		"half":               {answer: result("0030\x01000eunp"), code: schemas.UpstreamProtocol},
 		"cut off":            {answer: upstream.Raw("HTTP/1.1 200 OK\r\nContent-Type: " + gitwire.ResultType(schemas.GitReceivePack) + "\r\nContent-Length: 99\r\n\r\n0030"), code: schemas.UpstreamTruncated},
@@ -105,7 +104,6 @@ func TestWordOfAServer(t *testing.T) {
 		assert.Equal(t, "Basic "+basic, received.Header("Authorization"))
 		assert.Equal(t, gitwire.RequestType(schemas.GitReceivePack), received.Header("Content-Type"))
 		assert.NotEmpty(t, received.Header("Content-Length"))
-		assert.Empty(t, received.Header("Idempotency-Key"))
 		if c.code != "" {
 			failed(t, err, c.code, true)
 			return
@@ -130,10 +128,6 @@ func packed(size int64, pack io.Reader) func() (io.Reader, int64, error) {
 	return func() (io.Reader, int64, error) { return pack, size, nil }
 }
 
-type broken struct{ err error }
-
-func (b broken) Read([]byte) (int, error) { return 0, b.err }
-
 func TestNothingIsSent(t *testing.T) {
 	t.Parallel()
 	s := upstream.New(t)
@@ -143,13 +137,11 @@ func TestNothingIsSent(t *testing.T) {
 	failed(t, err, schemas.Canceled, false)
 
 	tk = talk()
-	tk.Pack = packed(100, io.MultiReader(strings.NewReader("PACK"), broken{errors.New("the task has ended")}))
+	tk.Pack = packed(100, io.MultiReader(strings.NewReader("PACK"), iotest.ErrReader(errors.New("the task has ended"))))
 	_, _, err = do(t, s, tk)
 	failed(t, err, schemas.Canceled, false)
 
-	word, status, err := do(t, s, talk(), rulebook.MockText("m", s.URL()+"/*", 200, gitwire.ResultType(schemas.GitReceivePack), report(gitwire.Report{
-		Unpack: "ok", Refs: []gitwire.RefReport{{Ref: ref}},
-	})))
+	word, status, err := do(t, s, talk(), rulebook.MockText("m", s.URL()+"/*", 200, gitwire.ResultType(schemas.GitReceivePack), report(gitwire.Report{Unpack: "ok"})))
 	require.NoError(t, err)
 	assert.Equal(t, 200, status)
 	assert.True(t, word.Updated)
@@ -160,7 +152,7 @@ func TestNothingIsSent(t *testing.T) {
 func TestProgressIsScrubbed(t *testing.T) {
 	t.Parallel()
 	s := upstream.New(t, result(string(gitwire.AppendProgress(nil, []byte("hello "+basic+"\n")))+
-		report(gitwire.Report{Unpack: "ok", Refs: []gitwire.RefReport{{Ref: ref}}})))
+		report(gitwire.Report{Unpack: "ok"})))
 	var heard strings.Builder
 	tk := talk()
 	tk.Progress = func(b []byte) { heard.Write(b) }
@@ -175,7 +167,7 @@ func TestHalfAPushIsNone(t *testing.T) {
 	t.Parallel()
 	s := upstream.New(t)
 	tk := talk()
-	tk.Pack = packed(2<<20, io.MultiReader(strings.NewReader("PACK"), broken{errors.New("gone")}))
+	tk.Pack = packed(2<<20, io.MultiReader(strings.NewReader("PACK"), iotest.ErrReader(errors.New("gone"))))
 	_, _, err := do(t, s, tk)
 	failed(t, err, schemas.Canceled, true)
 	require.ErrorIs(t, err, outbound.ErrBody)

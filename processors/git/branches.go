@@ -26,15 +26,15 @@ import (
 type Branches struct{ cfg Config }
 
 // NewBranches returns Branches.
-func NewBranches(cfg Config) *Branches { return &Branches{cfg.withDefaults()} }
+func NewBranches(cfg Config) *Branches { return &Branches{cfg} }
 
 // Exists reports whether a repository has a branch now. Its errors are *fault.Error with a
 // sentence where the repository's upstream is why, and else the system's; ErrNoRepo of
 // internal/git: it is another node that knows.
 func (b *Branches) Exists(ctx context.Context, repo schemas.Repo, branch string) (bool, error) {
 	if repo.Mode == schemas.RepoProxy {
-		who := caller{action: taskRef(repo.Tenant, "look-"+uuid.NewString())}
-		refs, err := b.cfg.Upstream.Forward.refs(ctx, who, repo, schemas.RefOf(branch))
+		who := schemas.Action{Tenant: repo.Tenant, Kind: schemas.KindTask, ID: "look-" + uuid.NewString()}
+		refs, err := b.cfg.Forward.refs(ctx, who, repo, schemas.RefOf(branch))
 		return find(refs, schemas.RefOf(branch)).Oid != "", err
 	}
 	_, err := b.cfg.Hosted.Head(ctx, repo.ID, branch)
@@ -97,7 +97,9 @@ func branchTaken(name string) error {
 }
 
 // Records is the evidence of the calls that made a task's branch, or should have.
-func (b *Branches) Records(st *ledger.State) ([]schemas.Evidence, error) { return callRecords(st) }
+func (b *Branches) Records(st *ledger.State) ([]schemas.Evidence, error) {
+	return settle.Records(st, callRecords(st))
+}
 
 type opening struct {
 	*Branches
@@ -167,7 +169,7 @@ func (o *opening) open(ctx context.Context) (string, error) {
 // comes back. What policy denies, and what the upstream refuses, stays so.
 func (o *opening) look(ctx context.Context) (base, branch string, err error) {
 	b, n := schemas.RefOf(o.base), schemas.RefOf(o.branch)
-	refs, err := o.cfg.Upstream.Forward.refs(ctx, callerOf(o.st, o.st.ID), o.repo, b, n)
+	refs, err := o.cfg.Forward.refs(ctx, asking(o.st, o.st.ID), o.repo, b, n)
 	if said, ok := errors.AsType[*fault.Error](err); ok && said.Code != schemas.HTTPFailure && !said.Code.Denied() {
 		err = &call.Deferral{Until: o.cfg.Now().Add(again), Reason: schemas.WaitDelay}
 	}
@@ -188,7 +190,7 @@ func (o *opening) push(ctx context.Context, step int, oid string) (call.Result, 
 		},
 	})
 	t.Step, t.Stop, t.Timeout = step, call.Stop{Context: context.WithoutCancel(ctx)}, openingTimeout // too short to be stopped
-	return o.cfg.Upstream.Caller.Run(ctx, t)
+	return o.cfg.Caller.Run(ctx, t)
 }
 
 // checkPush reports whether a push has made the branch. Where it has not, and another would
@@ -199,7 +201,7 @@ func (o *opening) checkPush(ctx context.Context, step int, r call.Result) (made 
 	}
 	switch {
 	case r.Canceled, r.Expired:
-		return false, &fault.RetryAfter{Cause: errStopped} // the task's own executor settles that
+		return false, &fault.RetryAfter{Cause: context.Canceled} // the task's own executor settles that
 	case r.Denied:
 		if err := settle.Deny(ctx, o.cfg.Recorder, o.st, step, postMethod, remoteTarget(o.repo), r.Decision); err != nil {
 			return false, err
@@ -213,7 +215,8 @@ func (o *opening) checkPush(ctx context.Context, step int, r call.Result) (made 
 	case !r.Answered:
 		return false, nil // the next look tells
 	}
-	word, status, err := readReport(ctx, o.cfg.Upstream.Answers, r.Last)
+	word, err := readReport(ctx, o.cfg.Answers, r.Last)
+	status := r.Last.Result.Status
 	switch {
 	case err != nil || word.Updated:
 		return err == nil, err

@@ -16,34 +16,16 @@ import (
 	"weir/schemas"
 )
 
-// Advertise writes an upstream's answer to GET info/refs as the holder of a grant may
-// see it: the refs that the grant reads, and no capability that would show others or that
-// Weir does not pass on. Protocol is 0 or 2; an upstream that does not speak 2 answers in 0.
-// Nothing is written before all of it is known.
-func (f *Forward) Advertise(ctx context.Context, repo schemas.Repo, g task.Grant, service string, protocol int, w io.Writer) error {
-	return f.advertise(ctx, reader(g, repo), repo, service, protocol, w)
-}
-
-// UploadPack forwards one request of a fetch. A client without a view of all refs cannot name a
-// hidden ref; the upstream decides about requests by object id alone.
-func (f *Forward) UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant, q gitwire.Fetch, w io.Writer) error {
-	return f.uploadPack(ctx, reader(g, repo), repo, q, w)
-}
-
-// reader is the caller of a fetch. A fetch without a task belongs
-// to no action: it has an id of its own.
-func reader(g task.Grant, repo schemas.Repo) caller {
-	return caller{
-		action: taskRef(g.Tenant, cmp.Or(g.TaskID, "fetch-"+uuid.NewString())), taskID: g.TaskID, principal: g.Principal, entries: g.Entries,
-		hides: func(ref string) bool { return !g.Reads(ref, repo.DefaultBranch) },
+// reader is the action of a fetch. A fetch without a task belongs to no action: it has an id of its own.
+func reader(g task.Grant) schemas.Action {
+	return schemas.Action{
+		Tenant: g.Tenant, Kind: schemas.KindTask, ID: cmp.Or(g.TaskID, "fetch-"+uuid.NewString()), Principal: g.Principal, Entries: g.Entries,
 	}
 }
 
-func (a caller) shown(refs []gitwire.Ref) []gitwire.Ref {
-	if a.hides == nil {
-		return refs
-	}
-	return gitwire.KeepRefs(refs, func(ref string) bool { return !a.hides(ref) })
+// shown are the refs that a grant reads.
+func shown(refs []gitwire.Ref, repo schemas.Repo, g task.Grant) []gitwire.Ref {
+	return gitwire.KeepRefs(refs, func(ref string) bool { return g.Reads(ref, repo.DefaultBranch) })
 }
 
 func headers(accept string, v2 bool) []schemas.Header {
@@ -54,8 +36,12 @@ func headers(accept string, v2 bool) []schemas.Header {
 	return append(list, schemas.Header{Name: "user-agent", Value: Agent})
 }
 
-func (f *Forward) advertise(ctx context.Context, who caller, repo schemas.Repo, service string, protocol int, w io.Writer) error {
-	return f.discover(ctx, who, repo, service, protocol, func(r io.Reader, mocked bool) error {
+// Advertise writes an upstream's answer to GET info/refs as the holder of a grant may
+// see it: the refs that the grant reads, and no capability that would show others or that
+// Weir does not pass on. Protocol is 0 or 2; an upstream that does not speak 2 answers in 0.
+// Nothing is written before all of it is known.
+func (f *Forward) Advertise(ctx context.Context, repo schemas.Repo, g task.Grant, service string, protocol int, w io.Writer) error {
+	return f.discover(ctx, reader(g), repo, service, protocol, func(r io.Reader, mocked bool) error {
 		if mocked {
 			_, err := io.Copy(w, r)
 			return err
@@ -68,7 +54,7 @@ func (f *Forward) advertise(ctx context.Context, who caller, repo schemas.Repo, 
 			return publicError(gitwire.ErrMalformed)
 		}
 		a.Service = service
-		a.Refs = who.shown(a.Refs)
+		a.Refs = shown(a.Refs, repo, g)
 		a.Capabilities = passedOn(a, service)
 		_, err = w.Write(a.Bytes())
 		return err
@@ -76,7 +62,7 @@ func (f *Forward) advertise(ctx context.Context, who caller, repo schemas.Repo, 
 }
 
 // discover asks for an advertisement. Of a push there is none in protocol 2.
-func (f *Forward) discover(ctx context.Context, who caller, repo schemas.Repo, service string, protocol int, read readAnswer) error {
+func (f *Forward) discover(ctx context.Context, who schemas.Action, repo schemas.Repo, service string, protocol int, read readAnswer) error {
 	v2 := protocol == 2 && service == schemas.GitUploadPack
 	return f.ask(ctx, who, schemas.HTTPCall{
 		Method: getMethod, URL: repo.UpstreamURL + "/info/refs?service=" + service, AllowlistKey: repo.AllowlistKey, Headers: headers("*/*", v2),
@@ -120,14 +106,16 @@ func passedOn(a gitwire.Advertisement, service string) []string {
 	return kept
 }
 
-func (f *Forward) uploadPack(ctx context.Context, who caller, repo schemas.Repo, q gitwire.Fetch, w io.Writer) error {
+// UploadPack forwards one request of a fetch. A client without a view of all refs cannot name a
+// hidden ref; the upstream decides about requests by object id alone.
+func (f *Forward) UploadPack(ctx context.Context, repo schemas.Repo, g task.Grant, q gitwire.Fetch, w io.Writer) error {
 	switch {
 	case q.Command == "":
 		return nil // the probe of a large request
 	case len(q.WantRefs) > 0, q.Filter != "":
 		return fault.New(schemas.InvalidRequest, "the repository is passed on from elsewhere: it has no partial clones, and refs are not wanted by name; fetch without a filter")
 	}
-	return f.fetch(ctx, who, repo, q, func(r io.Reader, mocked bool) error {
+	return f.fetch(ctx, reader(g), repo, q, func(r io.Reader, mocked bool) error {
 		if q.Command != gitwire.CommandLsRefs || mocked {
 			_, err := io.Copy(w, r)
 			return publicError(err)
@@ -136,12 +124,12 @@ func (f *Forward) uploadPack(ctx context.Context, who caller, repo schemas.Repo,
 		if err != nil {
 			return publicError(err)
 		}
-		_, err = w.Write(gitwire.AppendRefs(nil, who.shown(refs)))
+		_, err = w.Write(gitwire.AppendRefs(nil, shown(refs, repo, g)))
 		return err
 	})
 }
 
-func (f *Forward) fetch(ctx context.Context, who caller, repo schemas.Repo, q gitwire.Fetch, read readAnswer) error {
+func (f *Forward) fetch(ctx context.Context, who schemas.Action, repo schemas.Repo, q gitwire.Fetch, read readAnswer) error {
 	result := gitwire.ResultType(schemas.GitUploadPack)
 	return f.ask(ctx, who, schemas.HTTPCall{
 		Method: postMethod, URL: repo.UpstreamURL + "/" + schemas.GitUploadPack, AllowlistKey: repo.AllowlistKey, Headers: headers(result, q.V2),
@@ -149,7 +137,7 @@ func (f *Forward) fetch(ctx context.Context, who caller, repo schemas.Repo, q gi
 }
 
 // refs are the upstream's refs that begin with one of the prefixes, and HEAD.
-func (f *Forward) refs(ctx context.Context, who caller, repo schemas.Repo, prefixes ...string) (refs []gitwire.Ref, err error) {
+func (f *Forward) refs(ctx context.Context, who schemas.Action, repo schemas.Repo, prefixes ...string) (refs []gitwire.Ref, err error) {
 	var a gitwire.Advertisement
 	err = f.discover(ctx, who, repo, schemas.GitUploadPack, 2, func(r io.Reader, _ bool) error {
 		a, err = gitwire.ReadAdvertisement(r)

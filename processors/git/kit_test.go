@@ -3,6 +3,7 @@ package git_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"sync"
@@ -12,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"weir/internal/fault"
 	hosted "weir/internal/git"
 	"weir/internal/githttp"
 	"weir/internal/gitwire"
@@ -23,6 +23,7 @@ import (
 	"weir/internal/retry"
 	"weir/internal/secrets"
 	"weir/internal/task"
+	"weir/internal/weirtest/bucket"
 	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
@@ -40,6 +41,7 @@ const (
 	tenant   = "default"
 	taskID   = "task-1"
 	branch   = "agent/work"
+	timeout  = 10 * time.Minute
 	password = "sesame-open-9"
 	basic    = "eDpzZXNhbWUtb3Blbi05" // of the user x
 )
@@ -53,13 +55,13 @@ type env struct {
 	log     *memlog.Log
 	ledger  *ledger.Ledger
 	git     *hosted.Git
-	catalog *catalog
+	bucket  *bucket.Bucket // of the catalog
+	catalog *repos.Table
 	book    *rulebook.Book
 	stop    *harness.Stop
 
 	guard    *guard.Guard
 	forward  *git.Forward
-	upstream git.Upstream
 	pushes   *git.Pushes
 	branches *git.Branches
 	repos    *git.Repos
@@ -90,9 +92,10 @@ func newEnv(t *testing.T, o options) *env {
 		o.now = time.Now
 	}
 	r := &env{
-		t: t, log: memlog.New(harness.Layout(), o.now, o.hooks), catalog: &catalog{known: map[string]schemas.Repo{}},
+		t: t, log: memlog.New(harness.Layout(), o.now, o.hooks), bucket: bucket.New(),
 		book: &rulebook.Book{}, stop: harness.NewStop(t), over: make(chan struct{}),
 	}
+	r.catalog = repos.New(r.bucket)
 	r.ledger = ledger.New(r.log, harness.Layout(), o.now)
 	r.policy.Enforce(t)
 	g, err := hosted.Open(t.Context(), hosted.Config{Dir: t.TempDir()})
@@ -104,7 +107,7 @@ func newEnv(t *testing.T, o options) *env {
 	store := secrets.New(secrets.Config{LookupEnv: func(name string) (string, bool) { return basic, name == "WEIR_SECRET_GIT" }})
 	recorder := harness.Recorder(r.log)
 	r.guard = guard.New(r.policy.InForce, r.book)
-	r.forward = git.NewForward(r.guard, client, recorder, git.ForwardConfig{Secrets: store, Worker: "w1", Now: o.now})
+	r.forward = git.NewForward(r.guard, client, recorder, git.ForwardConfig{Secrets: store, Worker: "w1", Now: o.now, Timeout: timeout, Answer: 1 << 30})
 	o.pause = max(o.pause, time.Millisecond)
 	if o.adapter == nil {
 		o.adapter = func(p push) push { return p }
@@ -115,15 +118,13 @@ func newEnv(t *testing.T, o options) *env {
 	if o.spools == nil {
 		o.spools = g.Spools()
 	}
-	r.upstream = git.Upstream{
+	r.cfg = git.Config{
+		Ledger: r.ledger, Recorder: recorder, Repos: r.catalog, Hosted: g, Spools: o.spools, Limits: o.limits, Now: o.now, Timeout: timeout,
 		Forward: r.forward, Adapter: o.adapter(r.forward.Push), Answers: call.Answers{Blobs: r.ledger},
 		Caller: call.New(r.ledger, r.guard, r.forward.Push(git.PushCall{}), call.Config{
 			Worker: "w1", Barrier: r.log.Barrier, Timeout: time.Minute, Now: o.now,
 			Schedule: retry.Schedule{Attempts: 3, Base: o.pause, Cap: o.pause},
 		}),
-	}
-	r.cfg = git.Config{
-		Ledger: r.ledger, Recorder: recorder, Repos: r.catalog, Hosted: g, Spools: o.spools, Upstream: r.upstream, Limits: o.limits, Now: o.now,
 		Over: func(schemas.Ref, int) (<-chan struct{}, func()) { return r.over, func() {} },
 	}
 	r.branches, r.repos = git.NewBranches(r.cfg), git.NewRepos(r.cfg)
@@ -154,14 +155,11 @@ func proxying(t *testing.T, o options) (r *env, repo upstreamDouble, base string
 // enforce puts entries in force.
 func (r *env) enforce(entries ...policy.Entry) { r.policy.Enforce(r.t, entries...) }
 
-// allow lets a server be asked, with the password.
-func (r *env) allow(url string) { r.keyed(url, nil) }
-
-// keyed allows what allow does, with a key.
-func (r *env) keyed(url string, key *policy.Idempotency) {
+// allow lets a server be asked, with the password. Its entry derives idempotency keys, which git does not send.
+func (r *env) allow(url string) {
 	r.t.Helper()
 	r.enforce(policy.Entry{
-		UpstreamIdempotency: key,
+		UpstreamIdempotency: &policy.Idempotency{TTL: time.Hour, Derive: true},
 		Name:                "upstream", URLPrefix: url + "/", Methods: []string{"GET", "POST"}, Network: policy.NetworkLoopback, Redirects: 1,
 		Headers: map[string]string{"Authorization": "Basic ${secret:GIT}"},
 	})
@@ -189,7 +187,7 @@ func (r *env) host() schemas.Repo {
 	_, err := r.git.Create(r.t.Context(), "app-id", "main")
 	require.NoError(r.t, err)
 	repo := schemas.Repo{ID: "app-id", Name: "app", Tenant: tenant, Mode: schemas.RepoHosted, DefaultBranch: "main", By: "x"}
-	r.catalog.put(repo)
+	r.put(repo)
 	return repo
 }
 
@@ -330,69 +328,33 @@ func (r *env) head(repo schemas.Repo) string {
 // commit is a pack with one good commit on another.
 func commit(text, parent string) (pack []byte, head string) { return gitkit.GoodCommit(text, parent) }
 
-// catalog is the table of repositories in memory.
-type catalog struct {
-	mu    sync.Mutex
-	known map[string]schemas.Repo
-	late  *schemas.Repo // comes right before the next Add
+// put stores a repository, whatever there is of its name.
+func (r *env) put(repo schemas.Repo) {
+	r.t.Helper()
+	doc, err := json.Marshal(struct {
+		V int `json:"v"`
+		schemas.Repo
+	}{1, repo})
+	require.NoError(r.t, err)
+	r.bucket.Set(func(b *bucket.Bucket) {
+		b.Store(schemas.EscapeToken(repo.Tenant)+"."+schemas.EscapeToken(repo.Name), doc)
+	})
 }
 
-func (c *catalog) put(r schemas.Repo) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.known[r.Tenant+"/"+r.Name] = r
-}
+// readerFunc is a reader.
+type readerFunc func([]byte) (int, error)
 
-func (c *catalog) Get(_ context.Context, tenant, name string) (schemas.Repo, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r, ok := c.known[tenant+"/"+name]
-	if !ok {
-		return r, fault.ErrNotFound
-	}
-	return r, nil
-}
-
-func (c *catalog) Add(_ context.Context, r schemas.Repo) (schemas.Repo, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.late != nil {
-		c.known[c.late.Tenant+"/"+c.late.Name] = *c.late
-	}
-	if there, ok := c.known[r.Tenant+"/"+r.Name]; ok {
-		if there.By != r.By {
-			return there, repos.ErrTaken
-		}
-		return there, nil
-	}
-	c.known[r.Tenant+"/"+r.Name] = r
-	return r, nil
-}
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // stuttering is a body that stops in the middle until it is let go on.
 type stuttering struct {
-	begin, rest io.Reader
-	at          chan struct{} // closed when it has stopped
-	on          chan struct{}
-	stop, again sync.Once
-	broken      error
+	io.Reader
+	at   chan struct{} // closed when it has stopped
+	goOn func()
 }
 
 func stutter(data []byte, n int) *stuttering {
-	return &stuttering{begin: bytes.NewReader(data[:n]), rest: bytes.NewReader(data[n:]), at: make(chan struct{}), on: make(chan struct{})}
+	at, on := make(chan struct{}), make(chan struct{})
+	wait := readerFunc(func([]byte) (int, error) { close(at); <-on; return 0, io.EOF })
+	return &stuttering{io.MultiReader(bytes.NewReader(data[:n]), wait, bytes.NewReader(data[n:])), at, sync.OnceFunc(func() { close(on) })}
 }
-
-func (s *stuttering) Read(p []byte) (int, error) {
-	if n, err := s.begin.Read(p); err == nil {
-		return n, nil
-	}
-	s.stop.Do(func() { close(s.at) })
-	<-s.on
-	if s.broken != nil {
-		return 0, s.broken
-	}
-	return s.rest.Read(p)
-}
-
-// goOn lets the body go on.
-func (s *stuttering) goOn() { s.again.Do(func() { close(s.on) }) }

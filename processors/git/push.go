@@ -78,15 +78,12 @@ func (w *work) execute(ctx context.Context) (settle.Outcome, error) {
 	case ctx.Err() != nil:
 		return settle.Outcome{}, ctx.Err()
 	case err != nil:
-		return w.kept(cmp.Or(w.cause(), err)), nil
+		return w.kept(cmp.Or(context.Cause(during), err)), nil
 	case proxied:
 		return w.remote(ctx)
 	}
 	return w.local(ctx, during)
 }
-
-// errSlip: the reading of a pack has panicked. A client may send anything.
-var errSlip = errors.New("the pack cannot be read here")
 
 // receive reads the pack, and checks it. Git itself sees to it that a push to this node drops
 // nothing, and what an upstream lets be dropped is its own affair: so the commits of a push to an
@@ -125,26 +122,13 @@ const heldBack = 20
 func (w *work) pack(ctx context.Context) io.Reader {
 	all := w.spool.Reader()
 	begin := max(all.Size()-heldBack, 0)
-	return io.MultiReader(io.NewSectionReader(all, 0, begin), &checkedReader{
-		Reader: io.NewSectionReader(all, begin, heldBack), open: func() error { return w.release(ctx) },
-	})
+	look := readerFunc(func([]byte) (int, error) { return 0, cmp.Or(w.release(ctx), io.EOF) })
+	return io.MultiReader(io.NewSectionReader(all, 0, begin), look, io.NewSectionReader(all, begin, heldBack))
 }
 
-// checkedReader calls open before the first read.
-type checkedReader struct {
-	io.Reader
-	open func() error
-}
+type readerFunc func([]byte) (int, error)
 
-func (g *checkedReader) Read(b []byte) (int, error) {
-	if g.open != nil {
-		if err := g.open(); err != nil {
-			return 0, err
-		}
-		g.open = nil
-	}
-	return g.Reader.Read(b)
-}
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
 // release lets the end of the pack go out, or returns why not.
 func (w *work) release(ctx context.Context) error {
@@ -152,7 +136,7 @@ func (w *work) release(ctx context.Context) error {
 		w.cancel(err)
 	}
 	w.unwatch()
-	cause := w.cause()
+	cause := context.Cause(w.during) //nolint:contextcheck // it is this push's
 	w.released.Store(cause == nil)
 	return cause
 }
@@ -162,15 +146,7 @@ func (w *work) ended() (released bool, cause error) {
 	if w.released.Load() {
 		return true, nil
 	}
-	return false, w.cause()
-}
-
-// cause is why the push must not go on; nil: it may, or does not go on here.
-func (w *work) cause() error {
-	if w.during == nil {
-		return nil
-	}
-	return context.Cause(w.during)
+	return false, context.Cause(w.during)
 }
 
 // lives is nil while the task's holder may push, and otherwise errOver, errStopped or
@@ -206,15 +182,13 @@ func (w *work) watch(ctx context.Context) (during context.Context, stop func()) 
 	during, w.cancel = context.WithCancelCause(limited)
 	w.during = during
 	over, forget := w.cfg.Over(taskRef(w.st.Tenant, w.order.TaskID), w.order.Lease)
-	quit := make(chan struct{})
+	looking, quit := context.WithCancel(during)
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		defer forget()
 		for {
 			select {
-			case <-quit:
-				return
-			case <-during.Done():
+			case <-looking.Done():
 				return
 			case <-w.stop.Done():
 				w.cancel(errStopped)
@@ -226,7 +200,7 @@ func (w *work) watch(ctx context.Context) (during context.Context, stop func()) 
 			}
 		}
 	})
-	w.unwatch = sync.OnceFunc(func() { close(quit); watching.Wait() })
+	w.unwatch = func() { quit(); watching.Wait() }
 	return during, func() {
 		w.unwatch()
 		w.cancel(nil)
@@ -255,22 +229,16 @@ func (w *work) local(ctx, during context.Context) (settle.Outcome, error) {
 	case cause != nil:
 		return w.kept(cause), nil
 	default:
-		return endBy(err, rejected("git could not take the push; push again"), refusals()), nil
+		return refused(err, rejected("git could not take the push; push again")), nil
 	}
 }
 
 func (w *work) reported(rep gitwire.Report) settle.Outcome {
-	one, told := rep.Of(w.order.Ref)
-	w.unpack = rep.Unpack
-	switch {
-	case rep.Unpack != gitwire.UnpackOK && one.Reason == "":
-		return rejected(rep.Unpack)
-	case one.Reason != "":
-		return rejected(explained(one.Reason, w.order.Force))
-	case !told:
-		return rejected("git reported nothing about the branch")
+	if rep.Reason == "" {
+		return w.succeeded(rep.Unpack)
 	}
-	return w.succeeded(rep.Unpack)
+	w.unpack = rep.Unpack
+	return rejected(explained(rep.Reason, w.order.Force))
 }
 
 func explained(reason string, force bool) string {

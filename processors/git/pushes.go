@@ -1,7 +1,6 @@
 package git
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,33 +12,18 @@ import (
 	"weir/internal/gitwire"
 	"weir/internal/ledger"
 	"weir/internal/policy/callurl"
+	"weir/internal/repos"
 	"weir/internal/task"
 	"weir/processors/call"
 	"weir/processors/settle"
 	"weir/schemas"
 )
 
-// Ledger is where tasks are read, and where their pushes and the progress of imports are recorded.
-type Ledger interface {
-	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
-	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
-	Append(ctx context.Context, st *ledger.State, ev schemas.Event) error
-	Notify(ctx context.Context, ref schemas.Ref) error
-}
-
-// Catalog is the table of repositories; see internal/repos.
-type Catalog interface {
-	Get(ctx context.Context, tenant, name string) (schemas.Repo, error)
-	Add(ctx context.Context, r schemas.Repo) (schemas.Repo, error)
-}
-
 // Hosted has the repositories on this node; see internal/git. ErrNoRepo: it has this one not, or none at all.
 type Hosted interface {
 	Here(id string) error
 	Create(ctx context.Context, id, defaultBranch string) (head string, err error)
-	Import(
-		ctx context.Context, tenant, id, url string, branch func(context.Context) (string, error), tell func(schemas.RepoProgress),
-	) (defaultBranch string, err error)
+	Import(ctx context.Context, tenant, id string, from hosted.Source, tell func(schemas.RepoProgress)) (defaultBranch string, err error)
 	Remove(ctx context.Context, id string) error
 	Branch(ctx context.Context, id, branch, base, taskID string) (oid string, err error)
 	Head(ctx context.Context, id, branch string) (oid string, err error)
@@ -47,37 +31,30 @@ type Hosted interface {
 	PushState(ctx context.Context, id, branch, oid string) (hosted.PushState, error)
 }
 
-// Config is what Pushes, Branches and Repos need. A field without a default says so.
+// Config is what Pushes, Branches and Repos need.
 type Config struct {
-	Ledger   Ledger
+	Ledger   *ledger.Ledger // of the tasks too
 	Recorder *settle.Recorder
-	Repos    Catalog
+	Repos    *repos.Table
 	Hosted   Hosted
-	Upstream Upstream
+	// Forward reads from upstreams, and Caller makes the pushes to them, whose Answers are on the log.
+	// Adapter returns the adapter of one push; see Forward.Push.
+	Forward *Forward
+	Caller  *call.Caller
+	Answers call.Answers
+	Adapter func(PushCall) call.Adapter
 	// Spools keep the packs of pushes while they come in.
 	Spools *hosted.Spools
 	// Over is closed when a task has ended or a lease is not the newest any more; see
-	// internal/activetasks. It ends a push early; without it, only the look at the task before
-	// the pack's end goes out does.
+	// internal/activetasks. It ends a push early. Required for Pushes.
 	Over func(ref schemas.Ref, lease int) (over <-chan struct{}, forget func())
 	// Limits bound a pack.
 	Limits gitwire.PackLimits
-	// Timeout bounds one push; default 10 min.
+	// Timeout bounds one push.
 	Timeout time.Duration
 	// Alone says that no other process can be working on this log.
 	Alone bool
 	Now   func() time.Time
-}
-
-func (c Config) withDefaults() Config {
-	c.Timeout = cmp.Or(c.Timeout, 10*time.Minute)
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Over == nil {
-		c.Over = func(schemas.Ref, int) (<-chan struct{}, func()) { return nil, func() {} }
-	}
-	return c
 }
 
 // Pushes executes kind push. It is safe for concurrent use.
@@ -85,7 +62,7 @@ type Pushes struct{ cfg Config }
 
 // NewPushes returns an executor of pushes.
 func NewPushes(cfg Config) *Pushes {
-	return &Pushes{cfg.withDefaults()}
+	return &Pushes{cfg}
 }
 
 // remoteRetry is when a push is looked at again that another node may be executing.
@@ -123,7 +100,7 @@ func (p *Pushes) Execute(ctx context.Context, st *ledger.State, stop call.Stop) 
 	if err != nil {
 		return settle.Outcome{}, err
 	}
-	w := &work{Pushes: p, st: st, order: order, stop: stop}
+	w := &work{Pushes: p, st: st, order: order, stop: stop, during: ctx}
 	e, err := w.execute(ctx)
 	if err != nil {
 		return settle.Outcome{}, err
@@ -133,32 +110,21 @@ func (p *Pushes) Execute(ctx context.Context, st *ledger.State, stop call.Stop) 
 			return settle.Outcome{}, err
 		}
 	}
-	record, err := w.evidence(e)
-	if err == nil {
-		err = p.cfg.Recorder.Store(ctx, st, record)
-	}
 	e.Result = w.result(e)
-	return e, err
+	return e, p.cfg.record(ctx, st, ".push", schemas.EvidencePush, e.Code, w.audit(e))
 }
 
 // Evidence is the records of the calls to an upstream. The worker that finds the result of the push
 // stores that record.
-func (p *Pushes) Evidence(st *ledger.State) ([]schemas.Evidence, error) { return callRecords(st) }
-
-func callRecords(st *ledger.State) ([]schemas.Evidence, error) {
-	var all []schemas.Evidence
-	for _, t := range st.Attempts {
-		records, err := callRecord(st, t)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, records...)
-	}
-	return all, nil
+func (p *Pushes) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
+	return settle.Records(st, callRecords(st))
 }
 
-func callRecord(st *ledger.State, t ledger.Attempt) ([]schemas.Evidence, error) {
-	return settle.Made(st, t, t.Method, callurl.Target(t.Method, t.URL), call.Describe(t))
+// callRecords are what one call to an upstream leaves.
+func callRecords(st *ledger.State) settle.Evidence {
+	return func(t ledger.Attempt) ([]schemas.Evidence, error) {
+		return settle.Made(st, t, t.Method, callurl.Target(t.Method, t.URL), call.Describe(t))
+	}
 }
 
 func taskRef(tenant, id string) schemas.Ref {
@@ -181,9 +147,6 @@ func (p *Pushes) task(ctx context.Context, tenant, id string) (*ledger.State, *t
 	s, err := task.Fold(st.Action, doc, st.Events)
 	return st, s, err
 }
-
-// errLook: the log could not be asked about the task.
-var errLook = errors.New("the task could not be read")
 
 // mayPush is nil while the client may push: errOver where the task has ended or the
 // lease is lost, errBranch where the branch is not the task's, errMany where it was pushed

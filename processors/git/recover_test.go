@@ -27,9 +27,7 @@ func (r *env) take(repo schemas.Repo, o schemas.PushOrder, pack []byte) {
 		Command: gitwire.Command{Old: o.Old, New: o.New, Ref: o.Ref}, Capabilities: o.Capabilities,
 	})
 	require.NoError(r.t, err)
-	one, told := rep.Of(o.Ref)
-	require.True(r.t, told)
-	require.Empty(r.t, one.Reason)
+	require.Empty(r.t, rep.Reason)
 }
 
 // lost is a push whose worker is gone.

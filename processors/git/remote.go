@@ -72,14 +72,11 @@ func (f *Forward) Push(t PushCall) call.Adapter {
 	return f.adapter(mostAnswer, t.request, t.read)
 }
 
-var (
-	errNoGit    = errors.New("the answer does not come from a git server")
-	errNoResult = errors.New("the report has no result for the ref")
-)
+var errNoGit = errors.New("the answer does not come from a git server")
 
 // request puts the pack behind the command, with the capabilities that are sent.
 func (t PushCall) request(_ context.Context, _ guard.Pass, q *outbound.Request) error {
-	q.ContentType, q.IdempotencyKey = gitwire.RequestType(schemas.GitReceivePack), "" // git's servers know no keys
+	q.ContentType = gitwire.RequestType(schemas.GitReceivePack)
 	pack, size, err := t.Pack()
 	if err == nil {
 		body := io.MultiReader(bytes.NewReader(t.Command.Request(t.Capabilities...)), pack)
@@ -121,38 +118,26 @@ func (t PushCall) report(r io.Reader, scrub *redact.Scrubber) (json.RawMessage, 
 	if progress != nil && scrub != nil {
 		progress = func(b []byte) { t.Progress(scrub.Bytes(b)) }
 	}
-	rep, err := gitwire.Demux(r, slices.Contains(t.Capabilities, gitwire.CapSideBand), progress)
+	rep, err := gitwire.Demux(r, t.Command.Ref, slices.Contains(t.Capabilities, gitwire.CapSideBand), progress)
 	if refused, said := errors.AsType[*gitwire.RemoteError](err); said {
 		text := scrub.String(refused.Text)
 		return ledger.Encode(pushReport{Refused: &text})
-	}
-	one, told := rep.Of(t.Command.Ref)
-	w := pushReport{Unpack: scrub.String(rep.Unpack), Reason: scrub.String(one.Reason)}
-	switch {
-	case err != nil:
+	} else if err != nil {
 		return nil, err
-	case rep.Unpack != gitwire.UnpackOK && w.Reason == "":
-		w.Reason = w.Unpack
-	case !told:
-		return nil, errNoResult
 	}
-	w.Updated = w.Reason == ""
-	return ledger.Encode(w)
+	return ledger.Encode(pushReport{Unpack: scrub.String(rep.Unpack), Reason: scrub.String(rep.Reason), Updated: rep.Reason == ""})
 }
 
-// readReport is an upstream's stored answer and its status. The answer is empty unless the status is
-// a success.
-func readReport(ctx context.Context, from call.Answers, last *ledger.Attempt) (w pushReport, status int, err error) {
+// readReport is an upstream's stored answer. It is empty unless the status is a success.
+func readReport(ctx context.Context, from call.Answers, last *ledger.Attempt) (w pushReport, err error) {
 	a, err := from.Answer(ctx, last)
-	if err != nil || a == nil {
-		return w, 0, err
+	if err != nil || a == nil || a.Status != statusOK {
+		return w, err
 	}
-	if a.Status == statusOK {
-		if err := json.Unmarshal(a.Body, &w); err != nil {
-			return w, 0, &fault.Terminal{Code: schemas.Poison, Reason: "the stored answer to a push cannot be read", Cause: err}
-		}
+	if err := json.Unmarshal(a.Body, &w); err != nil {
+		return w, &fault.Terminal{Code: schemas.Poison, Reason: "the stored answer to a push cannot be read", Cause: err}
 	}
-	return w, a.Status, nil
+	return w, nil
 }
 
 // mediaType is what an answer says that it is, without parameters.
@@ -174,14 +159,13 @@ func (w *work) remote(ctx context.Context) (settle.Outcome, error) {
 		},
 	})
 	t.Stop, t.TaskID, t.Timeout = w.stop, w.order.TaskID, w.cfg.Timeout
-	r, err := w.cfg.Upstream.Caller.Run(ctx, t)
+	r, err := w.cfg.Caller.Run(ctx, t)
 	if rest, waits := errors.AsType[*call.Deferral](err); waits {
 		return w.tooLong(rest, r), nil
 	} else if err != nil {
 		return settle.Outcome{}, err
 	}
-	whole, cause := w.ended()
-	return w.callOutcome(ctx, r, whole, cause)
+	return w.callOutcome(ctx, r)
 }
 
 // tooLong is the end of a push of which nothing was sent, and nothing could be for a while: its
@@ -206,11 +190,9 @@ var errGone = errors.New("the body of the push is not here any more")
 
 // capabilities are sent to the upstream: always a report, because the result must be known.
 func capabilities(o schemas.PushOrder) []string {
-	list := []string{gitwire.CapReport}
-	for _, c := range o.Capabilities {
-		if c == gitwire.CapSideBand || c == gitwire.CapQuiet || c == gitwire.CapAtomic || c == gitwire.CapOfsDelta {
-			list = append(list, c)
-		}
+	list := slices.Clone(o.Capabilities)
+	if !slices.Contains(list, gitwire.CapReport) {
+		list = append(list, gitwire.CapReport)
 	}
 	return append(list, "object-format=sha1", "agent="+Agent)
 }
@@ -220,67 +202,56 @@ func (c Config) remoteTask(st *ledger.State, repo schemas.Repo, p PushCall) *cal
 	// follows it is objects.
 	body, _ := ledger.Encode(string(p.Command.Request())) // a text always encodes
 	return &call.Task{
-		State: st, Via: c.Upstream.Adapter(p),
+		State: st, Via: c.Adapter(p), Keyless: true,
 		Call: schemas.HTTPCall{
 			Method: postMethod, URL: repo.UpstreamURL + "/" + schemas.GitReceivePack, AllowlistKey: repo.AllowlistKey,
 			Headers: headers(gitwire.ResultType(schemas.GitReceivePack), false), Body: body, TextBody: true,
 		},
-		Record: func(ctx context.Context, t ledger.Attempt) error {
-			records, err := callRecord(st, t)
-			if err != nil {
-				return err
-			}
-			return c.Recorder.Store(ctx, st, records...)
-		},
+		Record: settle.Record(c.Recorder, st, callRecords(st)),
 	}
 }
 
-// callOutcome derives the end of a push from the result of its call. whole reports that the complete pack
-// was sent, as far as this worker has sent it, and cause why not.
-func (w *work) callOutcome(ctx context.Context, r call.Result, whole bool, cause error) (settle.Outcome, error) {
+// callOutcome derives the end of a push from the result of its call.
+func (w *work) callOutcome(ctx context.Context, r call.Result) (settle.Outcome, error) {
+	whole, cause := w.ended()
+	early := w.spool != nil && !whole // this worker has not sent all of the pack
 	switch {
 	case r.Canceled:
-		return end(schemas.Canceled, errStopped.Error()+"; nothing was sent"), nil
+		return end(schemas.Canceled, "the push was canceled; nothing was sent"), nil
 	case r.Expired:
 		return expired(), nil
 	case r.Denied:
 		e := end(r.Decision.Code, "policy does not let the push to the repository's upstream pass: "+r.Decision.Reason)
 		e.Outcome = schemas.OutcomeDenied
 		return e, settle.Deny(ctx, w.cfg.Recorder, w.st, 0, postMethod, remoteTarget(w.repo), r.Decision)
-	case r.Answered:
-		return w.answered(ctx, r, whole, cause)
-	}
-	res := r.Last.Result
-	switch {
-	case r.Failed && res.Code.Denied():
-		return end(res.Code, call.Describe(*r.Last)), nil
-	case w.spool != nil && !whole && cause != nil:
+	case early && cause != nil:
 		return w.kept(cause), nil
+	}
+	switch res := r.Last.Result; {
+	case r.Last.Mocked() && r.Answered && res.Status != statusOK:
+		return rejected(fmt.Sprintf("a traffic rule answers in the upstream's place, with status %d; nothing was pushed", res.Status)), nil
 	case r.Last.Mocked():
 		return rejected("a traffic rule answers in the upstream's place; nothing was pushed"), nil
+	case r.Answered:
+		return w.answered(ctx, r.Last, early)
+	case r.Failed && res.Code.Denied():
+		return end(res.Code, call.Describe(*r.Last)), nil
 	case r.Failed && !res.Sent && (res.Code == schemas.Interrupted || res.Code == schemas.Canceled):
 		return unsent(), nil // there was no pack to send any more
 	case r.Failed && !res.Sent:
 		return rejected("the repository's upstream could not be reached: " + call.Describe(*r.Last)), nil
-	case w.spool != nil && !whole:
+	case early:
 		return rejected("the push to the repository's upstream broke off before the pack was whole; the branch was not updated"), nil
-	default:
-		return w.lost(ctx)
 	}
+	return w.lost(ctx)
 }
 
-func (w *work) answered(ctx context.Context, r call.Result, whole bool, cause error) (settle.Outcome, error) {
-	word, status, err := readReport(ctx, w.cfg.Upstream.Answers, r.Last)
-	early := w.spool != nil && !whole
-	switch {
+// answered derives the end of a push from the upstream's answer. early: it came before all of the pack was sent.
+func (w *work) answered(ctx context.Context, last *ledger.Attempt, early bool) (settle.Outcome, error) {
+	word, err := readReport(ctx, w.cfg.Answers, last)
+	switch status := last.Result.Status; {
 	case err != nil:
 		return settle.Outcome{}, err
-	case early && cause != nil:
-		return w.kept(cause), nil
-	case r.Last.Mocked() && status == statusOK:
-		return rejected("a traffic rule answers in the upstream's place; nothing was pushed"), nil
-	case r.Last.Mocked():
-		return rejected(fmt.Sprintf("a traffic rule answers in the upstream's place, with status %d; nothing was pushed", status)), nil
 	case status >= 500 && !early, word.Refused != nil && !early, word.Updated && early:
 		e, err := w.lost(ctx)
 		if e.Outcome == schemas.OutcomeUnknown && word.Refused != nil {
@@ -303,7 +274,7 @@ func (w *work) lost(ctx context.Context) (settle.Outcome, error) {
 	if done, err := w.knows(ctx, w.st, w.order); err != nil || done {
 		return w.succeeded(gitwire.UnpackOK), err
 	}
-	refs, err := w.cfg.Upstream.Forward.refs(ctx, callerOf(w.st, w.order.TaskID), w.repo, w.order.Ref)
+	refs, err := w.cfg.Forward.refs(ctx, asking(w.st, w.order.TaskID), w.repo, w.order.Ref)
 	switch {
 	case ctx.Err() != nil:
 		return settle.Outcome{}, ctx.Err()

@@ -40,7 +40,7 @@ func (r *env) proxy() upstreamDouble {
 	b.Require(password)
 	r.allow(b.URL)
 	repo := schemas.Repo{ID: "p", Name: "app", Tenant: tenant, Mode: schemas.RepoProxy, DefaultBranch: "main", UpstreamURL: url}
-	r.catalog.put(repo)
+	r.put(repo)
 	return upstreamDouble{repo, b, dir, main}
 }
 
@@ -52,7 +52,7 @@ func (r *env) leave(repo schemas.Repo) {
 	r.t.Helper()
 	r.allow(nobody)
 	repo.UpstreamURL = nobody + "/app.git"
-	r.catalog.put(repo)
+	r.put(repo)
 }
 
 // at is where a branch of the upstream's is; empty: nowhere.
@@ -82,7 +82,8 @@ func TestPushToUpstream(t *testing.T) {
 
 	st := r.again(p.st)
 	require.Len(t, st.Attempts, 1)
-	assert.Equal(t, schemas.ClassOnce, st.Attempts[0].Class)
+	assert.Equal(t, schemas.ClassOnce, st.Attempts[0].Class, "whatever keys the entry derives")
+	assert.Empty(t, st.Attempts[0].DerivedKey)
 	var mine int
 	for _, e := range r.evidence(schemas.EvidenceAttempt) {
 		if e.ActionID == "push-1" {
@@ -188,6 +189,7 @@ func TestAnswerIsLost(t *testing.T) {
 		answer  func(w http.ResponseWriter, r *http.Request, git http.Handler)
 		outcome schemas.Outcome
 	}
+	const receive = "POST /app.git/git-receive-pack"
 	table.Run(t, map[string]testCase{
 		"and it was taken": {func(w http.ResponseWriter, r *http.Request, git http.Handler) {
 			taken(r, git)
@@ -209,8 +211,10 @@ func TestAnswerIsLost(t *testing.T) {
 		r, repo, base := proxying(t, options{})
 		repo.Answer(c.answer)
 		pack, head := commit("one", base)
+		before := len(repo.Requests())
 		p := r.push("push-1", order(repo.Repo, base, head), bytes.NewReader(pack))
 		assert.Equal(t, c.outcome, p.Outcome, p.Message)
+		assert.Equal(t, 1, strings.Count(strings.Join(repo.Requests()[before:], " "), receive), "it is never sent again")
 		if c.outcome == schemas.OutcomeSucceeded {
 			repo.is(t, head)
 			assert.Equal(t, 1, r.task().Pushes)

@@ -22,13 +22,7 @@ import (
 type Repos struct{ cfg Config }
 
 // NewRepos returns an executor of the making of repositories.
-func NewRepos(cfg Config) *Repos { return &Repos{cfg.withDefaults()} }
-
-type wanted struct {
-	st    *ledger.State
-	order schemas.RepoOrder
-	id    string
-}
+func NewRepos(cfg Config) *Repos { return &Repos{cfg} }
 
 // Execute makes the repository, unless an earlier worker has made it already. All of it
 // may be done again: the same action makes the same one.
@@ -37,8 +31,7 @@ func (r *Repos) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (
 	if err != nil {
 		return settle.Outcome{}, err
 	}
-	w := &wanted{st: st, order: order, id: identity(st)}
-	repo, err := r.make(ctx, w, stop)
+	repo, err := r.make(ctx, st, order, stop)
 	if errors.Is(err, hosted.ErrNoRepo) { // none can be made here
 		return settle.Outcome{}, away(st, r.cfg.Now())
 	}
@@ -49,19 +42,16 @@ func (r *Repos) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (
 	e := settle.Outcome{Outcome: schemas.OutcomeSucceeded}
 	if err != nil {
 		e = end(said.Code, said.Message)
-		if err := r.undo(ctx, w); err != nil {
+		if err := r.undo(ctx, st, order); err != nil {
 			return settle.Outcome{}, err
 		}
 	}
-	record, err := r.evidence(w, repo.Mode, e)
-	if err == nil {
-		err = r.cfg.Recorder.Store(ctx, st, record)
-	}
+	audit := schemas.RepoAudit{Repo: order.Name, Mode: repo.Mode, Result: cmp.Or(string(e.Code), schemas.AuditOK)}
 	if e.Code == "" {
 		repo.ID, repo.Tenant = "", ""
 		e.Result = repo
 	}
-	return e, err
+	return e, r.cfg.record(ctx, st, ".repo", schemas.EvidenceRepo, e.Code, audit)
 }
 
 // later retries a system failure. A lost race on another log does not fence this action.
@@ -80,58 +70,58 @@ func identity(st *ledger.State) string {
 }
 
 // make makes the repository. An *fault.Error says why there is none.
-func (r *Repos) make(ctx context.Context, w *wanted, stop call.Stop) (schemas.Repo, error) {
-	there, err := r.cfg.Repos.Get(ctx, w.st.Tenant, w.order.Name)
+func (r *Repos) make(ctx context.Context, st *ledger.State, order schemas.RepoOrder, stop call.Stop) (schemas.Repo, error) {
+	there, err := r.cfg.Repos.Get(ctx, st.Tenant, order.Name)
 	switch {
-	case err == nil && there.By == w.st.ID:
+	case err == nil && there.By == st.ID:
 		return there, nil
 	case err == nil:
-		return there, used(w.order.Name)
+		return there, used(order.Name)
 	case !errors.Is(err, fault.ErrNotFound):
 		return there, err
 	}
 	repo := schemas.Repo{
-		ID: w.id, Name: w.order.Name, Tenant: w.st.Tenant, Mode: schemas.RepoHosted, ImportURL: w.order.ImportURL,
-		AllowlistKey: w.order.AllowlistKey, Created: w.st.Action.AcceptedAt, By: w.st.ID,
+		ID: identity(st), Name: order.Name, Tenant: st.Tenant, Mode: schemas.RepoHosted, ImportURL: order.ImportURL,
+		AllowlistKey: order.AllowlistKey, Created: st.Action.AcceptedAt, By: st.ID,
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(stop, func() { cancel(errCanceled) })() //nolint:contextcheck // a signal, not a scope
-	if w.st.CancelRequested || stop.Requested() {
+	if st.CancelRequested || stop.Requested() {
 		cancel(errCanceled)
 	}
-	if d := w.st.Action.Deadline; !d.IsZero() {
+	if d := st.Action.Deadline; !d.IsZero() {
 		late, free := context.WithDeadlineCause(ctx, d, errLate)
 		defer free()
 		ctx = late
 	}
-	if repo, err = r.fill(ctx, w, repo); err != nil {
+	if repo, err = r.fill(ctx, st, order, repo); err != nil {
 		if over, ok := errors.AsType[*fault.Error](context.Cause(ctx)); ok {
 			err = over
 		}
 		return repo, err
 	}
 	if repo, err = r.cfg.Repos.Add(context.WithoutCancel(ctx), repo); errors.Is(err, repos.ErrTaken) {
-		err = used(w.order.Name)
+		err = used(order.Name)
 	}
 	return repo, err
 }
 
 // undo takes away what was made of a repository that is not to be, by a worker before this one
 // as well. It is tried until the action's time is up. A repository in the catalog stays.
-func (r *Repos) undo(ctx context.Context, w *wanted) error {
-	if w.order.UpstreamURL != "" {
+func (r *Repos) undo(ctx context.Context, st *ledger.State, order schemas.RepoOrder) error {
+	if order.UpstreamURL != "" {
 		return nil
 	}
-	there, err := r.cfg.Repos.Get(ctx, w.st.Tenant, w.order.Name)
+	there, err := r.cfg.Repos.Get(ctx, st.Tenant, order.Name)
 	switch {
-	case err == nil && there.By == w.st.ID:
+	case err == nil && there.By == st.ID:
 		return &fault.RetryAfter{Cause: errBusy} // by now; then it is made
 	case err != nil && !errors.Is(err, fault.ErrNotFound):
 		return err
 	}
-	err = r.cfg.Hosted.Remove(ctx, w.id)
-	late := !w.st.Action.Deadline.IsZero() && !r.cfg.Now().Before(w.st.Action.Deadline)
+	err = r.cfg.Hosted.Remove(ctx, identity(st))
+	late := !st.Action.Deadline.IsZero() && !r.cfg.Now().Before(st.Action.Deadline)
 	if err == nil || errors.Is(err, hosted.ErrNoRepo) || late && ctx.Err() == nil {
 		return nil
 	}
@@ -148,46 +138,46 @@ var (
 )
 
 // fill makes what is behind a repository, and says which branch is its default.
-func (r *Repos) fill(ctx context.Context, w *wanted, repo schemas.Repo) (schemas.Repo, error) {
+func (r *Repos) fill(ctx context.Context, st *ledger.State, order schemas.RepoOrder, repo schemas.Repo) (schemas.Repo, error) {
 	if err := ctx.Err(); err != nil {
 		return repo, err
 	}
 	switch {
-	case w.order.UpstreamURL != "":
-		return r.inspectUpstream(ctx, w, repo)
-	case w.order.ImportURL != "":
+	case order.UpstreamURL != "":
+		return r.inspectUpstream(ctx, st, order, repo)
+	case order.ImportURL != "":
 		var err error
-		switch repo.DefaultBranch, err = r.importing(ctx, w); {
-		case errors.Is(err, hosted.ErrNoRef) && w.order.DefaultBranch == "":
+		switch repo.DefaultBranch, err = r.importing(ctx, st, order); {
+		case errors.Is(err, hosted.ErrNoRef) && order.DefaultBranch == "":
 			return repo, empty("import_url")
 		case errors.Is(err, hosted.ErrNoRef):
-			return repo, noDefault(w.order.DefaultBranch)
+			return repo, noDefault(order.DefaultBranch)
 		case err != nil:
 			return repo, importError(err)
 		}
 		return repo, nil
 	default:
-		repo.DefaultBranch, repo.AllowlistKey = cmp.Or(w.order.DefaultBranch, "main"), ""
-		_, err := r.cfg.Hosted.Create(ctx, w.id, repo.DefaultBranch)
+		repo.DefaultBranch, repo.AllowlistKey = cmp.Or(order.DefaultBranch, "main"), ""
+		_, err := r.cfg.Hosted.Create(ctx, identity(st), repo.DefaultBranch)
 		return repo, err
 	}
 }
 
 // inspectUpstream looks at a repository that stays where it is.
-func (r *Repos) inspectUpstream(ctx context.Context, w *wanted, repo schemas.Repo) (schemas.Repo, error) {
-	repo.ID, repo.Mode, repo.UpstreamURL = w.id, schemas.RepoProxy, strings.TrimRight(w.order.UpstreamURL, "/")
+func (r *Repos) inspectUpstream(ctx context.Context, st *ledger.State, order schemas.RepoOrder, repo schemas.Repo) (schemas.Repo, error) {
+	repo.ID, repo.Mode, repo.UpstreamURL = identity(st), schemas.RepoProxy, strings.TrimRight(order.UpstreamURL, "/")
 	if strings.ContainsAny(repo.UpstreamURL, "?#") {
 		return repo, fault.New(schemas.ValidationError, "upstream_url has a query or a fragment; name the repository's URL alone")
 	}
 	var prefixes []string
-	if w.order.DefaultBranch != "" {
-		prefixes = append(prefixes, schemas.RefOf(w.order.DefaultBranch))
+	if order.DefaultBranch != "" {
+		prefixes = append(prefixes, schemas.RefOf(order.DefaultBranch))
 	}
-	refs, err := r.cfg.Upstream.Forward.refs(ctx, callerOf(w.st, ""), repo, append(prefixes, "refs/heads/")...)
+	refs, err := r.cfg.Forward.refs(ctx, asking(st, ""), repo, append(prefixes, "refs/heads/")...)
 	if err != nil {
 		return repo, err
 	}
-	if repo.DefaultBranch = w.order.DefaultBranch; repo.DefaultBranch == "" {
+	if repo.DefaultBranch = order.DefaultBranch; repo.DefaultBranch == "" {
 		if branch, ok := strings.CutPrefix(find(refs, gitwire.HEAD).Symref, schemas.RefOf("")); ok {
 			repo.DefaultBranch = branch
 		}
@@ -213,26 +203,10 @@ func noDefault(name string) error {
 func importError(err error) error {
 	var x *hosted.ExitError
 	switch {
-	case errors.Is(err, errImport):
-		if said, ok := errors.AsType[*fault.Error](err); ok {
-			return said
-		}
-		return err
 	case errors.As(err, &x), errors.Is(err, hosted.ErrFull):
 		return &fault.Error{Code: schemas.GitRejected, Message: "git could not copy the repository at import_url; it may be larger than is allowed, or broken", Cause: err}
 	case errors.Is(err, hosted.ErrTimeout):
 		return &fault.Error{Code: schemas.UpstreamTimeout, Message: "the repository at import_url could not be copied in time", Cause: err}
-	default:
-		return err
 	}
-}
-
-// repoID follows an action's id in the id of the record of its repository.
-const repoID = ".repo"
-
-func (r *Repos) evidence(w *wanted, mode schemas.RepoMode, e settle.Outcome) (schemas.Evidence, error) {
-	doc, err := ledger.Encode(schemas.RepoAudit{Repo: w.order.Name, Mode: mode, Result: cmp.Or(string(e.Code), schemas.AuditOK)})
-	return schemas.Evidence{
-		ID: w.st.ID + repoID, Tenant: w.st.Tenant, ActionID: w.st.ID, Kind: schemas.EvidenceRepo, Code: e.Code, Payload: doc,
-	}, err
+	return err
 }

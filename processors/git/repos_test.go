@@ -41,7 +41,8 @@ func (r *env) made(id string, o schemas.RepoOrder) schemas.Repo {
 	assert.Empty(r.t, shown.ID+shown.Tenant)
 	repo, err := r.catalog.Get(r.t.Context(), tenant, o.Name)
 	require.NoError(r.t, err)
-	shown.ID, shown.Tenant = repo.ID, repo.Tenant
+	assert.True(r.t, repo.Created.Equal(shown.Created))
+	shown.ID, shown.Tenant, shown.Created = repo.ID, repo.Tenant, repo.Created
 	assert.Equal(r.t, repo, shown)
 	return repo
 }
@@ -151,10 +152,14 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	}
 	table.Run(t, map[string]testCase{
 		"the name is taken meanwhile": {schemas.RepoOrder{}, func(r *env, _ *ledger.State) {
-			r.catalog.late = &schemas.Repo{ID: "other", Name: "new", Tenant: tenant, By: "another"}
+			r.bucket.Before = func(string) (bool, error) {
+				r.bucket.Before = nil
+				r.put(schemas.Repo{ID: "other", Name: "new", Tenant: tenant, By: "another"})
+				return true, nil
+			}
 		}, schemas.Conflict},
 		"the name was taken": {schemas.RepoOrder{}, func(r *env, _ *ledger.State) {
-			r.catalog.put(schemas.Repo{ID: "other", Name: "new", Tenant: tenant, By: "another"})
+			r.put(schemas.Repo{ID: "other", Name: "new", Tenant: tenant, By: "another"})
 		}, schemas.Conflict},
 		"canceled": {schemas.RepoOrder{}, func(r *env, _ *ledger.State) { r.stop.Pull() }, schemas.Canceled},
 		"too late": {schemas.RepoOrder{}, func(_ *env, st *ledger.State) {

@@ -28,15 +28,6 @@ import (
 	"weir/schemas"
 )
 
-// Upstream is how repositories elsewhere are reached. Nil parts: there are none.
-type Upstream struct {
-	Forward *Forward
-	Caller  *call.Caller
-	Answers call.Answers
-	// Adapter returns the adapter of one push; see Forward.Push.
-	Adapter func(PushCall) call.Adapter
-}
-
 const (
 	getMethod  = "GET"
 	postMethod = "POST"
@@ -56,17 +47,16 @@ const (
 	parting = 5 * time.Second
 )
 
-// ForwardConfig is what Forward needs besides its collaborators. All but Secrets have
-// defaults.
+// ForwardConfig is what Forward needs besides its collaborators.
 type ForwardConfig struct {
 	// Secrets fills what the policy's entries add.
 	Secrets dial.Secrets
 	// Worker names this process in evidence.
 	Worker string
 	// Timeout bounds one request with its answer, what traffic rules hold it back for
-	// included; default 10 min.
+	// included.
 	Timeout time.Duration
-	// Answer is the most that one fetch may bring, in bytes; default 10 GiB.
+	// Answer is the most that one fetch may bring, in bytes.
 	Answer int64
 	Now    func() time.Time
 }
@@ -86,29 +76,17 @@ type Forward struct {
 // NewForward returns a Forward. The client's own limits on the time of headers and bodies
 // do not hold.
 func NewForward(g *guard.Guard, c *outbound.Client, r *settle.Recorder, cfg ForwardConfig) *Forward {
-	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Minute)
-	cfg.Answer = cmp.Or(cfg.Answer, 10<<30)
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
 	reads := call.New(call.Unlogged{}, g, nil, call.Config{
 		Worker: cfg.Worker, Hold: inline, Now: cfg.Now, Barrier: func(context.Context) error { return nil },
 	})
 	return &Forward{reads, c, r, cfg}
 }
 
-// caller is the caller on whose behalf an upstream is called.
-type caller struct {
-	action    schemas.Ref // owns the evidence of the call
-	taskID    string
-	principal string
-	entries   []string
-	// hides reports the refs that are not shown; nil: all are shown.
-	hides func(ref string) bool
-}
-
-func callerOf(st *ledger.State, taskID string) caller {
-	return caller{action: st.Ref, taskID: taskID, principal: st.Action.Principal, entries: st.Action.Entries}
+// asking is the action of a read from an upstream: it owns the evidence, for its caller and a task.
+func asking(st *ledger.State, taskID string) schemas.Action {
+	a := st.Action
+	a.Task = taskID
+	return a
 }
 
 // readAnswer takes an answer with the status and of the type that were wanted. A mocked one is what
@@ -129,14 +107,15 @@ type reading struct {
 
 // ask makes one request with a body, calls read with an answer of the media type want, and leaves evidence,
 // also if ctx ends meanwhile. It returns the error of read.
-func (f *Forward) ask(ctx context.Context, who caller, q schemas.HTTPCall, body []byte, want string, read readAnswer) error {
-	v := &reading{Forward: f, call: q, body: body, want: want, read: read, st: &ledger.State{Ref: who.action, Action: schemas.Action{
-		Tenant: who.action.Tenant, Principal: who.principal, Entries: who.entries, TraceParent: traceparent.From(ctx),
+func (f *Forward) ask(ctx context.Context, who schemas.Action, q schemas.HTTPCall, body []byte, want string, read readAnswer) error {
+	of := schemas.Ref{Tenant: who.Tenant, Kind: who.Kind, ID: who.ID}
+	v := &reading{Forward: f, call: q, body: body, want: want, read: read, st: &ledger.State{Ref: of, Action: schemas.Action{
+		Tenant: who.Tenant, Task: who.Task, Principal: who.Principal, Entries: who.Entries, TraceParent: traceparent.From(ctx),
 		Deadline: f.cfg.Now().Add(f.cfg.Timeout),
 	}}}
 	steady := context.WithoutCancel(ctx)
 	r, err := f.reads.Run(steady, &call.Task{
-		State: v.st, Call: q, Internal: true, Via: f.adapter(f.cfg.Answer, v.request, v.take), TaskID: who.taskID, Attempts: 1, Timeout: f.cfg.Timeout,
+		State: v.st, Call: q, Internal: true, Keyless: true, Via: f.adapter(f.cfg.Answer, v.request, v.take), Attempts: 1, Timeout: f.cfg.Timeout,
 		Stop: call.Stop{Context: ctx}, Abort: true, Record: v.record,
 	})
 	held, waits := errors.AsType[*call.Deferral](err)
@@ -163,7 +142,6 @@ func (f *Forward) ask(ctx context.Context, who caller, q schemas.HTTPCall, body 
 }
 
 func (v *reading) request(_ context.Context, _ guard.Pass, q *outbound.Request) error {
-	q.IdempotencyKey = "" // several requests have the same
 	if q.Body = v.body; v.body != nil {
 		q.ContentType = gitwire.RequestType(schemas.GitUploadPack)
 	}
