@@ -28,6 +28,7 @@ import (
 type reloading struct {
 	mu        sync.Mutex
 	last      config.Config // whose policy is in force
+	files     []string      // that the last reading named, the configuration's own aside
 	lastError string        // why the last reload failed; empty: it did not
 }
 
@@ -45,7 +46,7 @@ func (a *App) openPolicy(context.Context) error {
 		return cli.Usage(err)
 	}
 	a.guard = guard.New(a.policy.Load, a.rules)
-	a.reload.last = a.cfg
+	a.reload.last, a.reload.files = a.cfg, a.cfg.Files()
 	a.enforce(first, time.Now())
 	return nil
 }
@@ -142,6 +143,7 @@ func (a *App) next() reading {
 	n := reading{config: a.cfg}
 	if a.opts.Load != nil {
 		n.config, n.err = a.opts.Load()
+		a.reload.files = n.config.Files()
 	}
 	if n.err == nil {
 		n.err = kept(a.reload.last, n.config)

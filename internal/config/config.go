@@ -56,6 +56,7 @@ type Config struct {
 
 	doubts []*Problem
 	source string
+	files  []string
 	blank  bool
 	opaque
 }

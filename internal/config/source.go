@@ -73,9 +73,9 @@ func Parse(name string, data []byte, environ []string, flags map[string]string) 
 	own := slices.DeleteFunc(r.problems, func(err error) bool { return r.follows(err, unread) })
 	r.problems = slices.Concat(unread, own)
 	if err := errors.Join(r.problems...); err != nil {
-		return Config{}, err
+		return Config{files: r.files}, err
 	}
-	c.doubts = r.doubts
+	c.doubts, c.files = r.doubts, r.files
 	return c, nil
 }
 
@@ -109,6 +109,7 @@ type origin struct{ where, text string }
 type reader struct {
 	file     string
 	given    map[string]origin
+	files    []string // that keys name
 	problems []error
 	doubts   []*Problem
 }

@@ -176,6 +176,7 @@ func (r *reader) named(path, name string) []byte {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(filepath.Dir(r.file), name)
 	}
+	r.files = append(r.files, name)
 	f, err := os.Open(name) //nolint:gosec // the operator names it
 	if err == nil {
 		defer f.Close()
