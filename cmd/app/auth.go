@@ -17,7 +17,6 @@ import (
 	"weir/internal/config"
 	"weir/internal/fault"
 	"weir/internal/outbound"
-	"weir/internal/problem"
 	"weir/internal/task"
 	"weir/internal/token"
 	"weir/processors/tunnel"
@@ -81,7 +80,7 @@ func everyone() ingress.Identity {
 // verify finds the token of a credential, open mode or not.
 func (a *App) verify(c token.Credential) (schemas.Token, error) {
 	t, _, err := a.tokens.Verify(c)
-	return t, limited(err)
+	return t, err
 }
 
 // known reports whether a request has a valid token, in any of the places where passthrough reads
@@ -94,17 +93,6 @@ func (a *App) inForce(ctx context.Context, text string) bool {
 		return a.taskService != nil && a.taskService.Knows(ctx, text)
 	}
 	return text != "" && a.tokens.Known(token.Bearer("Bearer "+text))
-}
-
-// limited returns the Retry-After for a client that has sent too many requests.
-func limited(err error) error {
-	if limited, ok := errors.AsType[*token.LimitedError](err); ok {
-		err = &problem.Error{
-			Problem:    schemas.Problem{Code: schemas.RateLimited, Detail: "this token has sent too many requests; wait as long as Retry-After says"},
-			RetryAfter: limited.Wait,
-		}
-	}
-	return err
 }
 
 // reader returns the sender of a request that reads. Without scopes every token suffices.
@@ -143,15 +131,6 @@ func (a *App) listTokens(_ context.Context, tenant, cursor string, limit int) (s
 	return a.tokens.List(tenant, cursor, limit)
 }
 
-// signIns are the sessions of the tokens.
-type signIns struct{ *token.Keeper }
-
-// SignIn is the keeper's, with a Retry-After for a client that has sent too many requests.
-func (s signIns) SignIn(ctx context.Context, text string) (value string, until time.Time, err error) {
-	value, until, err = s.Keeper.SignIn(ctx, text)
-	return value, until, limited(err)
-}
-
 // credential is the token of a request, or the session of its browser.
 func (a *App) credential(r *http.Request) token.Credential {
 	if value, ok := session.Of(r, a.baseURL()); ok {
@@ -175,7 +154,7 @@ func (a *App) consoleSession(r *http.Request) (schemas.ConsoleSession, error) {
 	if errors.As(err, &public) && public.Code == schemas.Unauthorized {
 		return out, nil
 	}
-	if err = limited(err); err != nil {
+	if err != nil {
 		return out, err
 	}
 	out.SignedIn, out.Tenant, out.Name, out.Scopes, out.ExpiresAt = true, t.Tenant, t.Name, t.Scopes, until

@@ -298,9 +298,8 @@ func reason(err error) string {
 // waiting is what a node serves that has no log.
 func (a *App) waiting(why func() string) http.Handler {
 	cfg := a.engineConfig(a.descriptions())
-	cfg.Otherwise = &problem.Error{
-		Problem:    schemas.Problem{Code: schemas.Unavailable, Detail: "this node waits for its log; try again, or ask another"},
-		RetryAfter: waitRetry,
+	cfg.Otherwise = &fault.Error{
+		Code: schemas.Unavailable, RetryAfter: waitRetry, Message: "this node waits for its log; try again, or ask another",
 	}
 	engine := ingress.NewEngine(cfg)
 	egress.Mount(engine, []egress.Surface{egress.Waiting(func() schemas.Readiness {

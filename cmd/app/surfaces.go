@@ -205,7 +205,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 
 	all.add(one(inpolicy.Surface(in, a, operations{a})), one(outpolicy.Surface(out, a.policyView, a.operationsView, a.nodes)), nil)
 	all.add(one(intokens.Surface(in, a.tokens)), one(out.Tokens(a.listTokens)), nil)
-	console := session.Surface(in, signIns{a.tokens}, a.baseURL)
+	console := session.Surface(in, a.tokens, a.baseURL)
 	console.Absent = a.open() // every browser on this machine is permitted
 	all.add(one(console), []egress.Surface{outconsole.Surface(a.consoleSession), outconsole.Docs(pages.Files)}, nil)
 	return all
