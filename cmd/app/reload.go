@@ -111,6 +111,10 @@ func (a *App) Explain(call schemas.HTTPCall, only []string) schemas.Explanation 
 	return explain(a.policy.Load(), call, only)
 }
 
+// Entries are the names of the policy in force: its entries, its allowed hosts, and the entries of agents
+// and models.
+func (a *App) Entries() []string { return a.policy.Load().EntryNames() }
+
 // Reload reads the configuration again and puts its policy, its agents and its models
 // in force, or leaves everything as it is. When it returns without an error, no call begins on this
 // node any more that the new policy denies. The error is a public one.

@@ -21,7 +21,6 @@ import (
 	"weir/internal/broker/access"
 	"weir/internal/broker/embedded"
 	"weir/internal/config"
-	"weir/internal/fault"
 	"weir/internal/jsonschema"
 	"weir/internal/ledger"
 	"weir/internal/limits"
@@ -255,7 +254,7 @@ func (a *App) openDestinations(ctx context.Context) error {
 		shared = a.broker.Bucket(schemas.DestinationBucket)
 	}
 	a.destinations = destination.New(a.broker.Bucket(schemas.OperationBucket), shared, destination.Config{
-		Worker: a.worker, Notify: a.ledger.Notify, Logger: a.log, Metrics: a.metrics,
+		Worker: a.worker, Notify: a.ledger.Notify, Barrier: a.broker.Barrier, Logger: a.log, Metrics: a.metrics,
 	})
 	return a.startPart(ctx, "destinations", a.destinations)
 }
@@ -268,36 +267,6 @@ func (a *App) operationsView() schemas.OperationsView {
 	}
 	return v
 }
-
-// operations are what operators decide, for ingress.
-type operations struct{ app *App }
-
-// Order puts an operation in force on this node; the others follow when they receive it.
-func (o operations) Order(ctx context.Context, op schemas.Operation) (schemas.Operation, error) {
-	op, err := o.app.destinations.Order(ctx, op)
-	return op, o.durable(ctx, err)
-}
-
-// Lift takes an operation back.
-func (o operations) Lift(ctx context.Context, do string, t schemas.Target) (schemas.Operation, error) {
-	op, err := o.app.destinations.Lift(ctx, do, t)
-	return op, o.durable(ctx, err)
-}
-
-// durable returns when the decision survives a crash.
-func (o operations) durable(ctx context.Context, err error) error {
-	switch {
-	case errors.Is(err, destination.ErrUnreadable):
-		return &fault.Error{Code: schemas.Conflict, Cause: err, Message: "another version of Weir wrote what is in force; change it with that version, or a newer one"}
-	case err != nil:
-		return err
-	}
-	return o.app.broker.Barrier(ctx)
-}
-
-// Entries are the names of the policy in force: its entries, its allowed hosts, and the
-// entries of agents and models.
-func (o operations) Entries() []string { return o.app.policy.Load().EntryNames() }
 
 // openBudgets opens the accounts of budgets.
 func (a *App) openBudgets(ctx context.Context) error {

@@ -182,7 +182,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	})
 	all.add(intasks.Surfaces(in, intasks.SurfaceConfig{
 		Tasks: a.taskService, Control: control, Policy: a.callerPolicy, Repos: r.table, Branches: a.branchExists, Hosts: a.hosts,
-		Models: a.models, Entries: func() []string { return a.policy.Load().EntryNames() }, MaxTask: a.cfg.LongestAction(),
+		Models: a.models, Entries: a.Entries, MaxTask: a.cfg.LongestAction(),
 		Show: people.Task, Agent: people.AgentTask, Leased: people.Leased, Inquiry: people.Inquiry,
 	}), people.Surfaces(), executors{
 		schemas.KindTask: func(*workshop) processors.Kind {
@@ -203,7 +203,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 		return processors.Kind{Executor: p, Here: p.Here, WritesStarted: processors.Always}
 	}})
 
-	all.add(one(inpolicy.Surface(in, a, operations{a})), one(outpolicy.Surface(out, a.policyView, a.operationsView, a.nodes)), nil)
+	all.add(one(inpolicy.Surface(in, a, a.destinations)), one(outpolicy.Surface(out, a.policyView, a.operationsView, a.nodes)), nil)
 	all.add(one(intokens.Surface(in, a.tokens)), one(out.Tokens(a.listTokens)), nil)
 	console := session.Surface(in, a.tokens, a.baseURL)
 	console.Absent = a.open() // every browser on this machine is permitted
