@@ -55,7 +55,7 @@ func (a *App) hearNodes(ctx context.Context) error {
 	answer := nodeAnswer{NodeReport: a.report("")}
 	var under sync.WaitGroup
 	err := a.listenFor(schemas.NodesRequestRoot+".*", func(subject string) {
-		a.sendReport(strings.TrimPrefix(subject, schemas.NodesRequestRoot+"."), nodeAnswer{a.report(a.policy.Load().Version()), true})
+		a.sendReport(strings.TrimPrefix(subject, schemas.NodesRequestRoot+"."), nodeAnswer{a.report(a.policy().Version()), true})
 	})
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (a *App) reloadFor(ctx context.Context, ask string, answer nodeAnswer) {
 	done, err := a.Reload(ctx)
 	answer.Done, answer.Version, answer.Previous, answer.Changed = true, done.Version, done.Previous, done.Changed
 	if err != nil {
-		answer.Version, answer.Error = a.policy.Load().Version(), publicText(err)
+		answer.Version, answer.Error = a.policy().Version(), publicText(err)
 	}
 	a.sendReport(ask, answer)
 }
@@ -104,7 +104,7 @@ func (a *App) ReloadAll(ctx context.Context) (schemas.Reload, error) {
 		done.Nodes = []schemas.NodeReport{own}
 		return done, err
 	}
-	done := schemas.Reload{Node: a.worker, Version: a.policy.Load().Version()}
+	done := schemas.Reload{Node: a.worker, Version: a.policy().Version()}
 	var n schemas.NodeReport
 	var err error
 	if done.Nodes, n, err = a.request(ctx, schemas.PolicyRequestRoot, calling); err != nil {
@@ -117,7 +117,7 @@ func (a *App) ReloadAll(ctx context.Context) (schemas.Reload, error) {
 // nodes lists the nodes of the log that answer within a moment. The error is public.
 func (a *App) nodes(ctx context.Context) ([]schemas.NodeReport, error) {
 	if a.cfg.Embedded() {
-		return []schemas.NodeReport{a.report(a.policy.Load().Version())}, nil
+		return []schemas.NodeReport{a.report(a.policy().Version())}, nil
 	}
 	all, _, err := a.request(ctx, schemas.NodesRequestRoot, reporting)
 	return all, err

@@ -87,7 +87,7 @@ func (a *App) Preview(ctx context.Context, who grant.Caller, q ingressrules.Ques
 		return schemas.Preview{
 			Result: schemas.PreviewDenied, Method: q.Call.Method, URL: q.Call.URL, Rules: []schemas.RuleVerdict{},
 			Decision: schemas.Decision{
-				Code: schemas.DenyRule, Version: a.policy.Load().Version(),
+				Code: schemas.DenyRule, Version: a.policy().Version(),
 				Reason: "the tenant's traffic rules cannot be read: run the version that wrote them, or newer, or have an admin give them up with `weir rules reset`",
 			},
 		}, nil
@@ -95,7 +95,7 @@ func (a *App) Preview(ctx context.Context, who grant.Caller, q ingressrules.Ques
 	if err != nil {
 		return schemas.Preview{}, err
 	}
-	return preview(a.policy.Load(), redact.New(a.cfg.RedactHeaders), now, q.Call, scope, time.Now())
+	return preview(a.policy(), redact.New(a.cfg.RedactHeaders), now, q.Call, scope, time.Now())
 }
 
 // previewed is the scope of a preview's call. A call to a remote agent uses the entry of that

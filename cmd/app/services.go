@@ -162,8 +162,8 @@ func (a *App) service() egress.Surface {
 	cfg := egress.ServiceConfig{
 		Ready:         schemas.Readiness{Role: string(a.role), Durability: a.broker.Durability(), Replicas: a.copies(), Partitions: a.cfg.Log.Partitions},
 		Reader:        a.reader,
-		PolicyVersion: func() string { return a.policy.Load().Version() },
-		AllowedHosts:  func() []string { return a.policy.Load().AllowedHosts() },
+		PolicyVersion: func() string { return a.policy().Version() },
+		AllowedHosts:  func() []string { return a.policy().AllowedHosts() },
 		Checks: []egress.Check{
 			{Name: "log", Run: a.broker.Ready},
 			{Name: "accepting", Run: a.accepting},

@@ -138,7 +138,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	})
 
 	handler := inpassthrough.New(in, inpassthrough.Config{
-		Policy: a.callerPolicy, Entries: a.policy.Load, Bodies: a.broker, MaxBody: int64(a.cfg.Limits.Upload), Answer: out.ReplyOr,
+		Policy: a.callerPolicy, Entries: a.policy, Bodies: a.broker, MaxBody: int64(a.cfg.Limits.Upload), Answer: out.ReplyOr,
 		Canceler: ingress.Canceler{Stop: a.stopWork, Cancel: cancel, Draining: a.draining},
 	})
 	all.passthrough = handler
@@ -170,10 +170,10 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 
 	shown := outrules.NewAnswerer(out, a.rules)
 	all.add(inrules.Surfaces(in, inrules.Config{
-		AgentAPI: a.cfg.Rules.AgentAPI, PolicyVersion: func() string { return a.policy.Load().Version() },
+		AgentAPI: a.cfg.Rules.AgentAPI, PolicyVersion: func() string { return a.policy().Version() },
 		Preview: a.Preview, Read: shown.Read, Record: shown.Record,
 	}), one(shown.Surface()), executors{schemas.KindRule: func(*workshop) processors.Kind {
-		writes := rules.New(a.rules, a.policy.Load, a.recorder, rules.Config{Limit: a.cfg.Rules.Limit})
+		writes := rules.New(a.rules, a.policy, a.recorder, rules.Config{Limit: a.cfg.Rules.Limit})
 		return processors.Kind{Executor: writes, WritesStarted: processors.Always}
 	}})
 

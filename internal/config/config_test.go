@@ -344,7 +344,7 @@ func TestLoadFindsItsFile(t *testing.T) {
 func TestCompileKeepsOwnPortsOutOfReach(t *testing.T) {
 	t.Parallel()
 	c := parse(t, "listen: 127.0.0.1:8092\nnats: {listen: 127.0.0.1:4222}")
-	p, err := c.Compile(nil, 9999)
+	p, err := c.Compile(nil, "127.0.0.1:9999")
 	require.NoError(t, err)
 	for port, allowed := range map[string]bool{"8092": false, "4222": false, "9999": false, "8080": true} {
 		d := p.Decide(policy.Request{Method: "GET", URL: "http://127.0.0.1:" + port + "/"})
@@ -427,12 +427,12 @@ func TestCompileAt(t *testing.T) {
 	t.Parallel()
 	c := parse(t, "policy: {allowlist: [{name: a, url_prefix: 'http://a.example:9999/', network: private, cidrs: [10.0.0.0/8]}]}\n")
 	own, other := netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("10.1.2.4")
-	for port, reachable := range map[uint16]bool{9999: false, 9998: true} {
-		p, err := c.Compile([]netip.Addr{own}, port)
+	for at, reachable := range map[string]bool{"0.0.0.0:9999": false, "0.0.0.0:9998": true, "127.0.0.1:9999": true} {
+		p, err := c.Compile(func() ([]netip.Addr, error) { return []netip.Addr{own}, nil }, at)
 		require.NoError(t, err)
 		permit, ok := p.Decide(policy.Request{Method: "GET", URL: "http://a.example:9999/"}).Permit()
 		require.True(t, ok)
-		assert.Equal(t, reachable, permit.CheckAddr(own) == nil, "own port %d", port)
+		assert.Equal(t, reachable, permit.CheckAddr(own) == nil, at)
 		assert.NoError(t, permit.CheckAddr(other))
 	}
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"net"
 	"net/netip"
@@ -74,23 +75,27 @@ func (c Config) entries() []policy.Entry {
 	return all
 }
 
-// Compile makes the policy that the configuration describes. Own are the addresses by which other
-// machines reach this node; like loopback, they are not allowed as targets on the node's own ports.
-// Extra are the node's ports that the configuration does not name, such as the port of a listen
-// address with port 0.
-func (c Config) Compile(own []netip.Addr, extra ...uint16) (*policy.Policy, error) {
-	ports := slices.Clone(extra)
-	for _, address := range []string{c.Listen, c.NATS.Listen} {
-		if _, port, err := net.SplitHostPort(address); err == nil {
-			if n, err := strconv.ParseUint(port, 10, 16); err == nil && n != 0 {
-				ports = append(ports, uint16(n))
-			}
+// Compile makes the policy that the configuration describes, for a node that listens at these addresses;
+// an empty one is none. Its ports are not allowed as targets on loopback, and those of the configuration
+// are not. If other machines reach one, neither are they on the node's own addresses; nil: it has none.
+func (c Config) Compile(own func() ([]netip.Addr, error), at ...string) (*policy.Policy, error) {
+	cfg := policy.Config{
+		Entries:      slices.Concat(c.Policy.Allowlist, c.entries()),
+		AllowedHosts: c.Policy.AllowedHosts, MaxBody: int(c.Limits.Body), MaxUpload: int(c.Limits.Upload),
+	}
+	for _, address := range append([]string{c.Listen, c.NATS.Listen}, at...) {
+		_, port, err := net.SplitHostPort(address)
+		if n, bad := strconv.ParseUint(port, 10, 16); err == nil && bad == nil && n != 0 {
+			cfg.SelfPorts = append(cfg.SelfPorts, uint16(n))
 		}
 	}
-	return policy.Compile(policy.Config{
-		Entries:      slices.Concat(c.Policy.Allowlist, c.entries()),
-		AllowedHosts: c.Policy.AllowedHosts, SelfPorts: ports, SelfAddrs: own, MaxBody: int(c.Limits.Body), MaxUpload: int(c.Limits.Upload),
-	})
+	if own != nil && slices.ContainsFunc(at, func(address string) bool { return address != "" && !Loopback(address) }) {
+		var err error
+		if cfg.SelfAddrs, err = own(); err != nil {
+			return nil, fmt.Errorf("the addresses of this machine: %w", err)
+		}
+	}
+	return policy.Compile(cfg)
 }
 
 // Model is a model, a pattern of models, or another name for one.
