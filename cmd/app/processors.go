@@ -187,14 +187,8 @@ func (a *App) startJanitor(ctx context.Context) {
 func (a *App) secretStore() *secrets.Store { return secretStore(a.cfg, a.opts.Environ) }
 
 func secretStore(c config.Config, environ []string) *secrets.Store {
-	lookup := func(name string) (string, bool) {
-		for _, kv := range environ {
-			if k, v, ok := strings.Cut(kv, "="); ok && k == name {
-				return v, true
-			}
-		}
-		return "", false
-	}
+	vars := config.Variables(environ)
+	lookup := func(name string) (value string, ok bool) { value, ok = vars[name]; return value, ok }
 	return secrets.New(secrets.Config{Dir: c.Secrets.Dir, LookupEnv: lookup, AgeFile: c.Secrets.AgeFile, AgeIdentity: c.Secrets.AgeIdentity})
 }
 

@@ -38,7 +38,7 @@ const commandLine = "command line"
 // but its arguments, that file and the JSON files that it names, so a reload that fails changes
 // nothing.
 func Load(path string, environ []string, flags map[string]string) (Config, error) {
-	named := cmp.Or(path, variables(environ)[envFile])
+	named := cmp.Or(path, Variables(environ)[envFile])
 	path = cmp.Or(named, DefaultFile)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) && named == "" {
@@ -65,7 +65,7 @@ func Parse(name string, data []byte, environ []string, flags map[string]string) 
 	c := standard[Config]()
 	c.source = name
 	r.yaml(data, &c)
-	r.overrides(variables(environ), flags, &c)
+	r.overrides(Variables(environ), flags, &c)
 	unread := r.problems
 	r.problems = nil
 	r.derive(&c)
@@ -194,8 +194,8 @@ func (r *reader) set(f field, where, text string) {
 	}
 }
 
-// variables reads NAME=value pairs; of a repeated name the last counts, as in a process.
-func variables(environ []string) map[string]string {
+// Variables reads NAME=value pairs; of a repeated name the last counts, as in a process.
+func Variables(environ []string) map[string]string {
 	vars := make(map[string]string, len(environ))
 	for _, pair := range environ {
 		if name, value, ok := strings.Cut(pair, "="); ok {
