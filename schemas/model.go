@@ -1,7 +1,9 @@
 package schemas
 
 import (
+	"errors"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -175,22 +177,41 @@ const BudgetOfTask = "task"
 // SubtokenAccount is the task of the account of a subtoken's own budget, as BudgetView has it.
 func SubtokenAccount(task string, n int) string { return task + "/" + strconv.Itoa(n) }
 
-// Budget bounds what is used of models, as the configuration in force describes it. A
-// count of 0 is not bounded.
+// Budget bounds the use of models, by the keys that it has.
 type Budget struct {
-	Name string
-	// Per says what each has an account of its own, such as each token, or each pair of
-	// token and model. Every account is one tenant's.
-	Per []string
-	// Models are the patterns of the models that it is about; empty: all.
-	Models []string
-	// Tenants it is about; empty: all.
-	Tenants []string
-	// Window is after how long what was used is forgotten, all at once; 0: never.
-	Window   time.Duration
-	Requests int64
-	Tokens   int64
-	Nanos    int64 // billionths of a US dollar
+	Name string `yaml:"-"` // the key of weir.yaml; the others describe those below it, of which a count of 0 bounds nothing
+	// What each has an account of its own: tenant, token, task, model, or several together, such as
+	// [token, model] for each pair. Accounts are each tenant's own in any case. With task it bounds
+	// the completions of tasks and no others. Default tenant.
+	Per []string `yaml:"per" jsonschema:"enum=tenant,enum=token,enum=task,enum=model"`
+	// Names or patterns of the counted models, such as openai/*; for aliases, the names that they
+	// stand for. Default all.
+	Models  []string `yaml:"models"`
+	Tenants []string `yaml:"tenants"` // Names of the tenants that it bounds. Default all.
+	// Length of a window: windows begin at whole multiples of it in UTC. Default 0: a single window
+	// without end.
+	Window   time.Duration `yaml:"window" bounds:"0 or 1s to 8760h"`
+	Requests int64         `yaml:"requests" bounds:"1 to 1000000000000000"` // Completions.
+	Tokens   int64         `yaml:"tokens" bounds:"1 to 1000000000000000"`   // Tokens of prompts and answers together.
+	// Money by the models' prices, in US dollars. Models without a price are refused.
+	Nanos USD `yaml:"usd" bounds:"0.000000001 to 999999999.999999999"`
+}
+
+// USD is an amount of US dollars, in billionths of one. In text it is a decimal number without a
+// sign, such as 12.5, with at most nine digits after the point.
+type USD int64
+
+var errUSD = errors.New("is not an amount of US dollars")
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (u *USD) UnmarshalText(text []byte) error {
+	whole, fraction, point := strings.Cut(string(text), ".")
+	if whole == "" || len(whole) > 9 || point && fraction == "" || len(fraction) > 9 {
+		return errUSD
+	}
+	n, err := strconv.ParseUint(whole+fraction+strings.Repeat("0", 9-len(fraction)), 10, 63)
+	*u = USD(n)
+	return err
 }
 
 // BudgetView is one account, as GET /v1/budgets shows it.

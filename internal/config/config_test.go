@@ -99,10 +99,10 @@ func TestSections(t *testing.T) {
 		},
 		Agents: map[string]config.Agent{
 			"SUMMARIZE": {
-				URL: "https://agents.example.com/summarize/", Mode: "sync", Token: "${secret:AGENT_TOKEN}", Timeout: 20 * time.Minute,
-				Network: "private", CIDRs: []string{"10.1.0.0/16"}, Concurrency: 4,
+				Agent: schemas.Agent{URL: "https://agents.example.com/summarize/", Mode: "sync", Timeout: 20 * time.Minute, Concurrency: 4},
+				Token: "${secret:AGENT_TOKEN}", Network: "private", CIDRs: []string{"10.1.0.0/16"},
 			},
-			"acme.translate:v2": {URL: "http://localhost:9001", Mode: "auto", Network: "loopback", Concurrency: 32},
+			"acme.translate:v2": {Agent: schemas.Agent{URL: "http://localhost:9001", Mode: "auto", Concurrency: 32}, Network: "loopback"},
 		},
 		Models: c.Models, Budgets: c.Budgets, // TestModels and TestBudgets have them
 	}, got)
@@ -493,7 +493,7 @@ func TestSizeAndUSD(t *testing.T) {
 	amounts(t, map[string]config.Size{
 		"0": 0, "1": 1, "17B": 17, "1KiB": 1024, "256KiB": 256 << 10, "3MiB": 3 << 20, "10GiB": 10 << 30, "8TiB": 8 << 40, "4 KiB": 4096,
 	}, "", "KiB", "1kb", "1KB", "1.5MiB", "-1", "1MiBi", "1iB", "0x10", "9223372036854775808", "8388608TiB", "1 M", "١")
-	amounts(t, map[string]config.USD{
+	amounts(t, map[string]schemas.USD{
 		"0": 0, "1": 1_000_000_000, "2.5": 2_500_000_000, "0.000000001": 1, "0.150": 150_000_000, "999999999.999999999": 999_999_999_999_999_999, "007": 7_000_000_000,
 	}, "", ".", ".5", "5.", "-1", "+1", "1e3", "0x1", "1_000", "1.0000000001", "1000000000", " 1", "1.2.3", "NaN")
 }

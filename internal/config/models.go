@@ -16,20 +16,12 @@ import (
 
 // Agent is a remote agent: a service that speaks the run contract.
 type Agent struct {
-	// Where its routes begin: scheme://host[:port][/path]. /agents/run/stream and /agents/run/sync
-	// are added to it.
-	URL string `yaml:"url" jsonschema:"required"`
-	// Which of its routes is asked first: auto, that which the run's caller used, stream or sync.
-	// The other one is asked where it does not serve the first.
-	Mode  string `yaml:"mode" jsonschema:"enum=auto,enum=stream,enum=sync" default:"auto"`
+	schemas.Agent
 	Token string `yaml:"token"` // Bearer token to send; it may be ${secret:NAME}. Default none.
-	// Time for one call. Default 0: the remaining time of the run.
-	Timeout time.Duration `yaml:"timeout" bounds:"0 or 100ms to 24h"`
 	// Where its addresses may lie: public, loopback or private. Default loopback where the URL
 	// names this machine, else public.
-	Network     string   `yaml:"network" jsonschema:"enum=public,enum=loopback,enum=private"`
-	CIDRs       []string `yaml:"cidrs"`                                        // Networks that a private one may reach.
-	Concurrency int      `yaml:"concurrency" default:"32" bounds:"1 to 10000"` // Runs that one node gives it at a time; more wait.
+	Network string   `yaml:"network" jsonschema:"enum=public,enum=loopback,enum=private"`
+	CIDRs   []string `yaml:"cidrs"` // Networks that a private one may reach.
 	// Whether each call has its span, in the header traceparent. Default false.
 	Trace bool `yaml:"trace"`
 	opaque
@@ -56,7 +48,8 @@ func (a Agent) entry(taskType string) policy.Entry {
 func (c Config) RunAgents() map[string]schemas.Agent {
 	agents := make(map[string]schemas.Agent, len(c.Agents))
 	for taskType, a := range c.Agents {
-		agents[taskType] = schemas.Agent{TaskType: taskType, URL: a.base(), Mode: a.Mode, Timeout: a.Timeout, Concurrency: a.Concurrency}
+		a.TaskType, a.URL = taskType, a.base()
+		agents[taskType] = a.Agent
 	}
 	return agents
 }
@@ -156,13 +149,13 @@ type Pass []string
 
 // Price is what a model costs, in US dollars.
 type Price struct {
-	Input  USD `yaml:"input" jsonschema:"required" bounds:"0 to 1000000"`  // A million tokens of a prompt.
-	Output USD `yaml:"output" jsonschema:"required" bounds:"0 to 1000000"` // A million tokens of an answer.
+	Input  schemas.USD `yaml:"input" jsonschema:"required" bounds:"0 to 1000000"`  // A million tokens of a prompt.
+	Output schemas.USD `yaml:"output" jsonschema:"required" bounds:"0 to 1000000"` // A million tokens of an answer.
 	// A million tokens of a prompt that the provider had kept. Default that of input.
-	Cached USD `yaml:"cached" bounds:"0.000001 to 1000000"`
+	Cached schemas.USD `yaml:"cached" bounds:"0.000001 to 1000000"`
 	// A million tokens of a prompt that the provider stores in its cache. Default that of input.
-	CacheWrite USD `yaml:"cache_write" bounds:"0.000001 to 1000000"`
-	Request    USD `yaml:"request" bounds:"0 to 1000000"` // A request. Default 0.
+	CacheWrite schemas.USD `yaml:"cache_write" bounds:"0.000001 to 1000000"`
+	Request    schemas.USD `yaml:"request" bounds:"0 to 1000000"` // A request. Default 0.
 }
 
 // ModelTimeouts is how long a model's upstreams are waited for.
@@ -170,25 +163,6 @@ type ModelTimeouts struct {
 	Connect   time.Duration `yaml:"connect" default:"5s" bounds:"100ms to 1m"`    // Until a connection stands.
 	FirstByte time.Duration `yaml:"first_byte" default:"2m" bounds:"100ms to 1h"` // From there until the answer begins.
 	Idle      time.Duration `yaml:"idle" default:"1m" bounds:"100ms to 1h"`       // Until anything more of the answer comes.
-}
-
-// Budget bounds the use of models, by the keys that it has.
-type Budget struct {
-	// What each has an account of its own: tenant, token, task, model, or several together, such as
-	// [token, model] for each pair. Accounts are each tenant's own in any case. With task it bounds
-	// the completions of tasks and no others. Default tenant.
-	Per []string `yaml:"per" jsonschema:"enum=tenant,enum=token,enum=task,enum=model"`
-	// Names or patterns of the counted models, such as openai/*; for aliases, the names that they
-	// stand for. Default all.
-	Models  []string `yaml:"models"`
-	Tenants []string `yaml:"tenants"` // Names of the tenants that it bounds. Default all.
-	// Length of a window: windows begin at whole multiples of it in UTC. Default 0: a single window
-	// without end.
-	Window   time.Duration `yaml:"window" bounds:"0 or 1s to 8760h"`
-	Requests int64         `yaml:"requests" bounds:"1 to 1000000000000000"` // Completions.
-	Tokens   int64         `yaml:"tokens" bounds:"1 to 1000000000000000"`   // Tokens of prompts and answers together.
-	// Money by the models' prices, in US dollars. Models without a price are refused.
-	USD USD `yaml:"usd" bounds:"0.000000001 to 999999999.999999999"`
 }
 
 // upstreams are the places of the model with this name. If url is the only one, its name is made from
@@ -269,10 +243,8 @@ func (c Config) ModelBudgets() []schemas.Budget {
 	list := make([]schemas.Budget, 0, len(c.Budgets))
 	for _, name := range slices.Sorted(maps.Keys(c.Budgets)) {
 		b := c.Budgets[name]
-		list = append(list, schemas.Budget{
-			Name: name, Per: b.Per, Models: b.Models, Tenants: b.Tenants, Window: b.Window,
-			Requests: b.Requests, Tokens: b.Tokens, Nanos: int64(b.USD),
-		})
+		b.Name = name
+		list = append(list, b)
 	}
 	return list
 }

@@ -233,7 +233,7 @@ func (r *reader) checkBudgets(c *Config) {
 	}
 }
 
-func (r *reader) checkBudget(c *Config, key string, b Budget) {
+func (r *reader) checkBudget(c *Config, key string, b schemas.Budget) {
 	for i, per := range b.Per {
 		r.refuse(slices.Contains(b.Per[:i], per), item(key+".per", i), "appears twice; remove one")
 	}
@@ -251,7 +251,7 @@ func (r *reader) checkBudget(c *Config, key string, b Budget) {
 	r.refuse(!r.has(key+".requests") && !r.has(key+".tokens") && !r.has(usd), key, "bounds nothing; give it requests, tokens or usd")
 	var free []string
 	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
-		if m := c.Models[name]; b.USD > 0 && m.Alias == "" && m.Price == nil && models.May(b.Models, name) {
+		if m := c.Models[name]; b.Nanos > 0 && m.Alias == "" && m.Price == nil && models.May(b.Models, name) {
 			free = append(free, name)
 		}
 	}
