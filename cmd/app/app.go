@@ -95,10 +95,10 @@ type App struct {
 	role    Role          // as above
 	log     *slog.Logger
 	metrics *telemetry.Metrics
-	traces  *telemetry.Traces // nil: no collector
-	traced  sync.WaitGroup    // requests with unsent spans
+	traces  *telemetry.Traces     // nil: no collector
+	traced  sync.WaitGroup        // requests with unsent spans
 	current atomic.Pointer[dated] // the policy that decides now, exchanged as a whole
-	clients []*outbound.Client // whose idle connections end with a policy
+	clients []*outbound.Client    // whose idle connections end with a policy
 	guard   *guard.Guard
 	reload  reloading
 	worker  string

@@ -15,7 +15,6 @@ import (
 
 	"weir/egress"
 	"weir/ingress"
-	"weir/internal/config"
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/problem"
@@ -77,7 +76,7 @@ func (a *App) newServer(l net.Listener) *httpServer {
 }
 
 func (a *App) engineConfig(s *surfaces) ingress.EngineConfig {
-	return ingress.EngineConfig{Logger: a.log, Metrics: a.metrics, Surfaces: s.in, Local: a.cfg.Auth.Mode == config.AuthOpen}
+	return ingress.EngineConfig{Logger: a.log, Metrics: a.metrics, Surfaces: s.in, Local: a.cfg.Open()}
 }
 
 // openHTTP mounts the routes of the role, and answers 421 at the others with where they are served.

@@ -264,7 +264,7 @@ func unchanged(now, then []fs.FileInfo) bool {
 
 // warnings are faults of a configuration that an operator can mend while Weir runs, so it takes effect.
 func (a *App) warnings(c config.Config) []string {
-	return append(secretWarnings(c, a.secretStore()), a.natsWarnings()...)
+	return append(secretWarnings(c, secretStore(a.cfg, a.opts.Environ)), a.natsWarnings()...)
 }
 
 // secretWarnings are secrets that the store does not have, or that are too short to be redacted.

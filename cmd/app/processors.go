@@ -71,7 +71,7 @@ func (a *App) openEvidence(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.secrets, a.seal = a.secretStore(), settle.NewSeal(key)
+	a.secrets, a.seal = secretStore(a.cfg, a.opts.Environ), settle.NewSeal(key)
 	a.recorder = settle.NewRecorder(a.broker, a.metrics, a.seal)
 	return nil
 }
@@ -101,7 +101,7 @@ func (a *App) openProcessors(context.Context) error {
 	})
 	subscriber := broker.NewSubscriber(a.broker, broker.SubscriberConfig{
 		Slots: a.cfg.Workers.Slots, SlotsOf: map[schemas.Kind]int{schemas.KindChat: a.cfg.Workers.Chats}, DrainTimeout: a.cfg.DrainTimeout(),
-		Alone: a.cfg.Embedded(), Shared: !a.open(), Unhandled: a.surfaces.absent(),
+		Alone: a.cfg.Embedded(), Shared: !a.cfg.Open(), Unhandled: a.surfaces.absent(),
 	})
 	worker, err := processors.NewWorker(pipeline, subscriber, processors.WorkerConfig{
 		Partitions: a.cfg.Log.Partitions, Topics: broker.Topics, Record: broker.RecordOf, NakAfter: broker.NakAfter,
@@ -184,8 +184,6 @@ func (a *App) startJanitor(ctx context.Context) {
 }
 
 // secretStore is the source of ${secret:NAME}.
-func (a *App) secretStore() *secrets.Store { return secretStore(a.cfg, a.opts.Environ) }
-
 func secretStore(c config.Config, environ []string) *secrets.Store {
 	vars := config.Variables(environ)
 	lookup := func(name string) (value string, ok bool) { value, ok = vars[name]; return value, ok }

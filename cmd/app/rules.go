@@ -210,7 +210,7 @@ func (a *App) openRPC(from replier) error {
 // NATS server could write rules, so the server must then be embedded and only reachable from this
 // machine.
 func (a *App) servesRPC() bool {
-	return !a.open() || a.cfg.Embedded() && (a.NATS() == "" || config.Loopback(a.NATS()))
+	return !a.cfg.Open() || a.cfg.Embedded() && (a.NATS() == "" || config.Loopback(a.NATS()))
 }
 
 // rpc answers the agent API's requests with the answers of its HTTP handler.

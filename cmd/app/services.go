@@ -305,14 +305,6 @@ func (a *App) openModels(ctx context.Context) error {
 	return a.startPart(ctx, "models", a.lists)
 }
 
-// providerModels is an upstream's own list of models.
-func (a *App) providerModels(up schemas.ModelUpstream) []schemas.ListedModel {
-	if a.lists == nil {
-		return nil
-	}
-	return a.lists.Models(up)
-}
-
 // newListing makes what reads those lists. Its calls are made as all calls are, and belong to no action.
 func (a *App) newListing(adapter *direct.Adapter, calls call.Config) *listing.Refresher {
 	return listing.New(listing.Config{

@@ -161,7 +161,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 		Resume: outruns.Resume, Slot: slots.Acquire, Stream: outruns.NewAnswerer(out).Stream,
 	})), one(outruns.Surface()), executors{schemas.KindRun: a.runs})
 
-	completions := outchat.NewAnswerer(out, outchat.Config{Models: a.models, Lists: a.providerModels, Budgets: a.budgetLimiter, Watch: slots.Watch})
+	completions := outchat.NewAnswerer(out, outchat.Config{Models: a.models, Lists: a.lists.Models, Budgets: a.budgetLimiter, Watch: slots.Watch})
 	all.add(one(inchat.Surface(in, inchat.Config{
 		Models: a.models, Budgets: a.budgetLimiter, Tasks: a.taskService, MaxBody: int64(a.cfg.Limits.Chat), Draining: a.draining, Stop: a.stopWork,
 		Actions: a.ledger, Reserve: a.reserve, Cancel: cancel,
@@ -204,9 +204,9 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	}})
 
 	all.add(one(inpolicy.Surface(in, a, a.destinations)), one(outpolicy.Surface(out, a.policyView, a.operationsView, a.nodes)), nil)
-	all.add(one(intokens.Surface(in, a.tokens)), one(out.Tokens(a.listTokens)), nil)
+	all.add(one(intokens.Surface(in, a.tokens)), one(out.Tokens(a.tokens.List)), nil)
 	console := session.Surface(in, a.tokens, a.baseURL)
-	console.Absent = a.open() // every browser on this machine is permitted
+	console.Absent = a.cfg.Open() // every browser on this machine is permitted
 	all.add(one(console), []egress.Surface{outconsole.Surface(a.consoleSession), outconsole.Docs(pages.Files)}, nil)
 	return all
 }
