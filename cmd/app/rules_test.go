@@ -302,7 +302,9 @@ func natsAgent(t *testing.T, a *App) *nats.Conn {
 // them, the subject names the tenant, and a good token of another is no good there.
 func TestAnOpenNodeIsServedOnThisMachineAlone(t *testing.T) {
 	t.Parallel()
-	foreign := &App{http: &httpServer{server: &http.Server{}}, cfg: config.Config{NATS: config.NATS{URL: "nats://nats.example:4222"}}}
+	foreign := &App{http: &httpServer{server: &http.Server{}}, cfg: config.Config{
+		NATS: config.NATS{URL: "nats://nats.example:4222"}, Auth: config.Auth{Mode: config.AuthOpen},
+	}}
 	require.NoError(t, foreign.openRPC(broken{}), "it is not served")
 	assert.Contains(t, strings.Join(foreign.natsWarnings(), "\n"), "not over NATS: this node requires no token")
 	foreign.cfg.Auth.Mode = config.AuthTokens
