@@ -330,10 +330,13 @@ func (e *encoders) series(p *planter) {
 
 func (e *encoders) span(p *planter) {
 	e.traces.Request("POST", "/v1/execute", p.text("traceparent")).End(500, "the-action")
-	e.traces.Ended(filled[telemetry.Work](p))
-	chat := filled[telemetry.Work](p)
-	chat.Action.Kind = schemas.KindChat
-	e.traces.Ended(chat)
+	inline := func(_ context.Context, doc json.RawMessage, _ string) (json.RawMessage, error) { return doc, nil }
+	for _, kind := range []schemas.Kind{schemas.KindHTTP, schemas.KindChat} {
+		st := filled[ledger.State](p)
+		st.Action.Kind = kind
+		st.Settled.Result, _ = json.Marshal(filled[schemas.ChatResult](p))
+		e.traces.Ended(context.Background(), &st, inline)
+	}
 }
 
 // leave leaves evidence of every sort of a sensitive action, that of an attempt of another,
