@@ -363,7 +363,7 @@ func TestConfigCheck(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(line), &p))
 		assert.Equal(t, "error", p.Severity)
 		assert.Equal(t, file+":"+[]string{"5", "2"}[i], p.Where)
-		assert.Contains(t, p.Problem, "wildcards in a host are not supported; name each host")
+		assert.Contains(t, p.What, "wildcards in a host are not supported; name each host")
 	}
 
 	write("policy:\n  allowlist:\n  - name: a\n    url_prefix: https://a.example/\n    headers: {X-Key: $KEY}\n")

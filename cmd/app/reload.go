@@ -247,20 +247,20 @@ func (a *App) unapplied(ctx context.Context, next config.Config) {
 
 // problemsOf lists all problems of a configuration, each with the file's base name: its directory
 // is not shown to HTTP callers.
-func problemsOf(err error) []string {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []string
-		for _, e := range joined.Unwrap() {
-			all = append(all, problemsOf(e)...)
-		}
-		return all
-	}
+func problemsOf(err error) (all []string) {
+	list, _ := errors.AsType[config.Problems](err)
 	if p, ok := errors.AsType[*config.Problem](err); ok {
+		list = config.Problems{p}
+	}
+	for _, p := range list {
 		at := *p
 		at.Where = at.Where[strings.LastIndexAny(at.Where, `/\`)+1:]
-		return []string{at.Error()}
+		all = append(all, at.Error())
 	}
-	return []string{err.Error()}
+	if all == nil {
+		all = []string{err.Error()}
+	}
+	return all
 }
 
 // dated is a policy with the remote agents that it permits, by task type, the models and their

@@ -34,7 +34,7 @@ const commandLine = "command line"
 // HTTP_EXECUTOR_BIND_ADDR and HTTP_EXECUTOR_ALLOWED_HOSTS come after the rest of the environment.
 //
 // An empty path means WEIR_CONFIG, or else DefaultFile if it exists; a file that was named must
-// exist. The error joins a *Problem for every mistake; Config is then of no use. Load reads nothing
+// exist. The error is Problems, or a *Problem if the file cannot be read; Config is then of no use. Load reads nothing
 // but its arguments, that file and the JSON files that it names, so a reload that fails changes
 // nothing.
 func Load(path string, environ []string, flags map[string]string) (Config, error) {
@@ -70,10 +70,9 @@ func Parse(name string, data []byte, environ []string, flags map[string]string) 
 	r.problems = nil
 	r.derive(&c)
 	r.check(&c)
-	own := slices.DeleteFunc(r.problems, func(err error) bool { return r.follows(err, unread) })
-	r.problems = slices.Concat(unread, own)
-	if err := errors.Join(r.problems...); err != nil {
-		return Config{files: r.files}, err
+	own := slices.DeleteFunc(r.problems, func(p *Problem) bool { return r.follows(p, unread) })
+	if all := slices.Concat(unread, own); len(all) > 0 {
+		return Config{files: r.files}, all
 	}
 	c.doubts, c.files = r.doubts, r.files
 	return c, nil
@@ -81,25 +80,34 @@ func Parse(name string, data []byte, environ []string, flags map[string]string) 
 
 // follows reports whether a problem may only follow from those of another key: the key was not given, or its
 // section was not read whole.
-func (r *reader) follows(err error, unread []error) bool {
-	p, ok := errors.AsType[*Problem](err)
-	return ok && slices.ContainsFunc(unread, func(first error) bool {
-		f, ok := errors.AsType[*Problem](first)
-		section := f.Key[:max(strings.LastIndexAny(f.Key, ".["), 0)]
-		return ok && (f.Key == "" || !r.has(p.Key) || strings.HasPrefix(p.Key, cmp.Or(section, f.Key)))
+func (r *reader) follows(p *Problem, unread Problems) bool {
+	return slices.ContainsFunc(unread, func(first *Problem) bool {
+		section := first.Key[:max(strings.LastIndexAny(first.Key, ".["), 0)]
+		return first.Key == "" || !r.has(p.Key) || strings.HasPrefix(p.Key, cmp.Or(section, first.Key))
 	})
 }
 
 // Problem is one mistake in the configuration. It holds no value of a header and no credential.
 type Problem struct { //nolint:errname // an operator has problems; RFC 9457 bodies are elsewhere
-	Where string // file:line, the environment variable, or "command line"
-	Key   string // the path of the key, such as policy.allowlist[0].methods
-	What  string // the problem and what to do
+	Where string `json:"where"`         // file:line, the environment variable, or "command line"
+	Key   string `json:"key,omitempty"` // the path of the key, such as policy.allowlist[0].methods
+	What  string `json:"problem"`       // the problem and what to do
 }
 
 func (p *Problem) Error() string {
 	parts := []string{p.Where, p.Key, p.What}
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ": ")
+}
+
+// Problems are all mistakes in the configuration, at least one.
+type Problems []*Problem //nolint:errname // as above
+
+func (all Problems) Error() string {
+	var lines []string
+	for _, p := range all {
+		lines = append(lines, p.Error())
+	}
+	return strings.Join(lines, "\n")
 }
 
 // origin is the place where a key was given a value, and the text of a scalar there.
@@ -110,7 +118,7 @@ type reader struct {
 	file     string
 	given    map[string]origin
 	files    []string // that keys name
-	problems []error
+	problems Problems
 	doubts   []*Problem
 }
 
