@@ -162,7 +162,8 @@ func key(call *schemas.HTTPCall, v jsontext.Value) error {
 	return nil
 }
 
-// responseSchema and assertions are used only when the answer is there, and refused now.
+// responseSchema reads a document that is used only when the answer is there, like assertions. A bad one is
+// refused at once.
 func responseSchema(call *schemas.HTTPCall, v jsontext.Value, compiled *jsonschema.Cache) error {
 	switch strict.Kind(v) {
 	case '{', 't', 'f':
