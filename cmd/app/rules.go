@@ -68,7 +68,7 @@ func (j callerPolicy) Evaluate(call schemas.HTTPCall) (schemas.Decision, schemas
 		_, d := j.app.guard.Check(call, j.scope) // the decision reports it
 		return d, policy.Class(call.Method, call.IdempotencyKey != "", policy.Permit{})
 	}
-	_, d := evaluate.Call(j.app.policy.Load(), set, call, j.scope, time.Now())
+	_, d := evaluate.Call(j.app.policy(), set, call, j.scope, time.Now())
 	permit, _ := d.Permit()
 	return d.Decision, policy.Class(call.Method, call.IdempotencyKey != "" || permit.DerivesKey(), permit)
 }

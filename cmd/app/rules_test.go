@@ -169,7 +169,7 @@ func TestRulesThatNobodyCanRead(t *testing.T) {
 	_, out, _ = c.command(t, "rules", "preview", "GET", target+"/", "--json")
 	var p schemas.Preview
 	require.NoError(t, json.Unmarshal([]byte(out), &p))
-	assert.Equal(t, c.policy.Load().Version(), p.Decision.Version)
+	assert.Equal(t, c.policy().Version(), p.Decision.Version)
 	assert.Contains(t, p.Decision.Reason, "`weir rules reset`")
 
 	assert.Regexp(t, `^the rules were removed; there are none now, and calls are sent again; etag-\d+-[0-9a-f]{16}\n$`, c.ruled(t, "reset"))
