@@ -75,7 +75,7 @@ func newConfig(env *cli.Env) *cobra.Command {
 }
 
 // configProblem is a mistake or a warning, as `weir config check --json` prints it.
-type configProblem struct {
+type configProblem struct { //nolint:errname // it is printed, and no error
 	Severity string `json:"severity"` // error or warning
 	*config.Problem
 }

@@ -334,7 +334,9 @@ func (e *encoders) span(p *planter) {
 	for _, kind := range []schemas.Kind{schemas.KindHTTP, schemas.KindChat} {
 		st := filled[ledger.State](p)
 		st.Action.Kind = kind
-		st.Settled.Result, _ = json.Marshal(filled[schemas.ChatResult](p))
+		result, err := json.Marshal(filled[schemas.ChatResult](p))
+		require.NoError(p.rt, err)
+		st.Settled.Result = result
 		e.traces.Ended(context.Background(), &st, inline)
 	}
 }

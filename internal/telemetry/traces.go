@@ -232,8 +232,8 @@ func (t *Traces) Ended(ctx context.Context, st *ledger.State, blob Blobs) {
 	for _, try := range st.Attempts {
 		tries[[4]int{try.Step, try.Number, try.Hop, try.Probe}] = try.Attempt
 	}
-	parent, own := t.begin(a, name, kind) //nolint:contextcheck // spans are sent also when the work is interrupted
-	var started, ended time.Time          // started is zero where no worker began
+	parent, own := t.begin(a, name, kind)
+	var started, ended time.Time // started is zero where no worker began
 	for _, e := range st.Events {
 		if e.Type == schemas.EventSettled {
 			ended = e.Time
@@ -242,7 +242,7 @@ func (t *Traces) Ended(ctx context.Context, st *ledger.State, blob Blobs) {
 			started = e.Time
 		}
 		if r := e.Attempted; r != nil {
-			t.call(parent, a, tries[[4]int{r.Step, r.Number, r.Hop, r.Probe}], *r, e.Time) //nolint:contextcheck // as above
+			t.call(parent, a, tries[[4]int{r.Step, r.Number, r.Hop, r.Probe}], *r, e.Time) //nolint:contextcheck // spans are sent also when the work is interrupted
 		}
 	}
 	if !chat && !started.IsZero() {

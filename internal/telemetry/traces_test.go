@@ -117,7 +117,8 @@ func settled(at time.Time, after time.Duration) schemas.Event {
 	return schemas.Event{Type: schemas.EventSettled, Time: at.Add(after)}
 }
 
-func completion() *ledger.State {
+func completion(t *testing.T) *ledger.State {
+	t.Helper()
 	began := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	st := &ledger.State{
 		Action: schemas.Action{
@@ -126,7 +127,7 @@ func completion() *ledger.State {
 		Settled: &schemas.Settled{Outcome: schemas.OutcomeSucceeded, Attempts: 2},
 		Events:  []schemas.Event{settled(began, 3*time.Second)},
 	}
-	answers(st, "", schemas.ChatResult{
+	answers(t, st, "", schemas.ChatResult{
 		Completion: json.RawMessage(`{"model":"gpt-4-0613","choices":[{"finish_reason":"stop","message":{"content":"` + canary + `"}},{"finish_reason":"` + canary + `!"}]}`),
 		Model:      "openai/*", Sent: "openai/gpt-4", Upstream: "openai",
 		Usage: &schemas.ChatUsage{Prompt: 11, Completion: 7, Total: 18, Priced: true, Nanos: 1_500_000},
@@ -135,18 +136,21 @@ func completion() *ledger.State {
 }
 
 // answers gives a completion in a dialect another result.
-func answers(st *ledger.State, d schemas.Dialect, r schemas.ChatResult) {
+func answers(t *testing.T, st *ledger.State, d schemas.Dialect, r schemas.ChatResult) {
+	t.Helper()
 	if d != "" {
 		st.Action.Payload = json.RawMessage(`{"model":"openai/gpt","dialect":"` + string(d) + `"}`)
 	}
-	st.Settled.Result, _ = json.Marshal(r)
+	var err error
+	st.Settled.Result, err = json.Marshal(r)
+	require.NoError(t, err)
 }
 
 func TestACompletionIsOneSpan(t *testing.T) {
 	t.Parallel()
 	url, read := collect(t)
 	sent := traces(t, telemetry.NewMetrics(), url+"/base", nil)
-	sent.Ended(t.Context(), completion(), inline)
+	sent.Ended(t.Context(), completion(t), inline)
 	require.NoError(t, sent.Close(t.Context()))
 
 	got := read()
@@ -175,7 +179,7 @@ func TestTheSpanOfADialect(t *testing.T) {
 	t.Parallel()
 	of := func(d schemas.Dialect, doc string, u schemas.ChatUsage) func(st *ledger.State) {
 		return func(st *ledger.State) {
-			answers(st, d, schemas.ChatResult{Completion: json.RawMessage(doc), Sent: "openai/gpt-4", Usage: &u})
+			answers(t, st, d, schemas.ChatResult{Completion: json.RawMessage(doc), Sent: "openai/gpt-4", Usage: &u})
 		}
 	}
 	got := chats(t,
@@ -212,7 +216,7 @@ func chats(t *testing.T, changes ...func(st *ledger.State)) []*span.Span {
 	url, read := collect(t)
 	sent := traces(t, telemetry.NewMetrics(), url, nil)
 	for _, change := range changes {
-		st := completion()
+		st := completion(t)
 		change(st)
 		sent.Ended(t.Context(), st, inline)
 	}
@@ -237,7 +241,7 @@ func TestTheSpanOfALargeCompletion(t *testing.T) {
 		{"kept", "", "provider-1"}, {"gone", "", ""}, {"kept", "gone", "provider-1"}, // the payload was read before
 	} {
 		url, read := collect(t)
-		sent, st := traces(t, telemetry.NewMetrics(), url, nil), completion()
+		sent, st := traces(t, telemetry.NewMetrics(), url, nil), completion(t)
 		st.Action.PayloadBlob, st.Settled.Result, st.Settled.ResultBlob = tt.payload, nil, tt.result
 		sent.Ended(t.Context(), st, blob)
 		require.NoError(t, sent.Close(t.Context()))
@@ -262,7 +266,7 @@ func TestASpanHasTheCallersForItsParent(t *testing.T) {
 	} {
 		url, read := collect(t)
 		sent := traces(t, telemetry.NewMetrics(), url, nil)
-		c := completion()
+		c := completion(t)
 		c.Action.TraceParent = header
 		sent.Ended(t.Context(), c, inline)
 		sent.Ended(t.Context(), c, inline)
@@ -312,7 +316,7 @@ func TestSpansThatNobodyTakesAreCounted(t *testing.T) {
 	m := telemetry.NewMetrics()
 	var out bytes.Buffer
 	sent := traces(t, m, server.URL, m.NewLogger(&out, "info", telemetry.FormatJSON))
-	sent.Ended(t.Context(), completion(), inline)
+	sent.Ended(t.Context(), completion(t), inline)
 	require.NoError(t, sent.Close(t.Context()))
 	assert.Equal(t, "1", scrape(t, m)["weir_spans_lost_total"])
 	assert.Contains(t, out.String(), `"msg":"span_export_failed"`)
@@ -332,7 +336,7 @@ func TestACollectorThatIsAwayKeepsNobodyFromStopping(t *testing.T) {
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(hang) })
 	sent := traces(t, telemetry.NewMetrics(), server.URL, nil)
-	sent.Ended(t.Context(), completion(), inline)
+	sent.Ended(t.Context(), completion(t), inline)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	require.NoError(t, sent.Close(ctx))
@@ -395,6 +399,6 @@ func TestWithoutTraces(t *testing.T) {
 	var none *telemetry.Traces
 	require.NoError(t, none.Close(t.Context()))
 	require.Nil(t, none.Request("GET", "/", ""))
-	none.Ended(t.Context(), completion(), inline)
+	none.Ended(t.Context(), completion(t), inline)
 	require.Equal(t, "caller's", none.CallParent(schemas.Action{TraceParent: "caller's"}, 0, 1, 0))
 }
