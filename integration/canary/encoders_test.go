@@ -332,12 +332,18 @@ func (e *encoders) span(p *planter) {
 	e.traces.Request("POST", "/v1/execute", p.text("traceparent")).End(500, "the-action")
 	inline := func(_ context.Context, doc json.RawMessage, _ string) (json.RawMessage, error) { return doc, nil }
 	for _, kind := range []schemas.Kind{schemas.KindHTTP, schemas.KindChat} {
-		st := filled[ledger.State](p)
+		try, event := filled[schemas.Attempt](p), filled[schemas.Event](p)
+		r := event.Attempted
+		r.Step, r.Number, r.Hop, r.Probe = try.Step, try.Number, try.Hop, try.Probe
+		st := &ledger.State{
+			Action: filled[schemas.Action](p), Settled: new(filled[schemas.Settled](p)),
+			Attempts: []ledger.Attempt{{Attempt: try}}, Events: []schemas.Event{event},
+		}
 		st.Action.Kind = kind
 		result, err := json.Marshal(filled[schemas.ChatResult](p))
 		require.NoError(p.rt, err)
 		st.Settled.Result = result
-		e.traces.Ended(context.Background(), &st, inline)
+		e.traces.Ended(context.Background(), st, inline)
 	}
 }
 
