@@ -97,7 +97,9 @@ func (a *App) openProcessors(context.Context) error {
 		Kinds: a.surfaces.kinds(a.newWorkshop(client, adapter, caller)), Caller: caller, Evidence: a.recorder,
 		DeadLetters: processors.DeadLetters{Sender: a.broker, Metrics: a.metrics, Log: a.log},
 		Barrier:     a.broker.Barrier, Metrics: a.metrics,
-		Ended: func(ctx context.Context, st *ledger.State) { a.traces.Ended(ctx, st, a.ledger.Blob) },
+		Ended: func(ctx context.Context, st *ledger.State) {
+			a.traces.Ended(ctx, st.Action, st.Settled, st.Events, a.ledger.Blob)
+		},
 	})
 	subscriber := broker.NewSubscriber(a.broker, broker.SubscriberConfig{
 		Slots: a.cfg.Workers.Slots, SlotsOf: map[schemas.Kind]int{schemas.KindChat: a.cfg.Workers.Chats}, DrainTimeout: a.cfg.DrainTimeout(),

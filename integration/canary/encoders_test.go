@@ -335,15 +335,13 @@ func (e *encoders) span(p *planter) {
 		try, event := filled[schemas.Attempt](p), filled[schemas.Event](p)
 		r := event.Attempted
 		r.Step, r.Number, r.Hop, r.Probe = try.Step, try.Number, try.Hop, try.Probe
-		st := &ledger.State{
-			Action: filled[schemas.Action](p), Settled: new(filled[schemas.Settled](p)),
-			Attempts: []ledger.Attempt{{Attempt: try}}, Events: []schemas.Event{event},
-		}
-		st.Action.Kind = kind
+		event.Attempt = &try
+		action, end := filled[schemas.Action](p), filled[schemas.Settled](p)
+		action.Kind = kind
 		result, err := json.Marshal(filled[schemas.ChatResult](p))
 		require.NoError(p.rt, err)
-		st.Settled.Result = result
-		e.traces.Ended(context.Background(), st, inline)
+		end.Result = result
+		e.traces.Ended(context.Background(), action, &end, []schemas.Event{event}, inline)
 	}
 }
 

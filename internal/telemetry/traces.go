@@ -22,7 +22,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"weir/internal/completion"
-	"weir/internal/ledger"
 	"weir/schemas"
 )
 
@@ -208,11 +207,10 @@ type Blobs = func(ctx context.Context, inline json.RawMessage, name string) (jso
 // for generative AI. Spans hold names of the configuration, numbers and words of closed sets, and nothing of a
 // conversation. Their ids depend on the action and on the call's place in it alone: a repeat after a crash is the
 // same spans, and the target of a call got the right one.
-func (t *Traces) Ended(ctx context.Context, st *ledger.State, blob Blobs) {
-	if t == nil || st.Settled == nil {
+func (t *Traces) Ended(ctx context.Context, a schemas.Action, end *schemas.Settled, events []schemas.Event, blob Blobs) {
+	if t == nil || end == nil {
 		return
 	}
-	a, end := st.Action, *st.Settled
 	name, kind := "action "+string(a.Kind), trace.SpanKindConsumer
 	list := []attribute.KeyValue{
 		attribute.String("weir.action_id", a.ID),
@@ -222,24 +220,24 @@ func (t *Traces) Ended(ctx context.Context, st *ledger.State, blob Blobs) {
 	}
 	chat := a.Kind == schemas.KindChat
 	if chat {
-		asked, result := completed(ctx, st, blob)
+		asked, result := completed(ctx, a, end, blob)
 		name, kind = result.Dialect.Operation()+" "+asked, trace.SpanKindClient
 		list = append(list, chatAttributes(asked, result)...)
 	} else {
 		list = append(list, attribute.String("weir.kind", string(a.Kind)))
 	}
-	tries := make(map[[4]int]schemas.Attempt, len(st.Attempts))
-	for _, try := range st.Attempts {
-		tries[[4]int{try.Step, try.Number, try.Hop, try.Probe}] = try.Attempt
-	}
+	tries := map[[4]int]schemas.Attempt{}
 	parent, own := t.begin(a, name, kind)
 	var started, ended time.Time // started is zero where no worker began
-	for _, e := range st.Events {
+	for _, e := range events {
 		if e.Type == schemas.EventSettled {
 			ended = e.Time
 		}
 		if started.IsZero() && (e.Type == schemas.EventStarted || e.Attempt != nil) {
 			started = e.Time
+		}
+		if try := e.Attempt; try != nil {
+			tries[[4]int{try.Step, try.Number, try.Hop, try.Probe}] = *try
 		}
 		if r := e.Attempted; r != nil {
 			t.call(parent, a, tries[[4]int{r.Step, r.Number, r.Hop, r.Probe}], *r, e.Time) //nolint:contextcheck // spans are sent also when the work is interrupted
@@ -257,7 +255,7 @@ func (t *Traces) Ended(ctx context.Context, st *ledger.State, blob Blobs) {
 
 // completed is the model that a completion asked for, as it was written, and its result: its documents may be
 // missing. One that is stored as a blob may be inline too if it was read before.
-func completed(ctx context.Context, st *ledger.State, blob Blobs) (asked string, result schemas.ChatResult) {
+func completed(ctx context.Context, a schemas.Action, end *schemas.Settled, blob Blobs) (asked string, result schemas.ChatResult) {
 	var order struct {
 		Dialect schemas.Dialect `json:"dialect"`
 		Model   string          `json:"model"`
@@ -270,8 +268,8 @@ func completed(ctx context.Context, st *ledger.State, blob Blobs) (asked string,
 			_ = json.Unmarshal(doc, into)
 		}
 	}
-	read(st.Action.Payload, st.Action.PayloadBlob, &order)
-	read(st.Settled.Result, st.Settled.ResultBlob, &result)
+	read(a.Payload, a.PayloadBlob, &order)
+	read(end.Result, end.ResultBlob, &result)
 	result.Dialect = order.Dialect
 	return order.Model, result
 }

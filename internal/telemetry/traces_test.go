@@ -112,6 +112,12 @@ func inline(_ context.Context, doc json.RawMessage, _ string) (json.RawMessage, 
 	return doc, nil
 }
 
+// end sends the spans of an action that has ended.
+func end(t *testing.T, to *telemetry.Traces, st *ledger.State) {
+	t.Helper()
+	to.Ended(t.Context(), st.Action, st.Settled, st.Events, inline)
+}
+
 // settled is the event at the end of an action that has ended so long after a time.
 func settled(at time.Time, after time.Duration) schemas.Event {
 	return schemas.Event{Type: schemas.EventSettled, Time: at.Add(after)}
@@ -150,7 +156,7 @@ func TestACompletionIsOneSpan(t *testing.T) {
 	t.Parallel()
 	url, read := collect(t)
 	sent := traces(t, telemetry.NewMetrics(), url+"/base", nil)
-	sent.Ended(t.Context(), completion(t), inline)
+	end(t, sent, completion(t))
 	require.NoError(t, sent.Close(t.Context()))
 
 	got := read()
@@ -218,7 +224,7 @@ func chats(t *testing.T, changes ...func(st *ledger.State)) []*span.Span {
 	for _, change := range changes {
 		st := completion(t)
 		change(st)
-		sent.Ended(t.Context(), st, inline)
+		end(t, sent, st)
 	}
 	require.NoError(t, sent.Close(t.Context()))
 	return read().got
@@ -243,7 +249,7 @@ func TestTheSpanOfALargeCompletion(t *testing.T) {
 		url, read := collect(t)
 		sent, st := traces(t, telemetry.NewMetrics(), url, nil), completion(t)
 		st.Action.PayloadBlob, st.Settled.Result, st.Settled.ResultBlob = tt.payload, nil, tt.result
-		sent.Ended(t.Context(), st, blob)
+		sent.Ended(t.Context(), st.Action, st.Settled, st.Events, blob)
 		require.NoError(t, sent.Close(t.Context()))
 		got := read().got
 		require.Len(t, got, 1)
@@ -268,8 +274,8 @@ func TestASpanHasTheCallersForItsParent(t *testing.T) {
 		sent := traces(t, telemetry.NewMetrics(), url, nil)
 		c := completion(t)
 		c.Action.TraceParent = header
-		sent.Ended(t.Context(), c, inline)
-		sent.Ended(t.Context(), c, inline)
+		end(t, sent, c)
+		end(t, sent, c)
 		request := sent.Request("GET", "/v1/actions", header)
 		require.True(t, schemas.ValidTraceParent(request.TraceParent()), header)
 		request.End(200, "")
@@ -291,13 +297,13 @@ func TestASpanHasTheCallersForItsParent(t *testing.T) {
 
 func TestAFailureIsTheSpansError(t *testing.T) {
 	t.Parallel()
-	for want, end := range map[string]schemas.Settled{
+	for want, failed := range map[string]schemas.Settled{
 		"UPSTREAM_TIMEOUT": {Outcome: schemas.OutcomeFailed, Code: schemas.UpstreamTimeout},
 		"canceled":         {Outcome: schemas.OutcomeCanceled},
 		"other":            {Outcome: schemas.OutcomeFailed, Code: canary},
 	} {
-		end.Message = canary
-		got := chats(t, func(st *ledger.State) { st.Settled = &end })
+		failed.Message = canary
+		got := chats(t, func(st *ledger.State) { st.Settled = &failed })
 		require.Len(t, got, 1)
 		assert.Equal(t, want, plain(got[0].GetAttributes())["error.type"])
 		assert.Equal(t, span.Status_STATUS_CODE_ERROR, got[0].GetStatus().GetCode())
@@ -316,7 +322,7 @@ func TestSpansThatNobodyTakesAreCounted(t *testing.T) {
 	m := telemetry.NewMetrics()
 	var out bytes.Buffer
 	sent := traces(t, m, server.URL, m.NewLogger(&out, "info", telemetry.FormatJSON))
-	sent.Ended(t.Context(), completion(t), inline)
+	end(t, sent, completion(t))
 	require.NoError(t, sent.Close(t.Context()))
 	assert.Equal(t, "1", scrape(t, m)["weir_spans_lost_total"])
 	assert.Contains(t, out.String(), `"msg":"span_export_failed"`)
@@ -336,7 +342,7 @@ func TestACollectorThatIsAwayKeepsNobodyFromStopping(t *testing.T) {
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(hang) })
 	sent := traces(t, telemetry.NewMetrics(), server.URL, nil)
-	sent.Ended(t.Context(), completion(t), inline)
+	end(t, sent, completion(t))
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	require.NoError(t, sent.Close(ctx))
@@ -368,11 +374,10 @@ func TestOneTraceOverAll(t *testing.T) {
 	for i, r := range []schemas.Attempted{{Code: schemas.UpstreamReset}, {Status: 200}} {
 		r.Number, r.Duration = i+1, time.Second
 		try := schemas.Attempt{Number: r.Number, Method: "GET", Decision: schemas.Decision{Entry: "e"}}
-		st.Attempts = append(st.Attempts, ledger.Attempt{Attempt: try})
 		st.Events = append(st.Events, schemas.Event{Time: at.Add(time.Second), Attempt: &try}, schemas.Event{Time: at.Add(time.Duration(r.Number) * time.Minute), Attempted: &r})
 	}
 	st.Events = append(st.Events, settled(at, time.Hour))
-	sent.Ended(t.Context(), st, inline)
+	end(t, sent, st)
 	request.End(200, "a-1")
 	require.NoError(t, sent.Close(t.Context()))
 
@@ -399,6 +404,6 @@ func TestWithoutTraces(t *testing.T) {
 	var none *telemetry.Traces
 	require.NoError(t, none.Close(t.Context()))
 	require.Nil(t, none.Request("GET", "/", ""))
-	none.Ended(t.Context(), completion(t), inline)
+	end(t, none, completion(t))
 	require.Equal(t, "caller's", none.CallParent(schemas.Action{TraceParent: "caller's"}, 0, 1, 0))
 }
