@@ -49,20 +49,24 @@ func ValidModel(s string) bool {
 // Model is a model, or a pattern of models, as the configuration in force describes it.
 type Model struct {
 	// Name is what it is asked for by: an exact name, or a pattern that ends in *.
-	Name string
-	// Alias is the name of the model that it stands for; its other members are empty then.
-	Alias string
+	Name  string `yaml:"-"`
+	Alias string `yaml:"alias"` // Name of the model that this is another name for. It is written alone.
 	// Upstreams are asked in turn; those that stand together in weight share the load.
-	Upstreams []ModelUpstream
-	Price     *ModelPrice
-	// Context is the maximum number of tokens of prompt and answer together, and MaxOutput that of
-	// the answer; 0: unknown.
-	Context, MaxOutput int64
-	// ImageTokens is the maximum number of prompt tokens for one image; 0: unknown.
-	ImageTokens int64
-	// Connect, FirstByte and Idle bound the time to connect, then until the answer begins, and then
-	// between its parts.
-	Connect, FirstByte, Idle time.Duration
+	Upstreams []ModelUpstream `yaml:"-"`
+	Price     *ModelPrice     `yaml:"-"`
+	Context   int64           `yaml:"context" bounds:"1 to 1000000000"`    // Tokens that prompt and answer may have together. Default unknown.
+	MaxOutput int64           `yaml:"max_output" bounds:"1 to 1000000000"` // Tokens that an answer may have. Default unknown.
+	// Tokens that one image in a prompt is at most: so much is held for it, and charged where the
+	// provider does not tell. Default 49152 and 2048.
+	ImageTokens int64         `yaml:"image_tokens" bounds:"1 to 1000000000"`
+	Timeouts    ModelTimeouts `yaml:"timeouts"` // How long its upstreams are waited for.
+}
+
+// ModelTimeouts is how long a model's upstreams are waited for.
+type ModelTimeouts struct {
+	Connect   time.Duration `yaml:"connect" default:"5s" bounds:"100ms to 1m"`    // Until a connection stands.
+	FirstByte time.Duration `yaml:"first_byte" default:"2m" bounds:"100ms to 1h"` // From there until the answer begins.
+	Idle      time.Duration `yaml:"idle" default:"1m" bounds:"100ms to 1h"`       // Until anything more of the answer comes.
 }
 
 // ModelUpstream is one place where a model can be asked.

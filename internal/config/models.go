@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"weir/internal/policy"
 	"weir/schemas"
@@ -93,19 +92,16 @@ func (c Config) Compile(own func() ([]netip.Addr, error), at ...string) (*policy
 
 // Model is a model, a pattern of models, or another name for one.
 type Model struct {
-	Alias string `yaml:"alias"` // Name of the model that this is another name for. It is written alone.
+	ModelKeys
 	Target
 	// Several upstreams, in the order in which they are asked, in place of url and the keys that
 	// belong to it.
 	Upstreams []Upstream `yaml:"upstreams"`
-	Price     *Price     `yaml:"price"`                               // Its price. Default unknown; a budget of money then refuses it.
-	Context   int64      `yaml:"context" bounds:"1 to 1000000000"`    // Tokens that prompt and answer may have together. Default unknown.
-	MaxOutput int64      `yaml:"max_output" bounds:"1 to 1000000000"` // Tokens that an answer may have. Default unknown.
-	// Tokens that one image in a prompt is at most: so much is held for it, and charged where the
-	// provider does not tell. Default 49152 and 2048.
-	ImageTokens int64         `yaml:"image_tokens" bounds:"1 to 1000000000"`
-	Timeouts    ModelTimeouts `yaml:"timeouts"` // How long its upstreams are waited for.
+	Price     *Price     `yaml:"price"` // Its price. Default unknown; a budget of money then refuses it.
 }
+
+// ModelKeys are the keys that completions use as they are written.
+type ModelKeys = schemas.Model
 
 // Upstream is a place where a model can be asked.
 type Upstream struct {
@@ -156,13 +152,6 @@ type Price struct {
 	// A million tokens of a prompt that the provider stores in its cache. Default that of input.
 	CacheWrite schemas.USD `yaml:"cache_write" bounds:"0.000001 to 1000000"`
 	Request    schemas.USD `yaml:"request" bounds:"0 to 1000000"` // A request. Default 0.
-}
-
-// ModelTimeouts is how long a model's upstreams are waited for.
-type ModelTimeouts struct {
-	Connect   time.Duration `yaml:"connect" default:"5s" bounds:"100ms to 1m"`    // Until a connection stands.
-	FirstByte time.Duration `yaml:"first_byte" default:"2m" bounds:"100ms to 1h"` // From there until the answer begins.
-	Idle      time.Duration `yaml:"idle" default:"1m" bounds:"100ms to 1h"`       // Until anything more of the answer comes.
 }
 
 // upstreams are the places of the model with this name. If url is the only one, its name is made from
@@ -217,10 +206,8 @@ func (c Config) ChatModels() []schemas.Model {
 			list = append(list, schemas.Model{Name: name, Alias: m.Alias})
 			continue
 		}
-		s := schemas.Model{
-			Name: name, Context: m.Context, MaxOutput: m.MaxOutput, ImageTokens: m.ImageTokens,
-			Connect: m.Timeouts.Connect, FirstByte: m.Timeouts.FirstByte, Idle: m.Timeouts.Idle,
-		}
+		s := m.ModelKeys
+		s.Name = name
 		if p := m.Price; p != nil { // a thousand tokens of each
 			s.Price = &schemas.ModelPrice{
 				Input: int64(p.Input / 1000), Output: int64(p.Output / 1000), Cached: int64(p.Cached / 1000),

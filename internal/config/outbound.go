@@ -135,7 +135,7 @@ func (r *reader) checkAlias(c *Config, key string, m Model) {
 // alone refuses keys of a model that mean nothing beside another. Keys with their default values are
 // not refused.
 func (r *reader) alone(key string, m Model, names []string, what string) {
-	timeouts := standard[ModelTimeouts]()
+	timeouts := standard[schemas.ModelTimeouts]()
 	for _, name := range names {
 		silent := name == "usage" && m.Usage || name == "timeouts" && m.Timeouts == timeouts
 		r.refuse(r.has(join(key, name)) && !silent, join(key, name), "%s", what)

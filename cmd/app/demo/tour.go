@@ -69,8 +69,8 @@ func Run(ctx context.Context, start Start, out io.Writer) (err error) {
 	return nil
 }
 
-// tour is the tour as it is told. Every line that claims something has been checked before it is printed;
-// the first claim that does not hold ends it.
+// tour is one run of the demo. Each claim is checked before it is printed; the first that does not hold ends
+// the run.
 type tour struct {
 	out    io.Writer
 	step   int
