@@ -293,7 +293,8 @@ func (a *App) taskReader(ctx context.Context, token string) (egress.Reader, erro
 	}
 	a.taskService.Touch(ctx, v.Ref, v.Lease)
 	who := v.Identity()
-	return egress.Reader{Tenant: who.Tenant, Entries: who.Entries, Models: who.Models, Task: who.Task(), Model: who.Holding.Model}, nil
+	own := schemas.Token{Tenant: who.Tenant, Entries: who.Entries, Models: who.Models}
+	return egress.Reader{Token: own, Task: who.Task(), Model: who.Holding.Model}, nil
 }
 
 // openModels begins to follow the lists of models that providers have.
