@@ -341,17 +341,6 @@ func TestLoadFindsItsFile(t *testing.T) {
 	require.EqualError(t, err, dir+": the file cannot be read: is a directory; name one that this user may read")
 }
 
-func TestCompileKeepsOwnPortsOutOfReach(t *testing.T) {
-	t.Parallel()
-	c := parse(t, "listen: 127.0.0.1:8092\nnats: {listen: 127.0.0.1:4222}")
-	p, err := c.Compile(nil, "127.0.0.1:9999")
-	require.NoError(t, err)
-	for port, allowed := range map[string]bool{"8092": false, "4222": false, "9999": false, "8080": true} {
-		d := p.Decide(policy.Request{Method: "GET", URL: "http://127.0.0.1:" + port + "/"})
-		require.Equal(t, allowed, d.Allowed, port)
-	}
-}
-
 func TestExample(t *testing.T) {
 	t.Parallel()
 	c, err := config.Load(filepath.Join("..", "..", "deploy", "weir.example.yaml"), nil, nil)
@@ -421,15 +410,22 @@ func TestNeedsRestart(t *testing.T) {
 	}
 }
 
-// TestCompileAt: a node that other machines reach is no target by the addresses
-// of its machine, on its own ports.
-func TestCompileAt(t *testing.T) {
+// TestOwnPortsAreOutOfReach: those of the configuration and those at which the node listens, on loopback and, if other
+// machines reach it, by the addresses of its machine.
+func TestOwnPortsAreOutOfReach(t *testing.T) {
 	t.Parallel()
-	c := parse(t, "policy: {allowlist: [{name: a, url_prefix: 'http://a.example:9999/', network: private, cidrs: [10.0.0.0/8]}]}\n")
+	c := parse(t, `listen: 127.0.0.1:8092
+nats: {listen: 127.0.0.1:4222}
+policy: {allowed_hosts: [127.0.0.1], allowlist: [{name: a, url_prefix: 'http://a.example:9999/', network: private, cidrs: [10.0.0.0/8]}]}
+`)
 	own, other := netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("10.1.2.4")
 	for at, reachable := range map[string]bool{"0.0.0.0:9999": false, "0.0.0.0:9998": true, "127.0.0.1:9999": true} {
-		p, err := c.Compile(func() ([]netip.Addr, error) { return []netip.Addr{own}, nil }, at)
+		p, err := c.Compile(func() ([]netip.Addr, error) { return []netip.Addr{own}, nil }, at, "")
 		require.NoError(t, err)
+		for _, port := range []string{"8092", "4222", at[strings.LastIndex(at, ":")+1:], "8080"} {
+			d := p.Decide(policy.Request{Method: "GET", URL: "http://127.0.0.1:" + port + "/"})
+			require.Equal(t, port == "8080", d.Allowed, port)
+		}
 		permit, ok := p.Decide(policy.Request{Method: "GET", URL: "http://a.example:9999/"}).Permit()
 		require.True(t, ok)
 		assert.Equal(t, reachable, permit.CheckAddr(own) == nil, at)
