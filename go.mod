@@ -10,7 +10,6 @@ require (
 	github.com/agnivade/levenshtein v1.2.2
 	github.com/dunglas/httpsfv v1.1.2
 	github.com/failsafe-go/failsafe-go v0.9.8
-	github.com/fsnotify/fsnotify v1.10.1
 	github.com/getkin/kin-openapi v0.152.0
 	github.com/gin-gonic/gin v1.12.0
 	github.com/go-git/go-git/v5 v5.19.3

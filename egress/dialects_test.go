@@ -477,7 +477,7 @@ func TestWhoReadsAResponse(t *testing.T) {
 	h := build(t, completing, func(c *config) {
 		c.Reader = func(r *http.Request, _ string) (egress.Reader, error) {
 			name := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
-			who, ok := map[string]egress.Reader{
+			who, ok := map[string]schemas.Token{
 				"reader":    {Tenant: "acme", Scopes: []string{schemas.ScopeActionsRead}, ID: "tok-9"},
 				"principal": {Tenant: "acme", Scopes: []string{schemas.ScopeActionsWrite}, ID: "tok-1"},
 				"another":   {Tenant: "acme", Scopes: []string{schemas.ScopeActionsWrite}, ID: "tok-2"},
@@ -485,9 +485,9 @@ func TestWhoReadsAResponse(t *testing.T) {
 				"stranger":  {Tenant: "other", Scopes: []string{schemas.ScopeAdmin}, ID: "tok-1"},
 			}[name]
 			if !ok {
-				return who, fault.New(schemas.Unauthorized, "a token is needed")
+				return egress.Reader{}, fault.New(schemas.Unauthorized, "a token is needed")
 			}
-			return who, nil
+			return egress.Reader{Token: who}, nil
 		}
 		c.Holder = holderOf
 	})
@@ -528,7 +528,7 @@ func TestWhoReadsAResponse(t *testing.T) {
 // holderOf is the holder of a task by its token.
 func holderOf(_ context.Context, token string) (egress.Reader, error) {
 	of, _ := task.Parse(token)
-	return egress.Reader{Tenant: of.Tenant, Task: of.ID}, nil
+	return egress.Reader{Token: schemas.Token{Tenant: of.Tenant}, Task: of.ID}, nil
 }
 
 func TestWhatAResponseIsNotAskedFor(t *testing.T) {

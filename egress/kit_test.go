@@ -80,7 +80,7 @@ func (h *env) failing(f func() error) { h.fail.Store(&f) }
 // what follows a slash in it. Poor is a token without the scopes of a reader.
 func readerOf(r *http.Request, scope string) (egress.Reader, error) {
 	token, entry, limited := strings.Cut(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), "/")
-	who := egress.Reader{Tenant: token, Scopes: []string{schemas.ScopeAdmin}}
+	who := egress.Reader{Token: schemas.Token{Tenant: token, Scopes: []string{schemas.ScopeAdmin}}}
 	if limited {
 		who.Entries = []string{entry}
 	}

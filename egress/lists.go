@@ -44,7 +44,7 @@ func (s *Server) listed(path string, serve func(w http.ResponseWriter, r *http.R
 }
 
 // TokenList lists a tenant's tokens, a page at a time: cursor is the Next of the page before, or empty.
-type TokenList func(ctx context.Context, tenant, cursor string, limit int) (schemas.Page[schemas.Token], error)
+type TokenList func(tenant, cursor string, limit int) (schemas.Page[schemas.Token], error)
 
 // Tokens is the route that lists the tokens of the caller's tenant. An operator may name another.
 func (s *Server) Tokens(list TokenList) Surface {
@@ -57,6 +57,6 @@ func (s *Server) Tokens(list TokenList) Surface {
 		if p.Err != nil {
 			return nil, p.Err
 		}
-		return list(r.Request.Context(), tenant, cursor, limit)
+		return list(tenant, cursor, limit)
 	}), schemas.ScopeAdmin)}
 }

@@ -50,13 +50,13 @@ func shop(t *testing.T) *env {
 		c.Holder = func(_ context.Context, token string) (egress.Reader, error) {
 			switch token {
 			case agent():
-				return egress.Reader{Tenant: "acme", Models: []string{"openai/gpt"}}, nil
+				return egress.Reader{Token: schemas.Token{Tenant: "acme", Models: []string{"openai/gpt"}}}, nil
 			case agentOf("bound"):
-				return egress.Reader{Tenant: "acme", Entries: []string{"model:here"}}, nil
+				return egress.Reader{Token: schemas.Token{Tenant: "acme", Entries: []string{"model:here"}}}, nil
 			case agentOf("one"):
-				return egress.Reader{Tenant: "acme", Model: "fast", Models: []string{"openai/*"}}, nil
+				return egress.Reader{Token: schemas.Token{Tenant: "acme", Models: []string{"openai/*"}}, Model: "fast"}, nil
 			case agentOf("none"):
-				return egress.Reader{Tenant: "acme", Model: "fast", Models: []string{"local/*"}}, nil
+				return egress.Reader{Token: schemas.Token{Tenant: "acme", Models: []string{"local/*"}}, Model: "fast"}, nil
 			}
 			return egress.Reader{}, fault.New(schemas.Unauthorized, "no such task")
 		}

@@ -26,16 +26,10 @@ type Log interface {
 
 // Reader is the sender of a request that reads.
 type Reader struct {
-	// Tenant is whose records it may read.
-	Tenant string
-	// Entries are the only entries of the policy that it may use; empty: all.
-	Entries []string
-	// Scopes are the token's scopes.
-	Scopes []string
-	// Models are patterns of the only models that it may use; empty: all.
-	Models []string
-	// ID is the id of its token, as the principal of actions; empty in open mode.
-	ID string
+	// Token is the sender's: whose records it may read, and the entries and models that it may use. Its id
+	// is the principal of actions, and empty in open mode and for the holder of a task.
+	schemas.Token
+
 	// Task is the id of the task that the reader holds; empty: it holds none.
 	Task string
 	// Model is the only model that the holder of a task may use; empty: Models say which.

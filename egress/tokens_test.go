@@ -21,7 +21,7 @@ import (
 )
 
 func listing(c *config) {
-	c.Tokens = func(_ context.Context, tenant, cursor string, limit int) (page schemas.Page[schemas.Token], err error) {
+	c.Tokens = func(tenant, cursor string, limit int) (page schemas.Page[schemas.Token], err error) {
 		if tenant == "down" {
 			return page, &fault.Error{Code: schemas.Unavailable, Message: "try again", Cause: errDown}
 		}

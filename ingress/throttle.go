@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"weir/internal/fault"
 	"weir/internal/githttp"
-	"weir/internal/problem"
 	"weir/internal/task"
 	"weir/internal/wire"
 	"weir/schemas"
@@ -76,12 +76,9 @@ func (t *throttle) admit(r *http.Request) (peer netip.Prefix, err error) {
 	if wait <= 0 || t.Known(r) {
 		return peer, nil
 	}
-	return netip.Prefix{}, &problem.Error{
-		Problem: schemas.Problem{
-			Code:   schemas.RateLimited,
-			Detail: "too many wrong tokens came from this address; check the token, and wait as long as Retry-After says",
-		},
-		RetryAfter: wait,
+	return netip.Prefix{}, &fault.Error{
+		Code: schemas.RateLimited, RetryAfter: wait,
+		Message: "too many wrong tokens came from this address; check the token, and wait as long as Retry-After says",
 	}
 }
 

@@ -217,6 +217,8 @@ func (p *policies) Explain(call schemas.HTTPCall, only []string) schemas.Explana
 	return schemas.Explanation{Decision: schemas.Decision{Allowed: true, Entry: "one", Version: "v"}, Entries: []schemas.EntryVerdict{}}
 }
 
+func (*policies) Entries() []string { return nil }
+
 func (p *policies) ReloadAll(context.Context) (schemas.Reload, error) {
 	return schemas.Reload{Version: "v2", Previous: "v1", Nodes: []schemas.NodeReport{{Node: "n", Role: "worker", Version: "v2"}}}, p.broken
 }

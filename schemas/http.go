@@ -24,6 +24,19 @@ type Header struct {
 	Value string `json:"value"`
 }
 
+// HeadersByName are fields by their names in lower case. The values of one that is repeated are joined by commas.
+func HeadersByName(fields []Header) map[string]string {
+	byName := make(map[string]string, len(fields))
+	for _, f := range fields {
+		name := strings.ToLower(f.Name)
+		if before, ok := byName[name]; ok {
+			f.Value = before + ", " + f.Value
+		}
+		byName[name] = f.Value
+	}
+	return byName
+}
+
 // Stored is the field as JSON can hold it: a value that is not UTF-8 has one character for each byte,
 // after a NUL, which no value has. AsCame undoes it.
 func (h Header) Stored() Header {

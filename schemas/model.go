@@ -1,7 +1,9 @@
 package schemas
 
 import (
+	"errors"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -47,20 +49,24 @@ func ValidModel(s string) bool {
 // Model is a model, or a pattern of models, as the configuration in force describes it.
 type Model struct {
 	// Name is what it is asked for by: an exact name, or a pattern that ends in *.
-	Name string
-	// Alias is the name of the model that it stands for; its other members are empty then.
-	Alias string
+	Name  string `yaml:"-"`
+	Alias string `yaml:"alias"` // Name of the model that this is another name for. It is written alone.
 	// Upstreams are asked in turn; those that stand together in weight share the load.
-	Upstreams []ModelUpstream
-	Price     *ModelPrice
-	// Context is the maximum number of tokens of prompt and answer together, and MaxOutput that of
-	// the answer; 0: unknown.
-	Context, MaxOutput int64
-	// ImageTokens is the maximum number of prompt tokens for one image; 0: unknown.
-	ImageTokens int64
-	// Connect, FirstByte and Idle bound the time to connect, then until the answer begins, and then
-	// between its parts.
-	Connect, FirstByte, Idle time.Duration
+	Upstreams []ModelUpstream `yaml:"-"`
+	Price     *ModelPrice     `yaml:"-"`
+	Context   int64           `yaml:"context" bounds:"1 to 1000000000"`    // Tokens that prompt and answer may have together. Default unknown.
+	MaxOutput int64           `yaml:"max_output" bounds:"1 to 1000000000"` // Tokens that an answer may have. Default unknown.
+	// Tokens that one image in a prompt is at most: so much is held for it, and charged where the
+	// provider does not tell. Default 49152 and 2048.
+	ImageTokens int64         `yaml:"image_tokens" bounds:"1 to 1000000000"`
+	Timeouts    ModelTimeouts `yaml:"timeouts"` // How long its upstreams are waited for.
+}
+
+// ModelTimeouts is how long a model's upstreams are waited for.
+type ModelTimeouts struct {
+	Connect   time.Duration `yaml:"connect" default:"5s" bounds:"100ms to 1m"`    // Until a connection stands.
+	FirstByte time.Duration `yaml:"first_byte" default:"2m" bounds:"100ms to 1h"` // From there until the answer begins.
+	Idle      time.Duration `yaml:"idle" default:"1m" bounds:"100ms to 1h"`       // Until anything more of the answer comes.
 }
 
 // ModelUpstream is one place where a model can be asked.
@@ -175,22 +181,41 @@ const BudgetOfTask = "task"
 // SubtokenAccount is the task of the account of a subtoken's own budget, as BudgetView has it.
 func SubtokenAccount(task string, n int) string { return task + "/" + strconv.Itoa(n) }
 
-// Budget bounds what is used of models, as the configuration in force describes it. A
-// count of 0 is not bounded.
+// Budget bounds the use of models, by the keys that it has.
 type Budget struct {
-	Name string
-	// Per says what each has an account of its own, such as each token, or each pair of
-	// token and model. Every account is one tenant's.
-	Per []string
-	// Models are the patterns of the models that it is about; empty: all.
-	Models []string
-	// Tenants it is about; empty: all.
-	Tenants []string
-	// Window is after how long what was used is forgotten, all at once; 0: never.
-	Window   time.Duration
-	Requests int64
-	Tokens   int64
-	Nanos    int64 // billionths of a US dollar
+	Name string `yaml:"-"` // the key of weir.yaml; the others describe those below it, of which a count of 0 bounds nothing
+	// What each has an account of its own: tenant, token, task, model, or several together, such as
+	// [token, model] for each pair. Accounts are each tenant's own in any case. With task it bounds
+	// the completions of tasks and no others. Default tenant.
+	Per []string `yaml:"per" jsonschema:"enum=tenant,enum=token,enum=task,enum=model"`
+	// Names or patterns of the counted models, such as openai/*; for aliases, the names that they
+	// stand for. Default all.
+	Models  []string `yaml:"models"`
+	Tenants []string `yaml:"tenants"` // Names of the tenants that it bounds. Default all.
+	// Length of a window: windows begin at whole multiples of it in UTC. Default 0: a single window
+	// without end.
+	Window   time.Duration `yaml:"window" bounds:"0 or 1s to 8760h"`
+	Requests int64         `yaml:"requests" bounds:"1 to 1000000000000000"` // Completions.
+	Tokens   int64         `yaml:"tokens" bounds:"1 to 1000000000000000"`   // Tokens of prompts and answers together.
+	// Money by the models' prices, in US dollars. Models without a price are refused.
+	Nanos USD `yaml:"usd" bounds:"0.000000001 to 999999999.999999999"`
+}
+
+// USD is an amount of US dollars, in billionths of one. In text it is a decimal number without a
+// sign, such as 12.5, with at most nine digits after the point.
+type USD int64
+
+var errUSD = errors.New("is not an amount of US dollars")
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (u *USD) UnmarshalText(text []byte) error {
+	whole, fraction, point := strings.Cut(string(text), ".")
+	if whole == "" || len(whole) > 9 || point && fraction == "" || len(fraction) > 9 {
+		return errUSD
+	}
+	n, err := strconv.ParseUint(whole+fraction+strings.Repeat("0", 9-len(fraction)), 10, 63)
+	*u = USD(n)
+	return err
 }
 
 // BudgetView is one account, as GET /v1/budgets shows it.

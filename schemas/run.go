@@ -231,18 +231,19 @@ const (
 	AgentSync   = "sync"   // the synchronous route first
 )
 
-// Agent is a remote agent, as the configuration in force describes it.
+// Agent is how a remote agent is called. Its fields describe keys of weir.yaml; in force, URL has no slash at
+// its end.
 type Agent struct {
-	TaskType string
-	// URL is where its routes begin, without a slash at the end.
-	URL string
-	// Mode is AgentAuto, AgentStream or AgentSync. Where the agent does not serve the first
-	// route, it is asked by the other one.
-	Mode string
-	// Timeout bounds one call of it; zero: the run's deadline alone.
-	Timeout time.Duration
-	// Concurrency is how many runs it is given at a time by one node.
-	Concurrency int
+	TaskType string `yaml:"-"`
+	// Where its routes begin: scheme://host[:port][/path]. /agents/run/stream and /agents/run/sync
+	// are added to it.
+	URL string `yaml:"url" jsonschema:"required"`
+	// Which of its routes is asked first: auto, that which the run's caller used, stream or sync.
+	// The other one is asked where it does not serve the first.
+	Mode string `yaml:"mode" jsonschema:"enum=auto,enum=stream,enum=sync" default:"auto"`
+	// Time for one call. Default 0: the remaining time of the run.
+	Timeout     time.Duration `yaml:"timeout" bounds:"0 or 100ms to 24h"`
+	Concurrency int           `yaml:"concurrency" default:"32" bounds:"1 to 10000"` // Runs that one node gives it at a time; more wait.
 }
 
 // The routes of the run contract, behind an agent's URL.

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -96,10 +95,10 @@ type App struct {
 	role    Role          // as above
 	log     *slog.Logger
 	metrics *telemetry.Metrics
-	traces  *telemetry.Traces // nil: no collector
-	traced  sync.WaitGroup    // requests with unsent spans
-	policy  inForce
-	clients []*outbound.Client // whose idle connections end with a policy
+	traces  *telemetry.Traces     // nil: no collector
+	traced  sync.WaitGroup        // requests with unsent spans
+	current atomic.Pointer[dated] // the policy that decides now, exchanged as a whole
+	clients []*outbound.Client    // whose idle connections end with a policy
 	guard   *guard.Guard
 	reload  reloading
 	worker  string
@@ -153,6 +152,7 @@ func New(ctx context.Context, opts Options) (_ *App, err error) {
 		opts: opts, cfg: opts.Config, role: opts.Role,
 		metrics: telemetry.NewMetrics(), worker: workerName(), started: time.Now().UTC().Truncate(time.Second), draining: make(chan struct{}),
 	}
+	a.current.Store(&dated{}) // no policy denies everything
 	built := cli.Built()
 	a.metrics.SetBuild(built.Version, built.Revision)
 	a.memory = limits.NewShares(limits.Percent(int64(a.cfg.Limits.Answers), a.cfg.TenantShare()))
@@ -236,7 +236,7 @@ func (a *App) Start(ctx context.Context) error {
 	a.watchFile(ctx)
 	a.metrics.StartupDone(time.Since(began))
 	a.log.LogAttrs(ctx, slog.LevelInfo, "serving", slog.String("addr", a.http.addr()), slog.String("durability", string(a.broker.Durability())),
-		slog.String("policy_version", a.policy.Load().Version()), slog.String("component", a.role.String()))
+		slog.String("policy_version", a.policy().Version()), slog.String("component", a.role.String()))
 	return nil
 }
 
@@ -328,15 +328,6 @@ func family(listen string) string {
 		return "tcp4"
 	}
 	return "tcp"
-}
-
-func portOf(addr string) uint16 {
-	_, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return 0
-	}
-	n, _ := strconv.ParseUint(port, 10, 16)
-	return uint16(n)
 }
 
 // workerName names this process in attempts: never the same twice.

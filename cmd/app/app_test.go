@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -219,8 +218,9 @@ func TestOwnPortsAreNoTarget(t *testing.T) {
 	s := natsNode.node(t)
 	s.asks(t, http.StatusOK, http.MethodPost, "/v1/execute", get(okUpstream(t)))
 	for _, own := range []string{s.http.addr(), s.NATS(), s.proxy.addr()} {
+		port := own[strings.LastIndex(own, ":"):]
 		for _, host := range []string{"127.0.0.1", "weir.localhost", "127.9.9.9", "[::1]"} {
-			url := "http://" + host + ":" + strconv.Itoa(int(portOf(own))) + "/healthz"
+			url := "http://" + host + port + "/healthz"
 			body, _ := s.asks(t, http.StatusForbidden, http.MethodPost, "/v1/execute", get(url))
 			assert.Contains(t, body, `"code":"DENY_ADDRESS"`, url)
 		}
@@ -363,7 +363,7 @@ func TestConfigCheck(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(line), &p))
 		assert.Equal(t, "error", p.Severity)
 		assert.Equal(t, file+":"+[]string{"5", "2"}[i], p.Where)
-		assert.Contains(t, p.Problem, "wildcards in a host are not supported; name each host")
+		assert.Contains(t, p.What, "wildcards in a host are not supported; name each host")
 	}
 
 	write("policy:\n  allowlist:\n  - name: a\n    url_prefix: https://a.example/\n    headers: {X-Key: $KEY}\n")

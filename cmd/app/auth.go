@@ -14,10 +14,8 @@ import (
 	"weir/ingress/passthrough"
 	"weir/ingress/proxy"
 	"weir/ingress/session"
-	"weir/internal/config"
 	"weir/internal/fault"
 	"weir/internal/outbound"
-	"weir/internal/problem"
 	"weir/internal/task"
 	"weir/internal/token"
 	"weir/processors/tunnel"
@@ -32,7 +30,7 @@ func (a *App) openTokens(ctx context.Context) error {
 		return err
 	}
 	switch {
-	case a.open():
+	case a.cfg.Open():
 		return nil
 	case a.role.accepts() && a.cfg.AdminTokenFile() != "":
 		return a.makeAdmin(ctx)
@@ -57,13 +55,10 @@ func (a *App) makeAdmin(ctx context.Context) error {
 	return nil
 }
 
-// open reports whether all requests from this machine are allowed without a token.
-func (a *App) open() bool { return a.cfg.Auth.Mode != config.AuthTokens }
-
 // authenticate identifies the sender of a request, and counts the request against its rate. In open
 // mode every sender is the default tenant and an admin.
 func (a *App) authenticate(r *http.Request) (ingress.Identity, error) {
-	if a.open() {
+	if a.cfg.Open() {
 		return everyone(), nil
 	}
 	t, err := a.verify(a.credential(r))
@@ -81,7 +76,7 @@ func everyone() ingress.Identity {
 // verify finds the token of a credential, open mode or not.
 func (a *App) verify(c token.Credential) (schemas.Token, error) {
 	t, _, err := a.tokens.Verify(c)
-	return t, limited(err)
+	return t, err
 }
 
 // known reports whether a request has a valid token, in any of the places where passthrough reads
@@ -96,24 +91,13 @@ func (a *App) inForce(ctx context.Context, text string) bool {
 	return text != "" && a.tokens.Known(token.Bearer("Bearer "+text))
 }
 
-// limited returns the Retry-After for a client that has sent too many requests.
-func limited(err error) error {
-	if limited, ok := errors.AsType[*token.LimitedError](err); ok {
-		err = &problem.Error{
-			Problem:    schemas.Problem{Code: schemas.RateLimited, Detail: "this token has sent too many requests; wait as long as Retry-After says"},
-			RetryAfter: limited.Wait,
-		}
-	}
-	return err
-}
-
 // reader returns the sender of a request that reads. Without scopes every token suffices.
 func (a *App) reader(r *http.Request, scope string) (egress.Reader, error) {
 	who, err := a.authenticate(r)
 	if err == nil && scope != "" {
 		err = fault.Scope(who.Scopes, scope)
 	}
-	return egress.Reader{Tenant: who.Tenant, Entries: who.Entries, Scopes: who.Scopes, Models: who.Models, ID: who.ID}, err
+	return egress.Reader{Token: who.Token}, err
 }
 
 // allow lets a token with the scope read the node's reports about itself. The token must belong to
@@ -132,24 +116,10 @@ func (a *App) watch(r *http.Request) (context.Context, func(), error) {
 	if watch := a.surfaces.slots.Watch(r); watch != nil {
 		return watch(r)
 	}
-	if a.open() {
+	if a.cfg.Open() {
 		return r.Context(), func() {}, nil
 	}
 	return a.tokens.Stream(r.Context(), a.credential(r))
-}
-
-// listTokens lists a tenant's.
-func (a *App) listTokens(_ context.Context, tenant, cursor string, limit int) (schemas.Page[schemas.Token], error) {
-	return a.tokens.List(tenant, cursor, limit)
-}
-
-// signIns are the sessions of the tokens.
-type signIns struct{ *token.Keeper }
-
-// SignIn is the keeper's, with a Retry-After for a client that has sent too many requests.
-func (s signIns) SignIn(ctx context.Context, text string) (value string, until time.Time, err error) {
-	value, until, err = s.Keeper.SignIn(ctx, text)
-	return value, until, limited(err)
 }
 
 // credential is the token of a request, or the session of its browser.
@@ -162,7 +132,7 @@ func (a *App) credential(r *http.Request) token.Credential {
 
 // consoleSession is the session of a console page. A page without a session is no error.
 func (a *App) consoleSession(r *http.Request) (schemas.ConsoleSession, error) {
-	if a.open() {
+	if a.cfg.Open() {
 		return schemas.ConsoleSession{Mode: schemas.ConsoleOpen, SignedIn: true, Tenant: schemas.Operator, Scopes: []string{schemas.ScopeAdmin}}, nil
 	}
 	out := schemas.ConsoleSession{Mode: schemas.ConsoleTokens}
@@ -175,7 +145,7 @@ func (a *App) consoleSession(r *http.Request) (schemas.ConsoleSession, error) {
 	if errors.As(err, &public) && public.Code == schemas.Unauthorized {
 		return out, nil
 	}
-	if err = limited(err); err != nil {
+	if err != nil {
 		return out, err
 	}
 	out.SignedIn, out.Tenant, out.Name, out.Scopes, out.ExpiresAt = true, t.Tenant, t.Name, t.Scopes, until
@@ -226,7 +196,7 @@ func (a *App) openTunnels(client *outbound.Client) {
 		Idle: p.Idle, Longest: p.Longest, Most: p.Tunnels, MostOfOne: p.TunnelsPerToken,
 		Barrier: a.broker.Barrier, Destinations: a.destinations, Metrics: a.metrics, Logger: a.log,
 	}
-	if a.open() {
+	if a.cfg.Open() {
 		cfg.MostOfOne = cfg.Most
 	}
 	a.tunnels = tunnel.New(a.guard, client, a.recorder, cfg)
@@ -266,7 +236,7 @@ func (a *App) openTunnel(ctx context.Context, who ingress.Identity, authority st
 
 func (a *App) proxyEngine(s *ingress.Surface) http.Handler {
 	return ingress.NewEngine(ingress.EngineConfig{
-		Logger: a.log, Metrics: a.metrics, Local: a.open(), Known: a.knownToProxy, Proxy: s,
+		Logger: a.log, Metrics: a.metrics, Local: a.cfg.Open(), Known: a.knownToProxy, Proxy: s,
 	})
 }
 
@@ -304,7 +274,7 @@ func (a *App) sender(ctx context.Context, text string) (ingress.Identity, error)
 		v, err := a.taskService.Send(ctx, text)
 		return v.Identity(), err
 	}
-	if a.open() {
+	if a.cfg.Open() {
 		return everyone(), nil
 	}
 	t, err := a.verify(token.Bearer("Bearer " + text))
@@ -319,7 +289,7 @@ func (a *App) knownToProxy(r *http.Request) bool {
 // whileToken returns a context that ends with a token, whether it is a task's or not.
 func (a *App) whileToken(ctx context.Context, text string) (context.Context, func(), error) {
 	switch {
-	case !task.Is(text) && a.open():
+	case !task.Is(text) && a.cfg.Open():
 		return ctx, func() {}, nil
 	case !task.Is(text):
 		return a.tokens.While(ctx, token.Bearer("Bearer "+text))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -21,7 +20,6 @@ import (
 	span "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"weir/internal/ledger"
 	"weir/internal/models"
 	"weir/internal/policy/evaluate"
 	"weir/internal/weirtest/llm"
@@ -156,9 +154,11 @@ models:
 // the policy, as a whole.
 func TestAgentsAndModelsInForce(t *testing.T) {
 	t.Parallel()
-	assert.False(t, (&App{}).serves("A"), "before there is a policy")
-	assert.Empty(t, (&App{}).budgets())
-	assert.Nil(t, (&App{}).models())
+	early := new(App)
+	early.current.Store(&dated{})
+	assert.False(t, early.serves("A"), "before there is a policy")
+	assert.Empty(t, early.budgets())
+	assert.Nil(t, early.models())
 
 	s := newSite(t, allowing())
 	none := s.policyView(nil, true).Version
@@ -330,29 +330,4 @@ policy:
 		}
 	}
 	require.Equal(t, 1, mine, "the action is a child of its request")
-}
-
-// TestTheSpanOfACompletion has what is still there of its documents.
-func TestTheSpanOfACompletion(t *testing.T) {
-	t.Parallel()
-	blob := func(_ context.Context, inline json.RawMessage, name string) (json.RawMessage, error) {
-		switch name {
-		case "":
-			return inline, nil
-		case "kept":
-			return json.RawMessage(`{"upstream":"provider-1","usage":{"prompt_tokens":1}}`), nil
-		default:
-			return nil, errors.New("gone")
-		}
-	}
-	for _, tt := range []struct{ result, payload, upstream string }{
-		{"kept", "", "provider-1"}, {"gone", "", ""}, {"kept", "gone", "provider-1"}, // the payload was read before
-	} {
-		settled := schemas.Settled{Outcome: schemas.OutcomeSucceeded, ResultBlob: tt.result}
-		asked, got := completion(t.Context(), &ledger.State{
-			Action:  schemas.Action{ID: "a", Payload: json.RawMessage(`{"model":"small","dialect":"responses"}`), PayloadBlob: tt.payload},
-			Settled: &settled,
-		}, blob)
-		assert.Equal(t, []any{"small", schemas.DialectResponses, tt.upstream}, []any{asked, got.Dialect, got.Upstream})
-	}
 }

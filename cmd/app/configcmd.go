@@ -75,11 +75,9 @@ func newConfig(env *cli.Env) *cobra.Command {
 }
 
 // configProblem is a mistake or a warning, as `weir config check --json` prints it.
-type configProblem struct {
+type configProblem struct { //nolint:errname // it is printed, and no error
 	Severity string `json:"severity"` // error or warning
-	Where    string `json:"where"`
-	Key      string `json:"key,omitempty"`
-	Problem  string `json:"problem"`
+	*config.Problem
 }
 
 func newConfigCheck(env *cli.Env) *cobra.Command {
@@ -113,11 +111,11 @@ Exit 0 if there is no mistake, 1 if there are mistakes, and 2 if the file cannot
 func checkConfig(path string, environ []string) (config.Config, []configProblem, error) {
 	cfg, err := config.Load(path, environ, nil)
 	all := []configProblem{}
-	var joined interface{ Unwrap() []error }
+	mistakes, ok := errors.AsType[config.Problems](err)
 	switch {
-	case errors.As(err, &joined):
-		for _, one := range joined.Unwrap() {
-			all = append(all, problemOf("error", one))
+	case ok:
+		for _, p := range mistakes {
+			all = append(all, configProblem{"error", p})
 		}
 		return cfg, all, nil
 	case err != nil:
@@ -126,22 +124,15 @@ func checkConfig(path string, environ []string) (config.Config, []configProblem,
 		return cfg, nil, fmt.Errorf("there is no %s here; name a file, or write one with `weir init`", config.DefaultFile)
 	}
 	if _, err := cfg.Compile(nil); err != nil {
-		all = append(all, configProblem{Severity: "error", Where: cfg.Source(), Problem: err.Error()})
+		all = append(all, configProblem{"error", &config.Problem{Where: cfg.Source(), What: err.Error()}})
 	}
 	for _, doubt := range cfg.Doubts() {
-		all = append(all, problemOf("warning", doubt))
+		all = append(all, configProblem{"warning", doubt})
 	}
 	for _, w := range secretWarnings(cfg, secretStore(cfg, environ)) {
-		all = append(all, configProblem{Severity: "warning", Where: cfg.Source(), Problem: w})
+		all = append(all, configProblem{"warning", &config.Problem{Where: cfg.Source(), What: w}})
 	}
 	return cfg, all, nil
-}
-
-func problemOf(severity string, err error) configProblem {
-	if p, ok := errors.AsType[*config.Problem](err); ok {
-		return configProblem{severity, p.Where, p.Key, p.What}
-	}
-	return configProblem{Severity: severity, Problem: err.Error()}
 }
 
 func printProblems(env *cli.Env, cfg config.Config, all []configProblem, asJSON bool) error {
@@ -156,8 +147,7 @@ func printProblems(env *cli.Env, cfg config.Config, all []configProblem, asJSON 
 			}
 			continue
 		}
-		text := (&config.Problem{Where: p.Where, Key: p.Key, What: p.Problem}).Error()
-		if _, err := fmt.Fprintf(env.Out, "%s: %s\n", p.Severity, text); err != nil {
+		if _, err := fmt.Fprintf(env.Out, "%s: %v\n", p.Severity, p.Problem); err != nil {
 			return err
 		}
 	}

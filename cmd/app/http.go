@@ -15,7 +15,6 @@ import (
 
 	"weir/egress"
 	"weir/ingress"
-	"weir/internal/config"
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/problem"
@@ -77,7 +76,7 @@ func (a *App) newServer(l net.Listener) *httpServer {
 }
 
 func (a *App) engineConfig(s *surfaces) ingress.EngineConfig {
-	return ingress.EngineConfig{Logger: a.log, Metrics: a.metrics, Surfaces: s.in, Local: a.cfg.Auth.Mode == config.AuthOpen}
+	return ingress.EngineConfig{Logger: a.log, Metrics: a.metrics, Surfaces: s.in, Local: a.cfg.Open()}
 }
 
 // openHTTP mounts the routes of the role, and answers 421 at the others with where they are served.
@@ -298,9 +297,8 @@ func reason(err error) string {
 // waiting is what a node serves that has no log.
 func (a *App) waiting(why func() string) http.Handler {
 	cfg := a.engineConfig(a.descriptions())
-	cfg.Otherwise = &problem.Error{
-		Problem:    schemas.Problem{Code: schemas.Unavailable, Detail: "this node waits for its log; try again, or ask another"},
-		RetryAfter: waitRetry,
+	cfg.Otherwise = &fault.Error{
+		Code: schemas.Unavailable, RetryAfter: waitRetry, Message: "this node waits for its log; try again, or ask another",
 	}
 	engine := ingress.NewEngine(cfg)
 	egress.Mount(engine, []egress.Surface{egress.Waiting(func() schemas.Readiness {

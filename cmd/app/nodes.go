@@ -7,15 +7,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
-	"path/filepath"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/fsnotify/fsnotify"
 
 	"weir/cmd/cli"
 	"weir/internal/config"
@@ -56,7 +55,7 @@ func (a *App) hearNodes(ctx context.Context) error {
 	answer := nodeAnswer{NodeReport: a.report("")}
 	var under sync.WaitGroup
 	err := a.listenFor(schemas.NodesRequestRoot+".*", func(subject string) {
-		a.sendReport(strings.TrimPrefix(subject, schemas.NodesRequestRoot+"."), nodeAnswer{a.report(a.policy.Load().Version()), true})
+		a.sendReport(strings.TrimPrefix(subject, schemas.NodesRequestRoot+"."), nodeAnswer{a.report(a.policy().Version()), true})
 	})
 	if err != nil {
 		return err
@@ -75,7 +74,7 @@ func (a *App) reloadFor(ctx context.Context, ask string, answer nodeAnswer) {
 	done, err := a.Reload(ctx)
 	answer.Done, answer.Version, answer.Previous, answer.Changed = true, done.Version, done.Previous, done.Changed
 	if err != nil {
-		answer.Version, answer.Error = a.policy.Load().Version(), publicText(err)
+		answer.Version, answer.Error = a.policy().Version(), publicText(err)
 	}
 	a.sendReport(ask, answer)
 }
@@ -105,7 +104,7 @@ func (a *App) ReloadAll(ctx context.Context) (schemas.Reload, error) {
 		done.Nodes = []schemas.NodeReport{own}
 		return done, err
 	}
-	done := schemas.Reload{Node: a.worker, Version: a.policy.Load().Version()}
+	done := schemas.Reload{Node: a.worker, Version: a.policy().Version()}
 	var n schemas.NodeReport
 	var err error
 	if done.Nodes, n, err = a.request(ctx, schemas.PolicyRequestRoot, calling); err != nil {
@@ -118,7 +117,7 @@ func (a *App) ReloadAll(ctx context.Context) (schemas.Reload, error) {
 // nodes lists the nodes of the log that answer within a moment. The error is public.
 func (a *App) nodes(ctx context.Context) ([]schemas.NodeReport, error) {
 	if a.cfg.Embedded() {
-		return []schemas.NodeReport{a.report(a.policy.Load().Version())}, nil
+		return []schemas.NodeReport{a.report(a.policy().Version())}, nil
 	}
 	all, _, err := a.request(ctx, schemas.NodesRequestRoot, reporting)
 	return all, err
@@ -195,121 +194,77 @@ func gather(ctx context.Context, answers <-chan nodeAnswer, first time.Duration)
 	return nodes
 }
 
-// quiet is how long a file must be unchanged before it is read, because an editor writes in several
-// steps. In a folder that never is quiet it is read anyway, patience after the first change.
-const (
-	quiet    = 200 * time.Millisecond
-	patience = 5 * quiet
-)
+// lookEvery is how often a node looks at the files of its configuration. A change is read after two looks
+// that found the same: an editor writes in several steps.
+const lookEvery = 200 * time.Millisecond
 
-// watchFile reloads when the configuration's file changes. It watches the folder and not the file:
-// editors and Kubernetes put another file, or another link, in its place. A node that cannot watch
-// runs without.
+// watchFile reloads when the configuration's file changes, or a JSON file that it names. It looks at what the
+// paths lead to: editors and Kubernetes put another file, or another link, in their place.
 func (a *App) watchFile(ctx context.Context) {
 	if a.opts.File == "" {
 		return
 	}
-	w, err := fsnotify.NewWatcher()
-	if err == nil {
-		if err = w.Add(filepath.Dir(a.opts.File)); err != nil {
-			_ = w.Close()
-		}
-	}
-	if err != nil {
-		a.log.WarnContext(ctx, "configuration_watch_failed", "err_kind", telemetry.ErrKind(err))
-		a.notice("changes of " + a.opts.File + " are not noticed by themselves; send SIGHUP after one")
-		return
-	}
-	f := &watchedFile{path: a.opts.File, watcher: w}
-	f.followLink()
+	seen := a.files()
 	a.refresh(ctx) // it may have changed while the node started
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		f.follow(ctx, func() { a.refresh(ctx) })
+		a.followFiles(ctx, seen, func() { a.refresh(ctx) })
 	}()
 	a.teardown.push(func(context.Context) error {
 		cancel()
 		<-done
-		return w.Close()
+		return nil
 	})
 }
 
-// watchedFile is a file and the folders in which something may happen to it.
-type watchedFile struct {
-	path    string
-	watcher *fsnotify.Watcher
-	target  string // the folder that a link led to, when it was last looked at
-}
-
-// follow calls look after something happened that may be a change of the file,
-// until ctx ends. Whether it was one is look's to find out.
-func (f *watchedFile) follow(ctx context.Context, look func()) {
-	timer := time.NewTimer(quiet)
-	timer.Stop()
-	defer timer.Stop()
-	var latest time.Time // when to look whatever happens; zero: nothing has happened
-	happened := func() {
-		if latest.IsZero() {
-			latest = time.Now().Add(patience)
-		}
-		if left := time.Until(latest); left > 0 { // else the timer has run out
-			timer.Reset(min(quiet, left))
-		}
-	}
-	for {
+// followFiles calls read after each change of the files, until ctx ends. Files that the configuration
+// names from now on count as changed: they are read once more.
+func (a *App) followFiles(ctx context.Context, seen []fs.FileInfo, read func()) {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for last := seen; ; {
 		select {
 		case <-ctx.Done():
 			return
-		case ev, ok := <-f.watcher.Events:
-			if !ok {
-				return
-			}
-			// Writes to other files of the folder are nothing to us, except a schema that an entry
-			// names; a link that is exchanged has another name than the file.
-			name := filepath.Base(ev.Name)
-			if !ev.Has(fsnotify.Write) || name == filepath.Base(f.path) || filepath.Ext(name) == ".json" || f.target != "" {
-				happened()
-			}
-		case _, ok := <-f.watcher.Errors: // events were lost: look
-			if !ok {
-				return
-			}
-			happened()
-		case <-timer.C:
-			latest = time.Time{}
-			f.followLink()
-			look()
+		case <-ticker.C:
 		}
+		now := a.files()
+		if unchanged(now, last) && !unchanged(now, seen) {
+			seen = now
+			read()
+		}
+		last = now
 	}
 }
 
-// followLink watches the folder of the link's target, if the file is a link.
-func (f *watchedFile) followLink() {
-	target, err := filepath.EvalSymlinks(f.path)
-	if err != nil {
-		return
+// files describes the files of the configuration as they are now; nil: one is not there.
+func (a *App) files() (all []fs.FileInfo) {
+	a.reload.mu.Lock()
+	defer a.reload.mu.Unlock()
+	for _, file := range append([]string{a.opts.File}, a.reload.files...) {
+		info, err := os.Stat(file)
+		if err != nil {
+			info = nil
+		}
+		all = append(all, info)
 	}
-	folder := filepath.Dir(target)
-	if own, err := filepath.EvalSymlinks(filepath.Dir(f.path)); err != nil || own == folder {
-		folder = ""
-	}
-	if folder == f.target {
-		return
-	}
-	if f.target != "" {
-		_ = f.watcher.Remove(f.target) // it may be gone
-	}
-	f.target = ""
-	if folder != "" && f.watcher.Add(folder) == nil {
-		f.target = folder
-	}
+	return all
+}
+
+func unchanged(now, then []fs.FileInfo) bool {
+	return slices.EqualFunc(now, then, func(a, b fs.FileInfo) bool {
+		if a == nil || b == nil {
+			return a == b
+		}
+		return os.SameFile(a, b) && a.Size() == b.Size() && a.Mode() == b.Mode() && a.ModTime().Equal(b.ModTime())
+	})
 }
 
 // warnings are faults of a configuration that an operator can mend while Weir runs, so it takes effect.
 func (a *App) warnings(c config.Config) []string {
-	return append(secretWarnings(c, a.secretStore()), a.natsWarnings()...)
+	return append(secretWarnings(c, secretStore(a.cfg, a.opts.Environ)), a.natsWarnings()...)
 }
 
 // secretWarnings are secrets that the store does not have, or that are too short to be redacted.

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -71,7 +70,7 @@ func (a *App) openEvidence(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.secrets, a.seal = a.secretStore(), settle.NewSeal(key)
+	a.secrets, a.seal = secretStore(a.cfg, a.opts.Environ), settle.NewSeal(key)
 	a.recorder = settle.NewRecorder(a.broker, a.metrics, a.seal)
 	return nil
 }
@@ -97,11 +96,14 @@ func (a *App) openProcessors(context.Context) error {
 		Ledger: a.ledger, Waker: a.broker, Worker: a.worker, Alone: a.cfg.Embedded(), AckWait: a.broker.AckWait(),
 		Kinds: a.surfaces.kinds(a.newWorkshop(client, adapter, caller)), Caller: caller, Evidence: a.recorder,
 		DeadLetters: processors.DeadLetters{Sender: a.broker, Metrics: a.metrics, Log: a.log},
-		Barrier:     a.broker.Barrier, Metrics: a.metrics, Ended: a.traceEnd,
+		Barrier:     a.broker.Barrier, Metrics: a.metrics,
+		Ended: func(ctx context.Context, st *ledger.State) {
+			a.traces.Ended(ctx, st.Action, st.Settled, st.Events, a.ledger.Blob)
+		},
 	})
 	subscriber := broker.NewSubscriber(a.broker, broker.SubscriberConfig{
 		Slots: a.cfg.Workers.Slots, SlotsOf: map[schemas.Kind]int{schemas.KindChat: a.cfg.Workers.Chats}, DrainTimeout: a.cfg.DrainTimeout(),
-		Alone: a.cfg.Embedded(), Shared: !a.open(), Unhandled: a.surfaces.absent(),
+		Alone: a.cfg.Embedded(), Shared: !a.cfg.Open(), Unhandled: a.surfaces.absent(),
 	})
 	worker, err := processors.NewWorker(pipeline, subscriber, processors.WorkerConfig{
 		Partitions: a.cfg.Log.Partitions, Topics: broker.Topics, Record: broker.RecordOf, NakAfter: broker.NakAfter,
@@ -184,17 +186,9 @@ func (a *App) startJanitor(ctx context.Context) {
 }
 
 // secretStore is the source of ${secret:NAME}.
-func (a *App) secretStore() *secrets.Store { return secretStore(a.cfg, a.opts.Environ) }
-
 func secretStore(c config.Config, environ []string) *secrets.Store {
-	lookup := func(name string) (string, bool) {
-		for _, kv := range environ {
-			if k, v, ok := strings.Cut(kv, "="); ok && k == name {
-				return v, true
-			}
-		}
-		return "", false
-	}
+	vars := config.Variables(environ)
+	lookup := func(name string) (value string, ok bool) { value, ok = vars[name]; return value, ok }
 	return secrets.New(secrets.Config{Dir: c.Secrets.Dir, LookupEnv: lookup, AgeFile: c.Secrets.AgeFile, AgeIdentity: c.Secrets.AgeIdentity})
 }
 
@@ -272,54 +266,4 @@ func probes(route string) bool {
 	default:
 		return false
 	}
-}
-
-// traceEnd sends the spans of an action that has ended, and of its calls.
-func (a *App) traceEnd(ctx context.Context, st *ledger.State) {
-	if a.traces == nil || st.Settled == nil {
-		return
-	}
-	w := telemetry.Work{Action: st.Action, Settled: *st.Settled}
-	if st.Kind == schemas.KindChat {
-		w.Asked, w.Chat = completion(ctx, st, a.ledger.Blob)
-	}
-	tries := make(map[[4]int]schemas.Attempt, len(st.Attempts))
-	for _, t := range st.Attempts {
-		tries[[4]int{t.Step, t.Number, t.Hop, t.Probe}] = t.Attempt
-	}
-	for _, e := range st.Events {
-		if e.Type == schemas.EventSettled {
-			w.Ended = e.Time
-		}
-		if w.Started.IsZero() && (e.Type == schemas.EventStarted || e.Attempt != nil) {
-			w.Started = e.Time
-		}
-		if r := e.Attempted; r != nil {
-			w.Calls = append(w.Calls, telemetry.Call{Attempt: tries[[4]int{r.Step, r.Number, r.Hop, r.Probe}], Result: *r, Ended: e.Time})
-		}
-	}
-	a.traces.Ended(w) //nolint:contextcheck // spans are sent also when the work is interrupted
-}
-
-// completion is the model that a completion asked for, and its result: its documents may be missing. One that
-// is stored as a blob may be inline too if it was read before.
-func completion(
-	ctx context.Context, st *ledger.State, blob func(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error),
-) (asked string, result schemas.ChatResult) {
-	var order struct {
-		Dialect schemas.Dialect `json:"dialect"`
-		Model   string          `json:"model"`
-	}
-	read := func(inline json.RawMessage, name string, into any) {
-		if len(inline) > 0 {
-			name = ""
-		}
-		if doc, err := blob(ctx, inline, name); err == nil {
-			_ = json.Unmarshal(doc, into)
-		}
-	}
-	read(st.Action.Payload, st.Action.PayloadBlob, &order)
-	read(st.Settled.Result, st.Settled.ResultBlob, &result)
-	result.Dialect = order.Dialect
-	return order.Model, result
 }

@@ -191,7 +191,7 @@ func (p *proxySite) tunnel(t *testing.T) {
 		BytesUp: int64(len("early bird")), BytesDown: int64(len("early birdbye")),
 	}, audits[1])
 	for _, r := range records {
-		assert.Equal(t, []string{"t" + p.target.port, schemas.Operator, p.policy.Load().Version(), records[0].ActionID}, []string{r.Entry, r.Tenant, r.PolicyVersion, r.ActionID})
+		assert.Equal(t, []string{"t" + p.target.port, schemas.Operator, p.policy().Version(), records[0].ActionID}, []string{r.Entry, r.Tenant, r.PolicyVersion, r.ActionID})
 	}
 	for series, want := range map[string]string{"weir_tunnels": "0", `weir_tunnels_ended_total{end="closed"}`: "1", `weir_tunnel_bytes_total{direction="down"}`: "13"} {
 		require.Equal(t, want, p.admin.metric(t, series), series)

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"weir/cmd/cli"
@@ -28,6 +27,7 @@ import (
 type reloading struct {
 	mu        sync.Mutex
 	last      config.Config // whose policy is in force
+	files     []string      // that the last reading named, the configuration's own aside
 	lastError string        // why the last reload failed; empty: it did not
 }
 
@@ -44,8 +44,8 @@ func (a *App) openPolicy(context.Context) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	a.guard = guard.New(a.policy.Load, a.rules)
-	a.reload.last = a.cfg
+	a.guard = guard.New(a.policy, a.rules)
+	a.reload.last, a.reload.files = a.cfg, a.cfg.Files()
 	a.enforce(first, time.Now())
 	return nil
 }
@@ -53,21 +53,11 @@ func (a *App) openPolicy(context.Context) error {
 // compile makes a policy that knows what leads back to this node, which no
 // entry can grant.
 func (a *App) compile(c config.Config) (*policy.Policy, error) {
-	ports, outside := []uint16{portOf(a.http.addr())}, !config.Loopback(a.http.addr())
-	if addr := a.NATS(); addr != "" {
-		ports, outside = append(ports, portOf(addr)), outside || !config.Loopback(addr)
-	}
+	at := []string{a.http.addr(), a.NATS()}
 	if a.proxy != nil {
-		ports, outside = append(ports, portOf(a.proxy.addr())), outside || !config.Loopback(a.proxy.addr())
+		at = append(at, a.proxy.addr())
 	}
-	if !outside {
-		return c.Compile(nil, ports...)
-	}
-	own, err := ownAddrs()
-	if err != nil {
-		return nil, fmt.Errorf("the addresses of this machine: %w", err)
-	}
-	return c.Compile(own, ports...)
+	return c.Compile(ownAddrs, at...)
 }
 
 // ownAddrs are the addresses that other machines reach this one by.
@@ -88,7 +78,7 @@ func ownAddrs() ([]netip.Addr, error) {
 // enforce puts all policies of a configuration in force at once, since a time.
 func (a *App) enforce(d dated, since time.Time) {
 	d.since = since.UTC()
-	a.policy.now.Store(&d)
+	a.current.Store(&d)
 	for _, c := range a.clients {
 		c.Forget()
 	}
@@ -101,14 +91,18 @@ func (a *App) enforce(d dated, since time.Time) {
 
 // policyView is the policy in force: all of it, or only the entries that the caller may use.
 func (a *App) policyView(only []string, operator bool) schemas.PolicyView {
-	d := a.policy.now.Load()
+	d := a.current.Load()
 	return d.policy.View(d.since, only, operator)
 }
 
 // Explain returns the decision of the policy in force about a call.
 func (a *App) Explain(call schemas.HTTPCall, only []string) schemas.Explanation {
-	return explain(a.policy.Load(), call, only)
+	return explain(a.policy(), call, only)
 }
+
+// Entries are the names of the policy in force: its entries, its allowed hosts, and the entries of agents
+// and models.
+func (a *App) Entries() []string { return a.policy().EntryNames() }
 
 // Reload reads the configuration again and puts its policy, its agents and its models
 // in force, or leaves everything as it is. When it returns without an error, no call begins on this
@@ -142,6 +136,7 @@ func (a *App) next() reading {
 	n := reading{config: a.cfg}
 	if a.opts.Load != nil {
 		n.config, n.err = a.opts.Load()
+		a.reload.files = n.config.Files()
 	}
 	if n.err == nil {
 		n.err = kept(a.reload.last, n.config)
@@ -158,7 +153,7 @@ func (a *App) differs(n reading) bool {
 	if n.err != nil {
 		return n.err.Error() != a.reload.lastError
 	}
-	now := a.policy.now.Load()
+	now := a.current.Load()
 	return a.reload.lastError != "" || now.otherThan(n.drawn) || len(a.reload.last.NeedsRestart(n.config)) > 0
 }
 
@@ -169,7 +164,7 @@ func (a *App) apply(ctx context.Context, n reading) (schemas.Reload, error) {
 		return schemas.Reload{}, a.unloadable(ctx, n.err)
 	}
 	a.reload.lastError, a.reload.last = "", n.config
-	before := a.policy.now.Load()
+	before := a.current.Load()
 	done := schemas.Reload{Version: n.drawn.policy.Version(), Previous: before.policy.Version()}
 	if !a.cfg.Embedded() {
 		done.Node = a.worker
@@ -252,24 +247,21 @@ func (a *App) unapplied(ctx context.Context, next config.Config) {
 
 // problemsOf lists all problems of a configuration, each with the file's base name: its directory
 // is not shown to HTTP callers.
-func problemsOf(err error) []string {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []string
-		for _, e := range joined.Unwrap() {
-			all = append(all, problemsOf(e)...)
-		}
-		return all
-	}
+func problemsOf(err error) (all []string) {
+	list, _ := errors.AsType[config.Problems](err)
 	if p, ok := errors.AsType[*config.Problem](err); ok {
+		list = config.Problems{p}
+	}
+	for _, p := range list {
 		at := *p
 		at.Where = at.Where[strings.LastIndexAny(at.Where, `/\`)+1:]
-		return []string{at.Error()}
+		all = append(all, at.Error())
 	}
-	return []string{err.Error()}
+	if all == nil {
+		all = []string{err.Error()}
+	}
+	return all
 }
-
-// inForce is the policy that decides now. It is exchanged as a whole.
-type inForce struct{ now atomic.Pointer[dated] }
 
 // dated is a policy with the remote agents that it permits, by task type, the models and their
 // budgets, and the time at which this node put it in force.
@@ -282,16 +274,8 @@ type dated struct {
 	since   time.Time
 }
 
-// get returns the policy in force; before there is a policy, an empty one.
-func (f *inForce) get() *dated {
-	if d := f.now.Load(); d != nil {
-		return d
-	}
-	return &dated{}
-}
-
-// Load is the policy in force; before there is one, nil, which denies everything.
-func (f *inForce) Load() *policy.Policy { return f.get().policy }
+// policy is the policy in force; before there is one, nil, which denies everything.
+func (a *App) policy() *policy.Policy { return a.current.Load().policy }
 
 // draw makes of a configuration what a reload exchanges.
 func (a *App) draw(c config.Config) (dated, error) {
@@ -314,7 +298,7 @@ func (d *dated) otherThan(next dated) bool {
 // agent is the remote agent that serves a task type now. Its name is stored with the policy that
 // has its entry, so both change at once.
 func (a *App) agent(taskType string) (schemas.Agent, bool) {
-	agent, ok := a.policy.get().agents[taskType]
+	agent, ok := a.current.Load().agents[taskType]
 	return agent, ok
 }
 
@@ -327,7 +311,7 @@ func (a *App) serves(taskType string) bool {
 
 // models are those in force. They travel with the policy that has their entries, so
 // both are exchanged at once; nil: there are none yet.
-func (a *App) models() *models.Set { return a.policy.get().models }
+func (a *App) models() *models.Set { return a.current.Load().models }
 
 // budgets are those in force. They are exchanged with the models that they bound.
-func (a *App) budgets() []schemas.Budget { return a.policy.get().budgets }
+func (a *App) budgets() []schemas.Budget { return a.current.Load().budgets }

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,7 +15,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -22,7 +22,6 @@ import (
 	"weir/internal/telemetry"
 	"weir/internal/weirtest/capture"
 	"weir/internal/weirtest/poll"
-	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -336,55 +335,45 @@ func TestOwnAddresses(t *testing.T) {
 	require.NoError(t, err, "a node that listens everywhere starts")
 }
 
-// TestWhenAFileIsLookedAt: once after a burst of events, and in a folder that is
-// never quiet again and again.
-func TestWhenAFileIsLookedAt(t *testing.T) {
+// TestWhenFilesAreRead: when two looks have found the same, a JSON file that the configuration names included.
+func TestWhenFilesAreRead(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	type testCase struct {
-		every   time.Duration
-		events  int
-		looks   []time.Duration // since the first event
-		written string          // the file that is written to; empty: another one is created
+	a := &App{opts: Options{File: filepath.Join(dir, "weir.yaml")}}
+	schema := filepath.Join(dir, "order.json")
+	grow := func(file string) func() {
+		return func() {
+			f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+			require.NoError(t, err)
+			_, err = f.WriteString("x")
+			require.NoError(t, errors.Join(err, f.Close()))
+		}
 	}
-	table.Run(t, map[string]testCase{
-		"one event":    {quiet, 1, []time.Duration{quiet}, ""},
-		"a schema":     {quiet, 1, []time.Duration{quiet}, "order.json"},
-		"another file": {quiet, 1, nil, "weir.log"},
-		"a burst":      {quiet / 4, 5, []time.Duration{2 * quiet}, ""},
-		"two events":   {2 * quiet, 2, []time.Duration{quiet, 3 * quiet}, ""},
-		// The next wait begins with the first event after a look, at 1080 ms. No
-		// event comes at the very time of a look, where either may be first.
-		"no end":  {90 * time.Millisecond, 25, []time.Duration{patience, 1080*time.Millisecond + patience, 2160*time.Millisecond + quiet}, ""},
-		"a flood": {3 * time.Millisecond, 400, []time.Duration{patience, 1197*time.Millisecond + quiet}, ""},
-	}, func(t *testing.T, tt testCase) {
-		synctest.Test(t, func(t *testing.T) {
-			events := make(chan fsnotify.Event)
-			event := fsnotify.Event{Name: filepath.Join(dir, "other"), Op: fsnotify.Create}
-			if tt.written != "" {
-				event = fsnotify.Event{Name: filepath.Join(dir, tt.written), Op: fsnotify.Write}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, end := context.WithCancel(t.Context())
+		var reads []time.Duration
+		began := time.Now()
+		go a.followFiles(ctx, a.files(), func() { reads = append(reads, time.Since(began)/lookEvery) })
+		for _, do := range []func(){ // each halfway between two looks
+			grow(a.opts.File), grow(a.opts.File), nil, nil, nil, // read at the third look
+			grow(filepath.Join(dir, "weir.log")), nil, nil,
+			func() {
+				a.reload.mu.Lock()
+				defer a.reload.mu.Unlock()
+				a.reload.files = []string{schema}
+			}, nil, nil, // the tenth
+			grow(schema), nil, nil, // the thirteenth
+			func() { require.NoError(t, os.Remove(a.opts.File)) }, nil, // the sixteenth
+		} {
+			time.Sleep(lookEvery / 2)
+			if do != nil {
+				do()
 			}
-			f := &watchedFile{path: filepath.Join(dir, "weir.yaml"), watcher: &fsnotify.Watcher{Events: events}}
-			var began time.Time
-			var looks []time.Duration
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				f.follow(t.Context(), func() { looks = append(looks, time.Since(began)) })
-			}()
-			began = time.Now()
-			ticker := time.NewTicker(tt.every)
-			for n := range tt.events {
-				if n > 0 {
-					<-ticker.C
-				}
-				events <- event
-			}
-			ticker.Stop()
-			<-time.After(2 * patience)
-			close(events)
-			<-done
-			assert.Equal(t, tt.looks, looks)
-		})
+			time.Sleep(lookEvery / 2)
+			synctest.Wait()
+		}
+		end()
+		synctest.Wait()
+		assert.Equal(t, []time.Duration{3, 10, 13, 16}, reads)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"mime"
 	"net/http"
 	"net/url"
 	"strings"
@@ -67,7 +68,7 @@ func (j callerPolicy) Evaluate(call schemas.HTTPCall) (schemas.Decision, schemas
 		_, d := j.app.guard.Check(call, j.scope) // the decision reports it
 		return d, policy.Class(call.Method, call.IdempotencyKey != "", policy.Permit{})
 	}
-	_, d := evaluate.Call(j.app.policy.Load(), set, call, j.scope, time.Now())
+	_, d := evaluate.Call(j.app.policy(), set, call, j.scope, time.Now())
 	permit, _ := d.Permit()
 	return d.Decision, policy.Class(call.Method, call.IdempotencyKey != "" || permit.DerivesKey(), permit)
 }
@@ -87,7 +88,7 @@ func (a *App) Preview(ctx context.Context, who grant.Caller, q ingressrules.Ques
 		return schemas.Preview{
 			Result: schemas.PreviewDenied, Method: q.Call.Method, URL: q.Call.URL, Rules: []schemas.RuleVerdict{},
 			Decision: schemas.Decision{
-				Code: schemas.DenyRule, Version: a.policy.Load().Version(),
+				Code: schemas.DenyRule, Version: a.policy().Version(),
 				Reason: "the tenant's traffic rules cannot be read: run the version that wrote them, or newer, or have an admin give them up with `weir rules reset`",
 			},
 		}, nil
@@ -95,7 +96,7 @@ func (a *App) Preview(ctx context.Context, who grant.Caller, q ingressrules.Ques
 	if err != nil {
 		return schemas.Preview{}, err
 	}
-	return preview(a.policy.Load(), redact.New(a.cfg.RedactHeaders), now, q.Call, scope, time.Now())
+	return preview(a.policy(), redact.New(a.cfg.RedactHeaders), now, q.Call, scope, time.Now())
 }
 
 // previewed is the scope of a preview's call. A call to a remote agent uses the entry of that
@@ -114,7 +115,7 @@ func preview(under *policy.Policy, redactor *redact.Redactor, s rules.Snapshot, 
 	effect, d := evaluate.Call(under, s.Set, call, scope, now)
 	p := schemas.Preview{
 		GlobalActive: s.Doc.GlobalActive, RulesEtag: s.Etag, Result: schemas.PreviewSent,
-		Method: call.Method, URL: cmp.Or(effect.URL, call.URL), Headers: named(redactor.Headers(effect.Headers)), DelayMS: effect.Delay.Milliseconds(),
+		Method: call.Method, URL: cmp.Or(effect.URL, call.URL), Headers: schemas.HeadersByName(redactor.Headers(effect.Headers)), DelayMS: effect.Delay.Milliseconds(),
 		ResponseHeaders: effect.Response, Decision: d.Decision,
 		Rules: s.Set.Verdicts(traffic.Call{
 			Method: call.Method, URL: call.URL, DropFragment: scope.KeyRequired, Headers: call.Headers, Facts: scope.Facts,
@@ -133,11 +134,12 @@ func preview(under *policy.Policy, redactor *redact.Redactor, s rules.Snapshot, 
 
 // previewAnswer is a mock's answer, its body as JSON: a text as a string.
 func previewAnswer(a traffic.Answer) (*schemas.PreviewAnswer, error) {
-	shown := &schemas.PreviewAnswer{Status: a.Status, Headers: named(a.Headers)}
+	shown := &schemas.PreviewAnswer{Status: a.Status, Headers: schemas.HeadersByName(a.Headers)}
+	media, _, _ := mime.ParseMediaType(shown.Headers["content-type"])
 	switch {
 	case len(a.Body) == 0:
 		return shown, nil
-	case isJSON(a.Headers) && json.Valid(a.Body):
+	case (media == "application/json" || strings.HasSuffix(media, "+json")) && json.Valid(a.Body):
 		shown.Body = a.Body
 		return shown, nil
 	}
@@ -148,35 +150,6 @@ func previewAnswer(a traffic.Answer) (*schemas.PreviewAnswer, error) {
 	doc, err := ledger.Encode(body)
 	shown.Body = doc
 	return shown, err
-}
-
-// named are headers by their names, as the questions and the rules have them; the
-// values of a name that stands more than once in one. It is nil where there are none.
-func named(all []schemas.Header) map[string]string {
-	var out map[string]string
-	for _, h := range all {
-		name := strings.ToLower(h.Name)
-		if out == nil {
-			out = map[string]string{}
-		}
-		if before, ok := out[name]; ok {
-			out[name] = before + ", " + h.Value
-		} else {
-			out[name] = h.Value
-		}
-	}
-	return out
-}
-
-func isJSON(headers []schemas.Header) bool {
-	for _, h := range headers {
-		if strings.EqualFold(h.Name, "content-type") {
-			kind, _, _ := strings.Cut(h.Value, ";")
-			kind = strings.ToLower(strings.TrimSpace(kind))
-			return kind == "application/json" || strings.HasSuffix(kind, "+json")
-		}
-	}
-	return false
 }
 
 // agentAPIQueue is the name under which all nodes serve the agent API over NATS.
@@ -210,7 +183,7 @@ func (a *App) openRPC(from replier) error {
 // NATS server could write rules, so the server must then be embedded and only reachable from this
 // machine.
 func (a *App) servesRPC() bool {
-	return !a.open() || a.cfg.Embedded() && (a.NATS() == "" || config.Loopback(a.NATS()))
+	return !a.cfg.Open() || a.cfg.Embedded() && (a.NATS() == "" || config.Loopback(a.NATS()))
 }
 
 // rpc answers the agent API's requests with the answers of its HTTP handler.

@@ -169,7 +169,7 @@ func TestRulesThatNobodyCanRead(t *testing.T) {
 	_, out, _ = c.command(t, "rules", "preview", "GET", target+"/", "--json")
 	var p schemas.Preview
 	require.NoError(t, json.Unmarshal([]byte(out), &p))
-	assert.Equal(t, c.policy.Load().Version(), p.Decision.Version)
+	assert.Equal(t, c.policy().Version(), p.Decision.Version)
 	assert.Contains(t, p.Decision.Reason, "`weir rules reset`")
 
 	assert.Regexp(t, `^the rules were removed; there are none now, and calls are sent again; etag-\d+-[0-9a-f]{16}\n$`, c.ruled(t, "reset"))
@@ -302,7 +302,9 @@ func natsAgent(t *testing.T, a *App) *nats.Conn {
 // them, the subject names the tenant, and a good token of another is no good there.
 func TestAnOpenNodeIsServedOnThisMachineAlone(t *testing.T) {
 	t.Parallel()
-	foreign := &App{http: &httpServer{server: &http.Server{}}, cfg: config.Config{NATS: config.NATS{URL: "nats://nats.example:4222"}}}
+	foreign := &App{http: &httpServer{server: &http.Server{}}, cfg: config.Config{
+		NATS: config.NATS{URL: "nats://nats.example:4222"}, Auth: config.Auth{Mode: config.AuthOpen},
+	}}
 	require.NoError(t, foreign.openRPC(broken{}), "it is not served")
 	assert.Contains(t, strings.Join(foreign.natsWarnings(), "\n"), "not over NATS: this node requires no token")
 	foreign.cfg.Auth.Mode = config.AuthTokens

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"runtime"
@@ -14,21 +13,17 @@ import (
 	"weir/egress/stream"
 	"weir/ingress"
 	"weir/ingress/accept"
-	ingressexecutor "weir/ingress/executor"
 	"weir/ingress/tasks"
 	"weir/internal/activetasks"
 	"weir/internal/broker"
 	"weir/internal/broker/access"
 	"weir/internal/broker/embedded"
 	"weir/internal/config"
-	"weir/internal/fault"
-	"weir/internal/jsonschema"
 	"weir/internal/ledger"
 	"weir/internal/limits"
 	"weir/internal/limits/budget"
 	"weir/internal/limits/destination"
 	"weir/internal/models/listed"
-	"weir/internal/postcondition"
 	"weir/internal/redact"
 	"weir/internal/telemetry"
 	"weir/internal/token"
@@ -167,8 +162,8 @@ func (a *App) service() egress.Surface {
 	cfg := egress.ServiceConfig{
 		Ready:         schemas.Readiness{Role: string(a.role), Durability: a.broker.Durability(), Replicas: a.copies(), Partitions: a.cfg.Log.Partitions},
 		Reader:        a.reader,
-		PolicyVersion: func() string { return a.policy.Load().Version() },
-		AllowedHosts:  func() []string { return a.policy.Load().AllowedHosts() },
+		PolicyVersion: func() string { return a.policy().Version() },
+		AllowedHosts:  func() []string { return a.policy().AllowedHosts() },
 		Checks: []egress.Check{
 			{Name: "log", Run: a.broker.Ready},
 			{Name: "accepting", Run: a.accepting},
@@ -227,26 +222,6 @@ func (a *App) stopWork(ref schemas.Ref) {
 	}
 }
 
-// checker checks the documents that a call carries along.
-func checker() ingressexecutor.Checker {
-	schemaCache := new(jsonschema.Cache)
-	return ingressexecutor.Checker{
-		Schema: func(doc json.RawMessage) error {
-			_, err := schemaCache.Compile(doc)
-			return err
-		},
-		Postcondition: checkPostcondition,
-	}
-}
-
-func checkPostcondition(doc json.RawMessage) (supported bool, err error) {
-	_, err = postcondition.Parse(doc)
-	if bad, ok := errors.AsType[*postcondition.Error](err); ok {
-		return bad.Supported(), bad
-	}
-	return true, err
-}
-
 // openDestinations mirrors the operators' holds, and the workers' notices about destinations. A
 // worker that is alone on its log sends no notices.
 func (a *App) openDestinations(ctx context.Context) error {
@@ -255,7 +230,7 @@ func (a *App) openDestinations(ctx context.Context) error {
 		shared = a.broker.Bucket(schemas.DestinationBucket)
 	}
 	a.destinations = destination.New(a.broker.Bucket(schemas.OperationBucket), shared, destination.Config{
-		Worker: a.worker, Notify: a.ledger.Notify, Logger: a.log, Metrics: a.metrics,
+		Worker: a.worker, Notify: a.ledger.Notify, Barrier: a.broker.Barrier, Logger: a.log, Metrics: a.metrics,
 	})
 	return a.startPart(ctx, "destinations", a.destinations)
 }
@@ -268,36 +243,6 @@ func (a *App) operationsView() schemas.OperationsView {
 	}
 	return v
 }
-
-// operations are what operators decide, for ingress.
-type operations struct{ app *App }
-
-// Order puts an operation in force on this node; the others follow when they receive it.
-func (o operations) Order(ctx context.Context, op schemas.Operation) (schemas.Operation, error) {
-	op, err := o.app.destinations.Order(ctx, op)
-	return op, o.durable(ctx, err)
-}
-
-// Lift takes an operation back.
-func (o operations) Lift(ctx context.Context, do string, t schemas.Target) (schemas.Operation, error) {
-	op, err := o.app.destinations.Lift(ctx, do, t)
-	return op, o.durable(ctx, err)
-}
-
-// durable returns when the decision survives a crash.
-func (o operations) durable(ctx context.Context, err error) error {
-	switch {
-	case errors.Is(err, destination.ErrUnreadable):
-		return &fault.Error{Code: schemas.Conflict, Cause: err, Message: "another version of Weir wrote what is in force; change it with that version, or a newer one"}
-	case err != nil:
-		return err
-	}
-	return o.app.broker.Barrier(ctx)
-}
-
-// Entries are the names of the policy in force: its entries, its allowed hosts, and the
-// entries of agents and models.
-func (o operations) Entries() []string { return o.app.policy.Load().EntryNames() }
 
 // openBudgets opens the accounts of budgets.
 func (a *App) openBudgets(ctx context.Context) error {
@@ -348,7 +293,8 @@ func (a *App) taskReader(ctx context.Context, token string) (egress.Reader, erro
 	}
 	a.taskService.Touch(ctx, v.Ref, v.Lease)
 	who := v.Identity()
-	return egress.Reader{Tenant: who.Tenant, Entries: who.Entries, Models: who.Models, Task: who.Task(), Model: who.Holding.Model}, nil
+	own := schemas.Token{Tenant: who.Tenant, Entries: who.Entries, Models: who.Models}
+	return egress.Reader{Token: own, Task: who.Task(), Model: who.Holding.Model}, nil
 }
 
 // openModels begins to follow the lists of models that providers have.
@@ -358,14 +304,6 @@ func (a *App) openModels(ctx context.Context) error {
 	}
 	a.lists = listed.New(a.broker.Bucket(schemas.ModelBucket), a.log)
 	return a.startPart(ctx, "models", a.lists)
-}
-
-// providerModels is an upstream's own list of models.
-func (a *App) providerModels(up schemas.ModelUpstream) []schemas.ListedModel {
-	if a.lists == nil {
-		return nil
-	}
-	return a.lists.Models(up)
 }
 
 // newListing makes what reads those lists. Its calls are made as all calls are, and belong to no action.

@@ -133,13 +133,13 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	all.add(actions.Surfaces(in, control, redriver), []egress.Surface{out.Records(), out.Lists(a.index)}, nil)
 
 	all.add(one(inexecutor.Surface(in, inexecutor.Config{
-		Policy: a.callerPolicy, Checker: checker(), Batch: outexecutor.NewBatcher(out).Answer,
+		Policy: a.callerPolicy, Batch: outexecutor.NewBatcher(out).Answer,
 	})), one(outexecutor.Surface()), executors{
 		schemas.KindHTTP: func(w *workshop) processors.Kind { return processors.Kind{Executor: w.calls} },
 	})
 
 	handler := inpassthrough.New(in, inpassthrough.Config{
-		Policy: a.callerPolicy, Entries: a.policy.Load, Bodies: a.broker, MaxBody: int64(a.cfg.Limits.Upload), Answer: out.ReplyOr,
+		Policy: a.callerPolicy, Entries: a.policy, Bodies: a.broker, MaxBody: int64(a.cfg.Limits.Upload), Answer: out.ReplyOr,
 		Canceler: ingress.Canceler{Stop: a.stopWork, Cancel: cancel, Draining: a.draining},
 	})
 	all.passthrough = handler
@@ -157,12 +157,12 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	})
 
 	all.add(one(inruns.Surface(in, inruns.Config{
-		Policy: a.callerPolicy, Checker: checker(), Serves: a.serves,
+		Policy: a.callerPolicy, Serves: a.serves,
 		MaxRun: a.cfg.LongestAction(), // a longer run would be forgotten before it ends
 		Resume: outruns.Resume, Slot: slots.Acquire, Stream: outruns.NewAnswerer(out).Stream,
 	})), one(outruns.Surface()), executors{schemas.KindRun: a.runs})
 
-	completions := outchat.NewAnswerer(out, outchat.Config{Models: a.models, Lists: a.providerModels, Budgets: a.budgetLimiter, Watch: slots.Watch})
+	completions := outchat.NewAnswerer(out, outchat.Config{Models: a.models, Lists: a.lists.Models, Budgets: a.budgetLimiter, Watch: slots.Watch})
 	all.add(one(inchat.Surface(in, inchat.Config{
 		Models: a.models, Budgets: a.budgetLimiter, Tasks: a.taskService, MaxBody: int64(a.cfg.Limits.Chat), Draining: a.draining, Stop: a.stopWork,
 		Actions: a.ledger, Reserve: a.reserve, Cancel: cancel,
@@ -171,10 +171,10 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 
 	shown := outrules.NewAnswerer(out, a.rules)
 	all.add(inrules.Surfaces(in, inrules.Config{
-		AgentAPI: a.cfg.Rules.AgentAPI, PolicyVersion: func() string { return a.policy.Load().Version() },
+		AgentAPI: a.cfg.Rules.AgentAPI, PolicyVersion: func() string { return a.policy().Version() },
 		Preview: a.Preview, Read: shown.Read, Record: shown.Record,
 	}), one(shown.Surface()), executors{schemas.KindRule: func(*workshop) processors.Kind {
-		writes := rules.New(a.rules, a.policy.Load, a.recorder, rules.Config{Limit: a.cfg.Rules.Limit})
+		writes := rules.New(a.rules, a.policy, a.recorder, rules.Config{Limit: a.cfg.Rules.Limit})
 		return processors.Kind{Executor: writes, WritesStarted: processors.Always}
 	}})
 
@@ -183,7 +183,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	})
 	all.add(intasks.Surfaces(in, intasks.SurfaceConfig{
 		Tasks: a.taskService, Control: control, Policy: a.callerPolicy, Repos: r.table, Branches: a.branchExists, Hosts: a.hosts,
-		Models: a.models, Entries: func() []string { return a.policy.Load().EntryNames() }, MaxTask: a.cfg.LongestAction(),
+		Models: a.models, Entries: a.Entries, MaxTask: a.cfg.LongestAction(),
 		Show: people.Task, Agent: people.AgentTask, Leased: people.Leased, Inquiry: people.Inquiry,
 	}), people.Surfaces(), executors{
 		schemas.KindTask: func(*workshop) processors.Kind {
@@ -204,10 +204,10 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 		return processors.Kind{Executor: p, Here: p.Here, WritesStarted: processors.Always}
 	}})
 
-	all.add(one(inpolicy.Surface(in, a, operations{a})), one(outpolicy.Surface(out, a.policyView, a.operationsView, a.nodes)), nil)
-	all.add(one(intokens.Surface(in, a.tokens)), one(out.Tokens(a.listTokens)), nil)
-	console := session.Surface(in, signIns{a.tokens}, a.baseURL)
-	console.Absent = a.open() // every browser on this machine is permitted
+	all.add(one(inpolicy.Surface(in, a, a.destinations)), one(outpolicy.Surface(out, a.policyView, a.operationsView, a.nodes)), nil)
+	all.add(one(intokens.Surface(in, a.tokens)), one(out.Tokens(a.tokens.List)), nil)
+	console := session.Surface(in, a.tokens, a.baseURL)
+	console.Absent = a.cfg.Open() // every browser on this machine is permitted
 	all.add(one(console), []egress.Surface{outconsole.Surface(a.consoleSession), outconsole.Docs(pages.Files)}, nil)
 	return all
 }

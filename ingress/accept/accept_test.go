@@ -19,7 +19,6 @@ import (
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/limits"
-	"weir/internal/problem"
 	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
@@ -664,7 +663,7 @@ func refusal(p *accept.Pressure, tenant string) (code schemas.Code) {
 		_ = p.Refusal(tenant, schemas.KindHTTP)
 		synctest.Wait()
 	}
-	if own, ok := errors.AsType[*problem.Error](p.Refusal(tenant, schemas.KindHTTP)); ok {
+	if own, ok := errors.AsType[*fault.Error](p.Refusal(tenant, schemas.KindHTTP)); ok {
 		return own.Code
 	}
 	return ""
@@ -718,11 +717,11 @@ func TestStoredShare(t *testing.T) {
 		}[tenant]
 	}})
 	for _, kind := range []schemas.Kind{schemas.KindHTTP, schemas.KindRule} {
-		var refused *problem.Error
+		var refused *fault.Error
 		require.ErrorAs(t, p.Refusal("over", kind), &refused)
 		require.Equal(t, schemas.RateLimited, refused.Code)
 		require.InDelta(t, time.Hour, refused.RetryAfter, float64(time.Minute))
-		require.Contains(t, refused.Detail, "has 3.0 MiB on the log and may have 3.0 MiB")
+		require.Contains(t, refused.Message, "has 3.0 MiB on the log and may have 3.0 MiB")
 		require.NoError(t, p.Refusal("below", kind))
 		require.NoError(t, p.Refusal("free", kind))
 	}

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"weir/internal/fault"
 	"weir/internal/limits"
-	"weir/internal/problem"
 	"weir/schemas"
 )
 
@@ -102,16 +102,15 @@ func (p *Pressure) Refusal(tenant string, kind schemas.Kind) error {
 }
 
 func refused(code schemas.Code, detail string) error {
-	return &problem.Error{Problem: schemas.Problem{Code: code, Detail: detail}, RetryAfter: pressureRetry}
+	return &fault.Error{Code: code, Message: detail, RetryAfter: pressureRetry}
 }
 
 // exhausted is the refusal of a tenant that has used up its share of the log.
 func (p *Pressure) exhausted(s limits.Quota) error {
-	return &problem.Error{
-		Problem: schemas.Problem{Code: schemas.RateLimited, Detail: fmt.Sprintf(
+	return &fault.Error{
+		Code: schemas.RateLimited, RetryAfter: max(time.Until(s.Frees), pressureRetry), Message: fmt.Sprintf(
 			"this tenant has %.1f MiB on the log and may have %.1f MiB, nothing was stored; requests and results are dropped after log.history, large "+
-				"bodies after twice that and evidence after 90 days, or an operator raises limits.tenant_share or log.max_bytes", mebi(s.Used), mebi(s.Limit))},
-		RetryAfter: max(time.Until(s.Frees), pressureRetry),
+				"bodies after twice that and evidence after 90 days, or an operator raises limits.tenant_share or log.max_bytes", mebi(s.Used), mebi(s.Limit)),
 	}
 }
 

@@ -17,14 +17,12 @@ import (
 	"weir/schemas"
 )
 
-// Operations is where operators' decisions are kept.
+// Operations is where operators' decisions are kept. They survive a crash when a method has returned.
 type Operations interface {
 	// Order puts an operation in force. It replaces one of the same type on the same target.
 	Order(ctx context.Context, op schemas.Operation) (schemas.Operation, error)
 	// Lift takes one back; fault.ErrNotFound: there is none like that.
 	Lift(ctx context.Context, do string, t schemas.Target) (schemas.Operation, error)
-	// Entries are the names of the policy in force that an operation may be about.
-	Entries() []string
 }
 
 // target reads a request that only the operator may send, because an operation holds back every
@@ -50,7 +48,7 @@ func (h handlers) order(do string) ingress.Handler {
 		if err := orderly(op); err != nil {
 			return err
 		}
-		if all := h.operations.Entries(); op.Entry != "" && !slices.Contains(all, op.Entry) {
+		if all := h.policies.Entries(); op.Entry != "" && !slices.Contains(all, op.Entry) {
 			return fault.New(schemas.NotFound, "the policy in force has no entry "+op.Entry+"; "+known(all))
 		}
 		return written(c)(h.operations.Order(c.Request.Context(), op))

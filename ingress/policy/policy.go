@@ -23,6 +23,8 @@ type Policies interface {
 	Reload(ctx context.Context) (schemas.Reload, error)
 	// ReloadAll reloads the policy of every node on the log, and reports each.
 	ReloadAll(ctx context.Context) (schemas.Reload, error)
+	// Entries are the names of the policy in force that an operation may be about.
+	Entries() []string
 }
 
 type handlers struct {

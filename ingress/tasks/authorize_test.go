@@ -13,7 +13,6 @@ import (
 
 	"weir/ingress/tasks"
 	"weir/internal/fault"
-	"weir/internal/problem"
 	"weir/internal/task"
 	"weir/schemas"
 )
@@ -376,7 +375,7 @@ func TestSecretsThatNeverWere(t *testing.T) {
 	gone := schemas.Ref{Tenant: "t", Kind: schemas.KindTask, ID: "never"}
 	tries = append(tries, func() error { _, err := w.Send(t.Context(), w.Secret().Text(gone, 3)); return err })
 	w.set(func() { w.reads = errors.New("it looks") })
-	var rich *problem.Error
+	var rich *fault.Error
 	for _, try := range tries {
 		err := try()
 		require.Equal(t, schemas.RateLimited, code(t, err))

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"weir/internal/fault"
-	"weir/internal/problem"
 	"weir/internal/task"
 	"weir/schemas"
 )
@@ -160,5 +159,5 @@ func errNoTask() error {
 }
 
 func errLimited(wait time.Duration, why string) error {
-	return &problem.Error{Problem: schemas.Problem{Code: schemas.RateLimited, Detail: why}, RetryAfter: wait}
+	return &fault.Error{Code: schemas.RateLimited, Message: why, RetryAfter: wait}
 }

@@ -7,7 +7,6 @@ import (
 
 	"weir/internal/activetasks"
 	"weir/internal/fault"
-	"weir/internal/problem"
 	"weir/internal/task"
 	"weir/schemas"
 )
@@ -46,10 +45,7 @@ func (d *Service) AuthorizeOrLease(ctx context.Context, token string) (v Access,
 	}
 	v, leased, err = d.lease(ctx, who)
 	if err == nil && leased == "" {
-		err = &problem.Error{
-			Problem:    schemas.Problem{Code: schemas.NotFound, Detail: "there is no task to lease; ask again"},
-			RetryAfter: time.Second,
-		}
+		err = &fault.Error{Code: schemas.NotFound, RetryAfter: time.Second, Message: "there is no task to lease; ask again"}
 	}
 	return v, leased, err
 }

@@ -48,7 +48,7 @@ func TestAPoolTakesTheOldest(t *testing.T) {
 	require.NoError(t, report(t, w, token, done("d")), "but the lease's had it to the end")
 	_, _, err := w.AuthorizeOrLease(t.Context(), "pool-1")
 	require.Equal(t, schemas.NotFound, code(t, err))
-	rich, ok := errors.AsType[*problem.Error](err)
+	rich, ok := errors.AsType[*fault.Error](err)
 	require.True(t, ok)
 	require.Equal(t, time.Second, rich.RetryAfter)
 	require.Equal(t, []schemas.TaskWhat{schemas.TaskClaimed, schemas.TaskReported}, w.whats(t, v.Ref))

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/problem"
+	"weir/internal/fault"
 	"weir/internal/task"
 	"weir/schemas"
 )
@@ -107,12 +107,9 @@ const maxWaits = 8
 func (d *Service) Wait(v Access) (leave func(), err error) {
 	leave, ok := d.waits.TryAcquire(holding{v.Ref, v.Lease})
 	if !ok {
-		err = &problem.Error{
-			Problem: schemas.Problem{
-				Code: schemas.RateLimited, Detail: strconv.Itoa(maxWaits) + " requests for this task wait for answers already; " +
-					"the question is kept, so ask it again once one of them has its answer",
-			},
-			RetryAfter: time.Second,
+		err = &fault.Error{
+			Code: schemas.RateLimited, RetryAfter: time.Second, Message: strconv.Itoa(maxWaits) + " requests for this task wait for " +
+				"answers already; the question is kept, so ask it again once one of them has its answer",
 		}
 	}
 	return leave, err

@@ -330,10 +330,19 @@ func (e *encoders) series(p *planter) {
 
 func (e *encoders) span(p *planter) {
 	e.traces.Request("POST", "/v1/execute", p.text("traceparent")).End(500, "the-action")
-	e.traces.Ended(filled[telemetry.Work](p))
-	chat := filled[telemetry.Work](p)
-	chat.Action.Kind = schemas.KindChat
-	e.traces.Ended(chat)
+	inline := func(_ context.Context, doc json.RawMessage, _ string) (json.RawMessage, error) { return doc, nil }
+	for _, kind := range []schemas.Kind{schemas.KindHTTP, schemas.KindChat} {
+		try, event := filled[schemas.Attempt](p), filled[schemas.Event](p)
+		r := event.Attempted
+		r.Step, r.Number, r.Hop, r.Probe = try.Step, try.Number, try.Hop, try.Probe
+		event.Attempt = &try
+		action, end := filled[schemas.Action](p), filled[schemas.Settled](p)
+		action.Kind = kind
+		result, err := json.Marshal(filled[schemas.ChatResult](p))
+		require.NoError(p.rt, err)
+		end.Result = result
+		e.traces.Ended(context.Background(), action, &end, []schemas.Event{event}, inline)
+	}
 }
 
 // leave leaves evidence of every sort of a sensitive action, that of an attempt of another,

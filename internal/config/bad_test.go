@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -211,15 +212,9 @@ func TestBadVariablesAndFlags(t *testing.T) {
 	}
 }
 
-func problems(t *testing.T, err error) []*config.Problem {
+func problems(t *testing.T, err error) config.Problems {
 	t.Helper()
-	joined, ok := err.(interface{ Unwrap() []error })
+	all, ok := errors.AsType[config.Problems](err)
 	require.True(t, ok, "%T", err)
-	var all []*config.Problem
-	for _, e := range joined.Unwrap() {
-		p, ok := e.(*config.Problem) //nolint:errorlint // as it was joined
-		require.True(t, ok, "%T", e)
-		all = append(all, p)
-	}
 	return all
 }

@@ -46,8 +46,8 @@ type Config struct {
 	Models map[string]Model `yaml:"models"`
 	// What may be used of models, by a name that errors and GET /v1/budgets tell. Default nothing
 	// bounds it but the budgets that tasks bring.
-	Budgets map[string]Budget `yaml:"budgets"`
-	Secrets Secrets           `yaml:"secrets"` // Where ${secret:NAME} comes from.
+	Budgets map[string]schemas.Budget `yaml:"budgets"`
+	Secrets Secrets                   `yaml:"secrets"` // Where ${secret:NAME} comes from.
 	// Names of headers whose values are shown, logged and stored as REDACTED, beside authorization,
 	// proxy-authorization, cookie, set-cookie and every name that speaks of a token, secret,
 	// password, signature, API key or credential. Default none. Letter case does not matter.
@@ -56,6 +56,7 @@ type Config struct {
 
 	doubts []*Problem
 	source string
+	files  []string
 	blank  bool
 	opaque
 }

@@ -99,10 +99,10 @@ func TestSections(t *testing.T) {
 		},
 		Agents: map[string]config.Agent{
 			"SUMMARIZE": {
-				URL: "https://agents.example.com/summarize/", Mode: "sync", Token: "${secret:AGENT_TOKEN}", Timeout: 20 * time.Minute,
-				Network: "private", CIDRs: []string{"10.1.0.0/16"}, Concurrency: 4,
+				Agent: schemas.Agent{URL: "https://agents.example.com/summarize/", Mode: "sync", Timeout: 20 * time.Minute, Concurrency: 4},
+				Token: "${secret:AGENT_TOKEN}", Network: "private", CIDRs: []string{"10.1.0.0/16"},
 			},
-			"acme.translate:v2": {URL: "http://localhost:9001", Mode: "auto", Network: "loopback", Concurrency: 32},
+			"acme.translate:v2": {Agent: schemas.Agent{URL: "http://localhost:9001", Mode: "auto", Concurrency: 32}, Network: "loopback"},
 		},
 		Models: c.Models, Budgets: c.Budgets, // TestModels and TestBudgets have them
 	}, got)
@@ -341,17 +341,6 @@ func TestLoadFindsItsFile(t *testing.T) {
 	require.EqualError(t, err, dir+": the file cannot be read: is a directory; name one that this user may read")
 }
 
-func TestCompileKeepsOwnPortsOutOfReach(t *testing.T) {
-	t.Parallel()
-	c := parse(t, "listen: 127.0.0.1:8092\nnats: {listen: 127.0.0.1:4222}")
-	p, err := c.Compile(nil, 9999)
-	require.NoError(t, err)
-	for port, allowed := range map[string]bool{"8092": false, "4222": false, "9999": false, "8080": true} {
-		d := p.Decide(policy.Request{Method: "GET", URL: "http://127.0.0.1:" + port + "/"})
-		require.Equal(t, allowed, d.Allowed, port)
-	}
-}
-
 func TestExample(t *testing.T) {
 	t.Parallel()
 	c, err := config.Load(filepath.Join("..", "..", "deploy", "weir.example.yaml"), nil, nil)
@@ -421,18 +410,25 @@ func TestNeedsRestart(t *testing.T) {
 	}
 }
 
-// TestCompileAt: a node that other machines reach is no target by the addresses
-// of its machine, on its own ports.
-func TestCompileAt(t *testing.T) {
+// TestOwnPortsAreOutOfReach: those of the configuration and those at which the node listens, on loopback and, if other
+// machines reach it, by the addresses of its machine.
+func TestOwnPortsAreOutOfReach(t *testing.T) {
 	t.Parallel()
-	c := parse(t, "policy: {allowlist: [{name: a, url_prefix: 'http://a.example:9999/', network: private, cidrs: [10.0.0.0/8]}]}\n")
+	c := parse(t, `listen: 127.0.0.1:8092
+nats: {listen: 127.0.0.1:4222}
+policy: {allowed_hosts: [127.0.0.1], allowlist: [{name: a, url_prefix: 'http://a.example:9999/', network: private, cidrs: [10.0.0.0/8]}]}
+`)
 	own, other := netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("10.1.2.4")
-	for port, reachable := range map[uint16]bool{9999: false, 9998: true} {
-		p, err := c.Compile([]netip.Addr{own}, port)
+	for at, reachable := range map[string]bool{"0.0.0.0:9999": false, "0.0.0.0:9998": true, "127.0.0.1:9999": true} {
+		p, err := c.Compile(func() ([]netip.Addr, error) { return []netip.Addr{own}, nil }, at, "")
 		require.NoError(t, err)
+		for _, port := range []string{"8092", "4222", at[strings.LastIndex(at, ":")+1:], "8080"} {
+			d := p.Decide(policy.Request{Method: "GET", URL: "http://127.0.0.1:" + port + "/"})
+			require.Equal(t, port == "8080", d.Allowed, port)
+		}
 		permit, ok := p.Decide(policy.Request{Method: "GET", URL: "http://a.example:9999/"}).Permit()
 		require.True(t, ok)
-		assert.Equal(t, reachable, permit.CheckAddr(own) == nil, "own port %d", port)
+		assert.Equal(t, reachable, permit.CheckAddr(own) == nil, at)
 		assert.NoError(t, permit.CheckAddr(other))
 	}
 }
@@ -493,7 +489,7 @@ func TestSizeAndUSD(t *testing.T) {
 	amounts(t, map[string]config.Size{
 		"0": 0, "1": 1, "17B": 17, "1KiB": 1024, "256KiB": 256 << 10, "3MiB": 3 << 20, "10GiB": 10 << 30, "8TiB": 8 << 40, "4 KiB": 4096,
 	}, "", "KiB", "1kb", "1KB", "1.5MiB", "-1", "1MiBi", "1iB", "0x10", "9223372036854775808", "8388608TiB", "1 M", "١")
-	amounts(t, map[string]config.USD{
+	amounts(t, map[string]schemas.USD{
 		"0": 0, "1": 1_000_000_000, "2.5": 2_500_000_000, "0.000000001": 1, "0.150": 150_000_000, "999999999.999999999": 999_999_999_999_999_999, "007": 7_000_000_000,
 	}, "", ".", ".5", "5.", "-1", "+1", "1e3", "0x1", "1_000", "1.0000000001", "1000000000", " 1", "1.2.3", "NaN")
 }

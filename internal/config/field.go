@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"weir/schemas"
 )
 
 // field is a value of the configuration at the path of its key.
@@ -145,23 +147,6 @@ func (s *Size) UnmarshalText(text []byte) error {
 	return errSize
 }
 
-// USD is an amount of US dollars, in billionths of one. In text it is a decimal number without a
-// sign, such as 12.5, with at most nine digits after the point.
-type USD int64
-
-var errUSD = errors.New("is not an amount of US dollars")
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (u *USD) UnmarshalText(text []byte) error {
-	whole, fraction, point := strings.Cut(string(text), ".")
-	if whole == "" || len(whole) > 9 || point && fraction == "" || len(fraction) > 9 {
-		return errUSD
-	}
-	n, err := strconv.ParseUint(whole+fraction+strings.Repeat("0", 9-len(fraction)), 10, 63)
-	*u = USD(n)
-	return err
-}
-
 // setText reads text into a scalar and reports whether it has the scalar's form.
 func setText(v reflect.Value, text string) bool {
 	if u, ok := reflect.TypeAssert[encoding.TextUnmarshaler](v.Addr()); ok {
@@ -200,7 +185,7 @@ func form(t reflect.Type) string {
 		return "write a duration in ms, s, m or h, such as 30s or 168h"
 	case t == reflect.TypeFor[Size]():
 		return "write a whole number of bytes, or one with KiB, MiB, GiB or TiB, such as 256KiB"
-	case t == reflect.TypeFor[USD]():
+	case t == reflect.TypeFor[schemas.USD]():
 		return "write an amount of US dollars such as 12 or 2.5, with at most nine digits after the point"
 	case t.Kind() == reflect.String:
 		return "write text, in quotes where it looks like something else"

@@ -1,13 +1,13 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"net"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"weir/internal/policy"
 	"weir/schemas"
@@ -15,20 +15,12 @@ import (
 
 // Agent is a remote agent: a service that speaks the run contract.
 type Agent struct {
-	// Where its routes begin: scheme://host[:port][/path]. /agents/run/stream and /agents/run/sync
-	// are added to it.
-	URL string `yaml:"url" jsonschema:"required"`
-	// Which of its routes is asked first: auto, that which the run's caller used, stream or sync.
-	// The other one is asked where it does not serve the first.
-	Mode  string `yaml:"mode" jsonschema:"enum=auto,enum=stream,enum=sync" default:"auto"`
+	schemas.Agent
 	Token string `yaml:"token"` // Bearer token to send; it may be ${secret:NAME}. Default none.
-	// Time for one call. Default 0: the remaining time of the run.
-	Timeout time.Duration `yaml:"timeout" bounds:"0 or 100ms to 24h"`
 	// Where its addresses may lie: public, loopback or private. Default loopback where the URL
 	// names this machine, else public.
-	Network     string   `yaml:"network" jsonschema:"enum=public,enum=loopback,enum=private"`
-	CIDRs       []string `yaml:"cidrs"`                                        // Networks that a private one may reach.
-	Concurrency int      `yaml:"concurrency" default:"32" bounds:"1 to 10000"` // Runs that one node gives it at a time; more wait.
+	Network string   `yaml:"network" jsonschema:"enum=public,enum=loopback,enum=private"`
+	CIDRs   []string `yaml:"cidrs"` // Networks that a private one may reach.
 	// Whether each call has its span, in the header traceparent. Default false.
 	Trace bool `yaml:"trace"`
 	opaque
@@ -55,7 +47,8 @@ func (a Agent) entry(taskType string) policy.Entry {
 func (c Config) RunAgents() map[string]schemas.Agent {
 	agents := make(map[string]schemas.Agent, len(c.Agents))
 	for taskType, a := range c.Agents {
-		agents[taskType] = schemas.Agent{TaskType: taskType, URL: a.base(), Mode: a.Mode, Timeout: a.Timeout, Concurrency: a.Concurrency}
+		a.TaskType, a.URL = taskType, a.base()
+		agents[taskType] = a.Agent
 	}
 	return agents
 }
@@ -74,40 +67,41 @@ func (c Config) entries() []policy.Entry {
 	return all
 }
 
-// Compile makes the policy that the configuration describes. Own are the addresses by which other
-// machines reach this node; like loopback, they are not allowed as targets on the node's own ports.
-// Extra are the node's ports that the configuration does not name, such as the port of a listen
-// address with port 0.
-func (c Config) Compile(own []netip.Addr, extra ...uint16) (*policy.Policy, error) {
-	ports := slices.Clone(extra)
-	for _, address := range []string{c.Listen, c.NATS.Listen} {
-		if _, port, err := net.SplitHostPort(address); err == nil {
-			if n, err := strconv.ParseUint(port, 10, 16); err == nil && n != 0 {
-				ports = append(ports, uint16(n))
-			}
+// Compile makes the policy that the configuration describes, for a node that listens at these addresses;
+// an empty one is none. Their ports, and those of the configuration's addresses, are no targets on loopback.
+// If other machines reach one of these, they are no targets on the addresses either that own returns.
+func (c Config) Compile(own func() ([]netip.Addr, error), at ...string) (*policy.Policy, error) {
+	cfg := policy.Config{
+		Entries:      slices.Concat(c.Policy.Allowlist, c.entries()),
+		AllowedHosts: c.Policy.AllowedHosts, MaxBody: int(c.Limits.Body), MaxUpload: int(c.Limits.Upload),
+	}
+	for _, address := range append([]string{c.Listen, c.NATS.Listen}, at...) {
+		_, port, err := net.SplitHostPort(address)
+		if n, bad := strconv.ParseUint(port, 10, 16); err == nil && bad == nil && n != 0 {
+			cfg.SelfPorts = append(cfg.SelfPorts, uint16(n))
 		}
 	}
-	return policy.Compile(policy.Config{
-		Entries:      slices.Concat(c.Policy.Allowlist, c.entries()),
-		AllowedHosts: c.Policy.AllowedHosts, SelfPorts: ports, SelfAddrs: own, MaxBody: int(c.Limits.Body), MaxUpload: int(c.Limits.Upload),
-	})
+	if own != nil && slices.ContainsFunc(at, func(address string) bool { return address != "" && !Loopback(address) }) {
+		var err error
+		if cfg.SelfAddrs, err = own(); err != nil {
+			return nil, fmt.Errorf("the addresses of this machine: %w", err)
+		}
+	}
+	return policy.Compile(cfg)
 }
 
 // Model is a model, a pattern of models, or another name for one.
 type Model struct {
-	Alias string `yaml:"alias"` // Name of the model that this is another name for. It is written alone.
+	ModelKeys
 	Target
 	// Several upstreams, in the order in which they are asked, in place of url and the keys that
 	// belong to it.
 	Upstreams []Upstream `yaml:"upstreams"`
-	Price     *Price     `yaml:"price"`                               // Its price. Default unknown; a budget of money then refuses it.
-	Context   int64      `yaml:"context" bounds:"1 to 1000000000"`    // Tokens that prompt and answer may have together. Default unknown.
-	MaxOutput int64      `yaml:"max_output" bounds:"1 to 1000000000"` // Tokens that an answer may have. Default unknown.
-	// Tokens that one image in a prompt is at most: so much is held for it, and charged where the
-	// provider does not tell. Default 49152 and 2048.
-	ImageTokens int64         `yaml:"image_tokens" bounds:"1 to 1000000000"`
-	Timeouts    ModelTimeouts `yaml:"timeouts"` // How long its upstreams are waited for.
+	Price     *Price     `yaml:"price"` // Its price. Default unknown; a budget of money then refuses it.
 }
+
+// ModelKeys are the keys that completions use as they are written.
+type ModelKeys = schemas.Model
 
 // Upstream is a place where a model can be asked.
 type Upstream struct {
@@ -151,39 +145,13 @@ type Pass []string
 
 // Price is what a model costs, in US dollars.
 type Price struct {
-	Input  USD `yaml:"input" jsonschema:"required" bounds:"0 to 1000000"`  // A million tokens of a prompt.
-	Output USD `yaml:"output" jsonschema:"required" bounds:"0 to 1000000"` // A million tokens of an answer.
+	Input  schemas.USD `yaml:"input" jsonschema:"required" bounds:"0 to 1000000"`  // A million tokens of a prompt.
+	Output schemas.USD `yaml:"output" jsonschema:"required" bounds:"0 to 1000000"` // A million tokens of an answer.
 	// A million tokens of a prompt that the provider had kept. Default that of input.
-	Cached USD `yaml:"cached" bounds:"0.000001 to 1000000"`
+	Cached schemas.USD `yaml:"cached" bounds:"0.000001 to 1000000"`
 	// A million tokens of a prompt that the provider stores in its cache. Default that of input.
-	CacheWrite USD `yaml:"cache_write" bounds:"0.000001 to 1000000"`
-	Request    USD `yaml:"request" bounds:"0 to 1000000"` // A request. Default 0.
-}
-
-// ModelTimeouts is how long a model's upstreams are waited for.
-type ModelTimeouts struct {
-	Connect   time.Duration `yaml:"connect" default:"5s" bounds:"100ms to 1m"`    // Until a connection stands.
-	FirstByte time.Duration `yaml:"first_byte" default:"2m" bounds:"100ms to 1h"` // From there until the answer begins.
-	Idle      time.Duration `yaml:"idle" default:"1m" bounds:"100ms to 1h"`       // Until anything more of the answer comes.
-}
-
-// Budget bounds the use of models, by the keys that it has.
-type Budget struct {
-	// What each has an account of its own: tenant, token, task, model, or several together, such as
-	// [token, model] for each pair. Accounts are each tenant's own in any case. With task it bounds
-	// the completions of tasks and no others. Default tenant.
-	Per []string `yaml:"per" jsonschema:"enum=tenant,enum=token,enum=task,enum=model"`
-	// Names or patterns of the counted models, such as openai/*; for aliases, the names that they
-	// stand for. Default all.
-	Models  []string `yaml:"models"`
-	Tenants []string `yaml:"tenants"` // Names of the tenants that it bounds. Default all.
-	// Length of a window: windows begin at whole multiples of it in UTC. Default 0: a single window
-	// without end.
-	Window   time.Duration `yaml:"window" bounds:"0 or 1s to 8760h"`
-	Requests int64         `yaml:"requests" bounds:"1 to 1000000000000000"` // Completions.
-	Tokens   int64         `yaml:"tokens" bounds:"1 to 1000000000000000"`   // Tokens of prompts and answers together.
-	// Money by the models' prices, in US dollars. Models without a price are refused.
-	USD USD `yaml:"usd" bounds:"0.000000001 to 999999999.999999999"`
+	CacheWrite schemas.USD `yaml:"cache_write" bounds:"0.000001 to 1000000"`
+	Request    schemas.USD `yaml:"request" bounds:"0 to 1000000"` // A request. Default 0.
 }
 
 // upstreams are the places of the model with this name. If url is the only one, its name is made from
@@ -238,10 +206,8 @@ func (c Config) ChatModels() []schemas.Model {
 			list = append(list, schemas.Model{Name: name, Alias: m.Alias})
 			continue
 		}
-		s := schemas.Model{
-			Name: name, Context: m.Context, MaxOutput: m.MaxOutput, ImageTokens: m.ImageTokens,
-			Connect: m.Timeouts.Connect, FirstByte: m.Timeouts.FirstByte, Idle: m.Timeouts.Idle,
-		}
+		s := m.ModelKeys
+		s.Name = name
 		if p := m.Price; p != nil { // a thousand tokens of each
 			s.Price = &schemas.ModelPrice{
 				Input: int64(p.Input / 1000), Output: int64(p.Output / 1000), Cached: int64(p.Cached / 1000),
@@ -264,10 +230,8 @@ func (c Config) ModelBudgets() []schemas.Budget {
 	list := make([]schemas.Budget, 0, len(c.Budgets))
 	for _, name := range slices.Sorted(maps.Keys(c.Budgets)) {
 		b := c.Budgets[name]
-		list = append(list, schemas.Budget{
-			Name: name, Per: b.Per, Models: b.Models, Tenants: b.Tenants, Window: b.Window,
-			Requests: b.Requests, Tokens: b.Tokens, Nanos: int64(b.USD),
-		})
+		b.Name = name
+		list = append(list, b)
 	}
 	return list
 }

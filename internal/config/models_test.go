@@ -104,7 +104,7 @@ func TestModels(t *testing.T) {
 	require.Equal(t, []schemas.Model{
 		{Name: "fast", Alias: "openai/gpt-4o-mini"},
 		{
-			Name: "llama", Connect: 5 * time.Second, FirstByte: 2 * time.Minute, Idle: time.Minute,
+			Name: "llama", Timeouts: schemas.ModelTimeouts{Connect: 5 * time.Second, FirstByte: 2 * time.Minute, Idle: time.Minute},
 			Upstreams: []schemas.ModelUpstream{
 				{Name: "near", URL: "http://localhost:11434/v1", Dialects: []schemas.Dialect{"chat", "messages"}, Weight: 3, Usage: true, Key: "models.llama.upstreams[0]"},
 				{Name: "far", URL: "https://llm.example.com", Model: "meta/llama", Weight: 1, Pass: []string{"*"}, Key: "models.llama.upstreams[1]"},
@@ -112,7 +112,7 @@ func TestModels(t *testing.T) {
 			},
 		},
 		{
-			Name: "openai/*", Connect: time.Second, FirstByte: 3 * time.Minute, Idle: 30 * time.Second, Context: 128000, MaxOutput: 16384, ImageTokens: 1105,
+			Name: "openai/*", Timeouts: schemas.ModelTimeouts{Connect: time.Second, FirstByte: 3 * time.Minute, Idle: 30 * time.Second}, Context: 128000, MaxOutput: 16384, ImageTokens: 1105,
 			Upstreams: []schemas.ModelUpstream{{Name: "openai:any", URL: "https://api.openai.com/v1", Model: "*", Pass: []string{"plugins", "file_id"}, Key: `models."openai/*"`}},
 			Price:     &schemas.ModelPrice{Input: 150_000, Output: 600_000, Cached: 75_000, CacheWrite: 187_500, Request: 1_000_000},
 		},

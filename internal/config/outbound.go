@@ -135,7 +135,7 @@ func (r *reader) checkAlias(c *Config, key string, m Model) {
 // alone refuses keys of a model that mean nothing beside another. Keys with their default values are
 // not refused.
 func (r *reader) alone(key string, m Model, names []string, what string) {
-	timeouts := standard[ModelTimeouts]()
+	timeouts := standard[schemas.ModelTimeouts]()
 	for _, name := range names {
 		silent := name == "usage" && m.Usage || name == "timeouts" && m.Timeouts == timeouts
 		r.refuse(r.has(join(key, name)) && !silent, join(key, name), "%s", what)
@@ -233,7 +233,7 @@ func (r *reader) checkBudgets(c *Config) {
 	}
 }
 
-func (r *reader) checkBudget(c *Config, key string, b Budget) {
+func (r *reader) checkBudget(c *Config, key string, b schemas.Budget) {
 	for i, per := range b.Per {
 		r.refuse(slices.Contains(b.Per[:i], per), item(key+".per", i), "appears twice; remove one")
 	}
@@ -251,7 +251,7 @@ func (r *reader) checkBudget(c *Config, key string, b Budget) {
 	r.refuse(!r.has(key+".requests") && !r.has(key+".tokens") && !r.has(usd), key, "bounds nothing; give it requests, tokens or usd")
 	var free []string
 	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
-		if m := c.Models[name]; b.USD > 0 && m.Alias == "" && m.Price == nil && models.May(b.Models, name) {
+		if m := c.Models[name]; b.Nanos > 0 && m.Alias == "" && m.Price == nil && models.May(b.Models, name) {
 			free = append(free, name)
 		}
 	}

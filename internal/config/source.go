@@ -34,11 +34,11 @@ const commandLine = "command line"
 // HTTP_EXECUTOR_BIND_ADDR and HTTP_EXECUTOR_ALLOWED_HOSTS come after the rest of the environment.
 //
 // An empty path means WEIR_CONFIG, or else DefaultFile if it exists; a file that was named must
-// exist. The error joins a *Problem for every mistake; Config is then of no use. Load reads nothing
+// exist. The error is Problems, or a *Problem if the file cannot be read; Config is then of no use. Load reads nothing
 // but its arguments, that file and the JSON files that it names, so a reload that fails changes
 // nothing.
 func Load(path string, environ []string, flags map[string]string) (Config, error) {
-	named := cmp.Or(path, variables(environ)[envFile])
+	named := cmp.Or(path, Variables(environ)[envFile])
 	path = cmp.Or(named, DefaultFile)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) && named == "" {
@@ -65,41 +65,49 @@ func Parse(name string, data []byte, environ []string, flags map[string]string) 
 	c := standard[Config]()
 	c.source = name
 	r.yaml(data, &c)
-	r.overrides(variables(environ), flags, &c)
+	r.overrides(Variables(environ), flags, &c)
 	unread := r.problems
 	r.problems = nil
 	r.derive(&c)
 	r.check(&c)
-	own := slices.DeleteFunc(r.problems, func(err error) bool { return r.follows(err, unread) })
-	r.problems = slices.Concat(unread, own)
-	if err := errors.Join(r.problems...); err != nil {
-		return Config{}, err
+	own := slices.DeleteFunc(r.problems, func(p *Problem) bool { return r.follows(p, unread) })
+	if all := slices.Concat(unread, own); len(all) > 0 {
+		return Config{files: r.files}, all
 	}
-	c.doubts = r.doubts
+	c.doubts, c.files = r.doubts, r.files
 	return c, nil
 }
 
 // follows reports whether a problem may only follow from those of another key: the key was not given, or its
 // section was not read whole.
-func (r *reader) follows(err error, unread []error) bool {
-	p, ok := errors.AsType[*Problem](err)
-	return ok && slices.ContainsFunc(unread, func(first error) bool {
-		f, ok := errors.AsType[*Problem](first)
-		section := f.Key[:max(strings.LastIndexAny(f.Key, ".["), 0)]
-		return ok && (f.Key == "" || !r.has(p.Key) || strings.HasPrefix(p.Key, cmp.Or(section, f.Key)))
+func (r *reader) follows(p *Problem, unread Problems) bool {
+	return slices.ContainsFunc(unread, func(first *Problem) bool {
+		section := first.Key[:max(strings.LastIndexAny(first.Key, ".["), 0)]
+		return first.Key == "" || !r.has(p.Key) || strings.HasPrefix(p.Key, cmp.Or(section, first.Key))
 	})
 }
 
 // Problem is one mistake in the configuration. It holds no value of a header and no credential.
 type Problem struct { //nolint:errname // an operator has problems; RFC 9457 bodies are elsewhere
-	Where string // file:line, the environment variable, or "command line"
-	Key   string // the path of the key, such as policy.allowlist[0].methods
-	What  string // the problem and what to do
+	Where string `json:"where"`         // file:line, the environment variable, or "command line"
+	Key   string `json:"key,omitempty"` // the path of the key, such as policy.allowlist[0].methods
+	What  string `json:"problem"`       // the problem and what to do
 }
 
 func (p *Problem) Error() string {
 	parts := []string{p.Where, p.Key, p.What}
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ": ")
+}
+
+// Problems are all mistakes in the configuration, at least one.
+type Problems []*Problem //nolint:errname // as above
+
+func (all Problems) Error() string {
+	var lines []string
+	for _, p := range all {
+		lines = append(lines, p.Error())
+	}
+	return strings.Join(lines, "\n")
 }
 
 // origin is the place where a key was given a value, and the text of a scalar there.
@@ -109,7 +117,8 @@ type origin struct{ where, text string }
 type reader struct {
 	file     string
 	given    map[string]origin
-	problems []error
+	files    []string // that keys name
+	problems Problems
 	doubts   []*Problem
 }
 
@@ -193,8 +202,8 @@ func (r *reader) set(f field, where, text string) {
 	}
 }
 
-// variables reads NAME=value pairs; of a repeated name the last counts, as in a process.
-func variables(environ []string) map[string]string {
+// Variables reads NAME=value pairs; of a repeated name the last counts, as in a process.
+func Variables(environ []string) map[string]string {
 	vars := make(map[string]string, len(environ))
 	for _, pair := range environ {
 		if name, value, ok := strings.Cut(pair, "="); ok {

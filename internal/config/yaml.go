@@ -18,6 +18,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"weir/schemas"
 )
 
 // The bounds of a file that is given to the YAML parser, which recurses.
@@ -176,6 +178,7 @@ func (r *reader) named(path, name string) []byte {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(filepath.Dir(r.file), name)
 	}
+	r.files = append(r.files, name)
 	f, err := os.Open(name) //nolint:gosec // the operator names it
 	if err == nil {
 		defer f.Close()
@@ -258,7 +261,7 @@ func (r *reader) scalar(path string, n ast.Node, v reflect.Value) {
 	case *ast.IntegerNode:
 		o.text, fits = fmt.Sprint(s.Value), t.Kind() != reflect.String
 	case *ast.FloatNode:
-		o.text, fits = s.Token.Value, t == reflect.TypeFor[USD]() // as it is written, not as it is rounded
+		o.text, fits = s.Token.Value, t == reflect.TypeFor[schemas.USD]() // as it is written, not as it is rounded
 	case *ast.BoolNode:
 		o.text, fits = strconv.FormatBool(s.Value), t.Kind() == reflect.Bool
 	case *ast.NullNode:

@@ -35,7 +35,9 @@ var (
 type Error struct {
 	Code    schemas.Code
 	Message string // tells the caller what was wrong and what to do
-	Cause   error
+	// RetryAfter is when the caller may send the request again; 0: the error says nothing of it.
+	RetryAfter time.Duration
+	Cause      error
 }
 
 // New returns an Error without a private cause.

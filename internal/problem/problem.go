@@ -86,7 +86,7 @@ func read(err error) Error {
 		return *own
 	}
 	if public, ok := errors.AsType[*fault.Error](err); ok {
-		e := Error{Problem: schemas.Problem{Code: public.Code, Detail: public.Message}, Cause: err}
+		e := Error{Problem: schemas.Problem{Code: public.Code, Detail: public.Message}, RetryAfter: public.RetryAfter, Cause: err}
 		if public.Code == schemas.InFlight { // it passes by itself
 			e.RetryAfter = defaultRetryAfter
 		}

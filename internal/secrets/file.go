@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 )
 
 // readSecret reads one secret beneath dir; no link leads out of there.
@@ -14,7 +15,7 @@ func readSecret(dir, name string) (string, error) {
 		return "", &fileError{reason: "the directory cannot be opened", cause: err}
 	}
 	defer root.Close()
-	data, _, failed := readRegular(root, name, maxSize)
+	data, _, failed := readRegular(root.OpenFile, name, maxSize)
 	switch {
 	case failed == nil:
 		return trimLine(string(data)), nil
@@ -25,36 +26,23 @@ func readSecret(dir, name string) (string, error) {
 	}
 }
 
-// files is where a file is looked for: a directory, or everywhere.
-type files interface {
-	Stat(name string) (fs.FileInfo, error)
-	Open(name string) (*os.File, error)
-}
-
-type system struct{}
-
-func (system) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
-func (system) Open(name string) (*os.File, error)    { return os.Open(name) }
-
-// readRegular reads a whole file. Its error is a reason that follows the
-// file's description.
-func readRegular(in files, name string, limit int64) ([]byte, fs.FileInfo, *fileError) {
-	info, err := in.Stat(name)
+// readRegular reads a whole file, which os.OpenFile opens, or its like for a directory. Its error is a
+// reason that follows the file's description.
+func readRegular(open func(string, int, fs.FileMode) (*os.File, error), name string, limit int64) ([]byte, fs.FileInfo, *fileError) {
+	f, err := open(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // otherwise a pipe would hang the reader
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil, &fileError{reason: "is not there", cause: err}
 	case err != nil:
-		return nil, nil, &fileError{reason: "cannot be examined", cause: err}
-	case !info.Mode().IsRegular(): // a pipe would hang the reader
-		return nil, nil, &fileError{reason: "is not a regular one"}
-	}
-	f, err := in.Open(name)
-	if err != nil {
 		return nil, nil, &fileError{reason: "cannot be opened", cause: err}
 	}
 	defer f.Close()
-	if info, err = f.Stat(); err != nil { // of the open file, not of the path, which may have changed
+	info, err := f.Stat()
+	switch {
+	case err != nil:
 		return nil, nil, &fileError{reason: "cannot be examined", cause: err}
+	case !info.Mode().IsRegular():
+		return nil, nil, &fileError{reason: "is not a regular one"}
 	}
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	switch {

@@ -2,6 +2,7 @@ package secrets
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -15,64 +16,47 @@ import (
 // tree: the library's decoder takes numbers for texts, and quotes what it reads
 // in its errors. Errors here name a line and a valid name, never a value.
 func parseMapping(data []byte) (values map[string]Value, err error) {
+	wrong := func(format string, args ...any) error { return &fileError{reason: fmt.Sprintf(format, args...)} }
+	noYAML := wrong("the age file does not decrypt to YAML")
 	defer func() {
 		if recover() != nil { // the parser's own slips on broken text
-			values, err = nil, errNotYAML
+			values, err = nil, noYAML
 		}
 	}()
-	if !utf8.Valid(data) {
-		return nil, errNotYAML
-	}
 	file, parseErr := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
-	if parseErr != nil {
-		return nil, errNotYAML
+	if parseErr != nil || !utf8.Valid(data) {
+		return nil, noYAML
+	}
+	docs := slices.DeleteFunc(file.Docs, func(d *ast.DocumentNode) bool { return d.Body == nil || d.Body.Type() == ast.NullType })
+	if len(docs) > 1 {
+		return nil, wrong("the age file holds more than one YAML document")
 	}
 	values = map[string]Value{}
-	documents := 0
-	for _, doc := range file.Docs {
-		if doc.Body == nil || doc.Body.Type() == ast.NullType {
-			continue
+	for _, doc := range docs {
+		pairs, ok := doc.Body.(ast.MapNode)
+		if !ok {
+			return nil, wrong("the age file does not decrypt to a mapping of names to values")
 		}
-		if documents++; documents > 1 {
-			return nil, &fileError{reason: "the age file holds more than one YAML document"}
-		}
-		if err := readPairs(doc.Body, values); err != nil {
-			return nil, err
+		for pair := pairs.MapRange(); pair.Next(); {
+			key, ok := pair.Key().(*ast.StringNode)
+			if !ok || !placeholder.ValidName(key.Value) { // it is not shown: it may be a value in the wrong place
+				return nil, wrong("the age file has a name on line %d that does not match %s", pair.Key().GetToken().Position.Line, placeholder.NamePattern)
+			}
+			name := key.Value
+			if _, twice := values[name]; twice {
+				return nil, wrong("the age file has %s twice", name)
+			}
+			text, ok := textOf(pair.Value())
+			switch {
+			case !ok:
+				return nil, wrong("the value of %s in the age file is not text; write it in quotes", name)
+			case len(text) > maxSize:
+				return nil, wrong("the value of %s in the age file is too large", name)
+			}
+			values[name] = newValue(trimLine(text))
 		}
 	}
 	return values, nil
-}
-
-var errNotYAML = &fileError{reason: "the age file does not decrypt to YAML"}
-
-func readPairs(n ast.Node, into map[string]Value) error {
-	var pairs []*ast.MappingValueNode
-	switch m := n.(type) {
-	case *ast.MappingNode:
-		pairs = m.Values
-	case *ast.MappingValueNode:
-		pairs = []*ast.MappingValueNode{m}
-	default:
-		return &fileError{reason: "the age file does not decrypt to a mapping of names to values"}
-	}
-	for _, pair := range pairs {
-		key, ok := pair.Key.(*ast.StringNode)
-		if !ok || !placeholder.ValidName(key.Value) { // it is not shown: it may be a value in the wrong place
-			return &fileError{reason: fmt.Sprintf("the age file has a name on line %d that does not match %s", lineOf(pair.Key), placeholder.NamePattern)}
-		}
-		if _, twice := into[key.Value]; twice {
-			return &fileError{reason: fmt.Sprintf("the age file has %s twice", key.Value)}
-		}
-		text, ok := textOf(pair.Value)
-		if !ok {
-			return &fileError{reason: fmt.Sprintf("the value of %s in the age file is not text; write it in quotes", key.Value)}
-		}
-		if len(text) > maxSize {
-			return &fileError{reason: fmt.Sprintf("the value of %s in the age file is too large", key.Value)}
-		}
-		into[key.Value] = newValue(trimLine(text))
-	}
-	return nil
 }
 
 func textOf(n ast.Node) (string, bool) {
@@ -88,10 +72,3 @@ func textOf(n ast.Node) (string, bool) {
 
 // trimLine takes one line break from the end, which files and block texts have.
 func trimLine(s string) string { return strings.TrimSuffix(strings.TrimSuffix(s, "\n"), "\r") }
-
-func lineOf(n ast.Node) int {
-	if t := n.GetToken(); t != nil && t.Position != nil {
-		return t.Position.Line
-	}
-	return 0
-}

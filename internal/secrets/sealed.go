@@ -47,11 +47,11 @@ func (s *sealed) refresh() error {
 		return nil
 	}
 	s.values, s.from, s.at = nil, [2]fs.FileInfo{}, time.Now()
-	key, keyInfo, err := readRegular(system{}, s.identity, maxSize)
+	key, keyInfo, err := readRegular(os.OpenFile, s.identity, maxSize)
 	if err != nil {
 		return err.of("the age identity's file")
 	}
-	data, info, err := readRegular(system{}, s.file, maxSealed)
+	data, info, err := readRegular(os.OpenFile, s.file, maxSealed)
 	if err != nil {
 		return err.of("the age file")
 	}

@@ -34,7 +34,7 @@ const maxSize = 64 << 10
 
 // Config says where secrets are found.
 type Config struct {
-	// LookupEnv reads one variable; nil is os.LookupEnv.
+	// LookupEnv reads one variable. Required.
 	LookupEnv func(name string) (string, bool)
 	// Dir holds one file a secret, named like it; one line break at the end
 	// is not part of it. "" means no directory. Links may not lead out of it.
@@ -58,9 +58,6 @@ type Store struct {
 
 // New returns a store over the configured sources.
 func New(cfg Config) *Store {
-	if cfg.LookupEnv == nil {
-		cfg.LookupEnv = os.LookupEnv
-	}
 	s := &Store{cfg: cfg}
 	if cfg.AgeFile != "" {
 		s.sealed = &sealed{file: cfg.AgeFile, identity: cfg.AgeIdentity}

@@ -77,7 +77,7 @@ func TestResolve(t *testing.T) {
 		{template: "${secret:BIG}", err: "secret BIG: its file is too large"},
 		{template: "${secret:FOLDER}", err: "secret FOLDER: its file is not a regular one"},
 		{template: "${secret:PIPE}", err: "secret PIPE: its file is not a regular one"},
-		{template: "${secret:ESCAPE}", err: "secret ESCAPE: its file cannot be examined"},
+		{template: "${secret:ESCAPE}", err: "secret ESCAPE: its file cannot be opened"},
 		{template: "${secret:}", err: "a placeholder's name must match [A-Z0-9_]{1,128}"},
 		{template: "${secret:lower}", err: "a placeholder's name must match [A-Z0-9_]{1,128}"},
 		{template: "${secret:../X}", err: "a placeholder's name must match [A-Z0-9_]{1,128}"},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"strconv"
@@ -198,82 +199,100 @@ func codeOf(code schemas.Code) string {
 	return orOther(string(code), code == "" || knownCode(string(code)))
 }
 
-// Work is an action that has ended, with the calls that were made for it.
-type Work struct {
-	Action         schemas.Action
-	Started, Ended time.Time // Started is zero where no worker began
-	Settled        schemas.Settled
-	Calls          []Call
-	// Asked is the model that a completion asked for, as it was written, and Chat its result.
-	Asked string
-	Chat  schemas.ChatResult
-}
+// Blobs returns a document that is inline, or the one that a name names.
+type Blobs = func(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
 
-// Call is one attempt whose result is known.
-type Call struct {
-	schemas.Attempt
-
-	Result schemas.Attempted
-	Ended  time.Time
-}
-
-// Ended sends the spans of an action: its own, and one for each call. The span of a completion is
-// its operation and the model's name, with the attributes of OpenTelemetry's conventions for
-// generative AI. Spans hold names of the configuration, numbers and words of closed sets, and
-// nothing of a conversation. Their ids depend on the action and on the call's place in it alone: a
-// repeat after a crash is the same spans, and the target of a call got the right one.
-func (t *Traces) Ended(w Work) {
-	if t == nil {
+// Ended sends the spans of an action that has ended: its own, and one for each call whose result is known. The
+// span of a completion is its operation and the model's name, with the attributes of OpenTelemetry's conventions
+// for generative AI. Spans hold names of the configuration, numbers and words of closed sets, and nothing of a
+// conversation. Their ids depend on the action and on the call's place in it alone: a repeat after a crash is the
+// same spans, and the target of a call got the right one.
+func (t *Traces) Ended(ctx context.Context, a schemas.Action, end *schemas.Settled, events []schemas.Event, blob Blobs) {
+	if t == nil || end == nil {
 		return
 	}
-	name, kind := "action "+string(w.Action.Kind), trace.SpanKindConsumer
+	name, kind := "action "+string(a.Kind), trace.SpanKindConsumer
 	list := []attribute.KeyValue{
-		attribute.String("weir.action_id", w.Action.ID),
-		attribute.String("weir.tenant", w.Action.Tenant),
-		attribute.String("weir.outcome", string(w.Settled.Outcome)),
-		attribute.Int("weir.attempts", w.Settled.Attempts),
+		attribute.String("weir.action_id", a.ID),
+		attribute.String("weir.tenant", a.Tenant),
+		attribute.String("weir.outcome", string(end.Outcome)),
+		attribute.Int("weir.attempts", end.Attempts),
 	}
-	chat := w.Action.Kind == schemas.KindChat
+	chat := a.Kind == schemas.KindChat
 	if chat {
-		name, kind = w.Chat.Dialect.Operation()+" "+w.Asked, trace.SpanKindClient
-		list = append(list, w.chat()...)
+		asked, result := completed(ctx, a, end, blob)
+		name, kind = result.Dialect.Operation()+" "+asked, trace.SpanKindClient
+		list = append(list, chatAttributes(asked, result)...)
 	} else {
-		list = append(list, attribute.String("weir.kind", string(w.Action.Kind)))
+		list = append(list, attribute.String("weir.kind", string(a.Kind)))
 	}
-	ctx, own := t.begin(w.Action, name, kind)
-	for _, c := range w.Calls {
-		t.call(ctx, w.Action, c)
+	tries := map[[4]int]schemas.Attempt{}
+	parent, own := t.begin(a, name, kind)
+	var started, ended time.Time // started is zero where no worker began
+	for _, e := range events {
+		if e.Type == schemas.EventSettled {
+			ended = e.Time
+		}
+		if started.IsZero() && (e.Type == schemas.EventStarted || e.Attempt != nil) {
+			started = e.Time
+		}
+		if try := e.Attempt; try != nil {
+			tries[[4]int{try.Step, try.Number, try.Hop, try.Probe}] = *try
+		}
+		if r := e.Attempted; r != nil {
+			t.call(parent, a, tries[[4]int{r.Step, r.Number, r.Hop, r.Probe}], *r, e.Time) //nolint:contextcheck // spans are sent also when the work is interrupted
+		}
 	}
-	if !chat && !w.Started.IsZero() {
-		own.AddEvent("started", trace.WithTimestamp(w.Started))
+	if !chat && !started.IsZero() {
+		own.AddEvent("started", trace.WithTimestamp(started))
 	}
 	failure := ""
-	if w.Settled.Outcome != schemas.OutcomeSucceeded {
-		failure = cmp.Or(codeOf(w.Settled.Code), string(w.Settled.Outcome))
+	if end.Outcome != schemas.OutcomeSucceeded {
+		failure = cmp.Or(codeOf(end.Code), string(end.Outcome))
 	}
-	finish(own, w.Ended, failure, list...)
+	finish(own, ended, failure, list...)
 }
 
-// chat are the attributes of a completion.
-func (w Work) chat() []attribute.KeyValue {
+// completed is the model that a completion asked for, as it was written, and its result: its documents may be
+// missing. One that is stored as a blob may be inline too if it was read before.
+func completed(ctx context.Context, a schemas.Action, end *schemas.Settled, blob Blobs) (asked string, result schemas.ChatResult) {
+	var order struct {
+		Dialect schemas.Dialect `json:"dialect"`
+		Model   string          `json:"model"`
+	}
+	read := func(inline json.RawMessage, name string, into any) {
+		if len(inline) > 0 {
+			name = ""
+		}
+		if doc, err := blob(ctx, inline, name); err == nil {
+			_ = json.Unmarshal(doc, into)
+		}
+	}
+	read(a.Payload, a.PayloadBlob, &order)
+	read(end.Result, end.ResultBlob, &result)
+	result.Dialect = order.Dialect
+	return order.Model, result
+}
+
+func chatAttributes(asked string, chat schemas.ChatResult) []attribute.KeyValue {
 	list := []attribute.KeyValue{
-		attribute.String("gen_ai.operation.name", w.Chat.Dialect.Operation()), attribute.String("gen_ai.request.model", w.Asked),
+		attribute.String("gen_ai.operation.name", chat.Dialect.Operation()), attribute.String("gen_ai.request.model", asked),
 	}
-	if w.Chat.Upstream != "" {
-		list = append(list, attribute.String("gen_ai.provider.name", w.Chat.Upstream))
+	if chat.Upstream != "" {
+		list = append(list, attribute.String("gen_ai.provider.name", chat.Upstream))
 	}
-	if model := schemas.ChatModel(w.Chat.Sent, gjson.GetBytes(w.Chat.Completion, "model").Str); model != "" {
+	if model := schemas.ChatModel(chat.Sent, gjson.GetBytes(chat.Completion, "model").Str); model != "" {
 		list = append(list, attribute.String("gen_ai.response.model", model))
 	}
-	protocol := completion.For(w.Chat.Dialect)
-	if whole, err := protocol.Read("", w.Chat.Completion); err == nil {
+	protocol := completion.For(chat.Dialect)
+	if whole, err := protocol.Read("", chat.Completion); err == nil {
 		answer := protocol.Answer(completion.Options{})
 		answer.Add(whole)
 		if reasons := answer.Reasons(); len(reasons) > 0 {
 			list = append(list, attribute.StringSlice("gen_ai.response.finish_reasons", reasons))
 		}
 	}
-	if u := w.Chat.Usage; u != nil {
+	if u := chat.Usage; u != nil {
 		for name, n := range u.GenAI() {
 			list = append(list, attribute.Int64(name, n))
 		}
@@ -286,9 +305,9 @@ func (w Work) chat() []attribute.KeyValue {
 }
 
 // call sends the span of one call.
-func (t *Traces) call(ctx context.Context, a schemas.Action, c Call) {
+func (t *Traces) call(ctx context.Context, a schemas.Action, c schemas.Attempt, result schemas.Attempted, ended time.Time) {
 	_, span := t.tracer.Start(named(ctx, a, c.Place()...), cmp.Or(c.Method, "call"),
-		trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(c.Ended.Add(-c.Result.Duration)))
+		trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(ended.Add(-result.Duration)))
 	list := []attribute.KeyValue{
 		attribute.Int("http.request.resend_count", c.Number-1),
 		attribute.String("weir.entry", c.Decision.Entry),
@@ -297,14 +316,14 @@ func (t *Traces) call(ctx context.Context, a schemas.Action, c Call) {
 	if c.Method != "" {
 		list = append(list, attribute.String("http.request.method", c.Method))
 	}
-	if c.Result.Status != 0 {
-		list = append(list, attribute.Int("http.response.status_code", c.Result.Status))
+	if result.Status != 0 {
+		list = append(list, attribute.Int("http.response.status_code", result.Status))
 	}
-	word := codeOf(c.Result.Code)
-	if word == "" && c.Result.Status >= 400 {
-		word = strconv.Itoa(c.Result.Status)
+	word := codeOf(result.Code)
+	if word == "" && result.Status >= 400 {
+		word = strconv.Itoa(result.Status)
 	}
-	finish(span, c.Ended, word, list...)
+	finish(span, ended, word, list...)
 }
 
 // CallParent is the traceparent that a call sends to its target: the call's own span, or

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -22,6 +23,7 @@ import (
 	span "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"weir/internal/ledger"
 	"weir/internal/outbound"
 	"weir/internal/telemetry"
 	"weir/schemas"
@@ -105,26 +107,56 @@ const (
 	parentSpan  = "b7ad6b7169203331"
 )
 
-func completion() telemetry.Work {
+// inline has no documents that are stored apart.
+func inline(_ context.Context, doc json.RawMessage, _ string) (json.RawMessage, error) {
+	return doc, nil
+}
+
+// end sends the spans of an action that has ended.
+func end(t *testing.T, to *telemetry.Traces, st *ledger.State) {
+	t.Helper()
+	to.Ended(t.Context(), st.Action, st.Settled, st.Events, inline)
+}
+
+// settled is the event at the end of an action that has ended so long after a time.
+func settled(at time.Time, after time.Duration) schemas.Event {
+	return schemas.Event{Type: schemas.EventSettled, Time: at.Add(after)}
+}
+
+func completion(t *testing.T) *ledger.State {
+	t.Helper()
 	began := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	return telemetry.Work{
-		Action:  schemas.Action{ID: "a1", Tenant: "acme", Kind: schemas.KindChat, AcceptedAt: began, Payload: json.RawMessage(`{"x":"` + canary + `"}`)},
-		Asked:   "openai/gpt",
-		Ended:   began.Add(3 * time.Second),
-		Settled: schemas.Settled{Outcome: schemas.OutcomeSucceeded, Attempts: 2},
-		Chat: schemas.ChatResult{
-			Completion: json.RawMessage(`{"model":"gpt-4-0613","choices":[{"finish_reason":"stop","message":{"content":"` + canary + `"}},{"finish_reason":"` + canary + `!"}]}`),
-			Model:      "openai/*", Sent: "openai/gpt-4", Upstream: "openai",
-			Usage: &schemas.ChatUsage{Prompt: 11, Completion: 7, Total: 18, Priced: true, Nanos: 1_500_000},
+	st := &ledger.State{
+		Action: schemas.Action{
+			ID: "a1", Tenant: "acme", Kind: schemas.KindChat, AcceptedAt: began, Payload: json.RawMessage(`{"model":"openai/gpt","x":"` + canary + `"}`),
 		},
+		Settled: &schemas.Settled{Outcome: schemas.OutcomeSucceeded, Attempts: 2},
+		Events:  []schemas.Event{settled(began, 3*time.Second)},
 	}
+	answers(t, st, "", schemas.ChatResult{
+		Completion: json.RawMessage(`{"model":"gpt-4-0613","choices":[{"finish_reason":"stop","message":{"content":"` + canary + `"}},{"finish_reason":"` + canary + `!"}]}`),
+		Model:      "openai/*", Sent: "openai/gpt-4", Upstream: "openai",
+		Usage: &schemas.ChatUsage{Prompt: 11, Completion: 7, Total: 18, Priced: true, Nanos: 1_500_000},
+	})
+	return st
+}
+
+// answers gives a completion in a dialect another result.
+func answers(t *testing.T, st *ledger.State, d schemas.Dialect, r schemas.ChatResult) {
+	t.Helper()
+	if d != "" {
+		st.Action.Payload = json.RawMessage(`{"model":"openai/gpt","dialect":"` + string(d) + `"}`)
+	}
+	var err error
+	st.Settled.Result, err = json.Marshal(r)
+	require.NoError(t, err)
 }
 
 func TestACompletionIsOneSpan(t *testing.T) {
 	t.Parallel()
 	url, read := collect(t)
 	sent := traces(t, telemetry.NewMetrics(), url+"/base", nil)
-	sent.Ended(completion())
+	end(t, sent, completion(t))
 	require.NoError(t, sent.Close(t.Context()))
 
 	got := read()
@@ -151,9 +183,9 @@ func TestACompletionIsOneSpan(t *testing.T) {
 
 func TestTheSpanOfADialect(t *testing.T) {
 	t.Parallel()
-	of := func(d schemas.Dialect, doc string, u schemas.ChatUsage) func(c *telemetry.Work) {
-		return func(c *telemetry.Work) {
-			c.Chat.Dialect, c.Chat.Completion, c.Chat.Usage = d, json.RawMessage(doc), &u
+	of := func(d schemas.Dialect, doc string, u schemas.ChatUsage) func(st *ledger.State) {
+		return func(st *ledger.State) {
+			answers(t, st, d, schemas.ChatResult{Completion: json.RawMessage(doc), Sent: "openai/gpt-4", Usage: &u})
 		}
 	}
 	got := chats(t,
@@ -185,17 +217,46 @@ func TestTheSpanOfADialect(t *testing.T) {
 }
 
 // chats are the spans of completions, each a change of an ordinary one.
-func chats(t *testing.T, changes ...func(c *telemetry.Work)) []*span.Span {
+func chats(t *testing.T, changes ...func(st *ledger.State)) []*span.Span {
 	t.Helper()
 	url, read := collect(t)
 	sent := traces(t, telemetry.NewMetrics(), url, nil)
 	for _, change := range changes {
-		c := completion()
-		change(&c)
-		sent.Ended(c)
+		st := completion(t)
+		change(st)
+		end(t, sent, st)
 	}
 	require.NoError(t, sent.Close(t.Context()))
 	return read().got
+}
+
+// TestTheSpanOfALargeCompletion has what is still there of its documents.
+func TestTheSpanOfALargeCompletion(t *testing.T) {
+	t.Parallel()
+	blob := func(ctx context.Context, doc json.RawMessage, name string) (json.RawMessage, error) {
+		switch name {
+		case "":
+			return inline(ctx, doc, name)
+		case "kept":
+			return json.RawMessage(`{"upstream":"provider-1"}`), nil
+		default:
+			return nil, errors.New("gone")
+		}
+	}
+	for _, tt := range []struct{ result, payload, upstream string }{
+		{"kept", "", "provider-1"}, {"gone", "", ""}, {"kept", "gone", "provider-1"}, // the payload was read before
+	} {
+		url, read := collect(t)
+		sent, st := traces(t, telemetry.NewMetrics(), url, nil), completion(t)
+		st.Action.PayloadBlob, st.Settled.Result, st.Settled.ResultBlob = tt.payload, nil, tt.result
+		sent.Ended(t.Context(), st.Action, st.Settled, st.Events, blob)
+		require.NoError(t, sent.Close(t.Context()))
+		got := read().got
+		require.Len(t, got, 1)
+		assert.Equal(t, "chat openai/gpt", got[0].GetName())
+		provider, _ := plain(got[0].GetAttributes())["gen_ai.provider.name"].(string)
+		assert.Equal(t, tt.upstream, provider)
+	}
 }
 
 func TestASpanHasTheCallersForItsParent(t *testing.T) {
@@ -211,10 +272,10 @@ func TestASpanHasTheCallersForItsParent(t *testing.T) {
 	} {
 		url, read := collect(t)
 		sent := traces(t, telemetry.NewMetrics(), url, nil)
-		c := completion()
+		c := completion(t)
 		c.Action.TraceParent = header
-		sent.Ended(c)
-		sent.Ended(c)
+		end(t, sent, c)
+		end(t, sent, c)
 		request := sent.Request("GET", "/v1/actions", header)
 		require.True(t, schemas.ValidTraceParent(request.TraceParent()), header)
 		request.End(200, "")
@@ -236,13 +297,13 @@ func TestASpanHasTheCallersForItsParent(t *testing.T) {
 
 func TestAFailureIsTheSpansError(t *testing.T) {
 	t.Parallel()
-	for want, settled := range map[string]schemas.Settled{
+	for want, failed := range map[string]schemas.Settled{
 		"UPSTREAM_TIMEOUT": {Outcome: schemas.OutcomeFailed, Code: schemas.UpstreamTimeout},
 		"canceled":         {Outcome: schemas.OutcomeCanceled},
 		"other":            {Outcome: schemas.OutcomeFailed, Code: canary},
 	} {
-		settled.Message = canary
-		got := chats(t, func(c *telemetry.Work) { c.Settled, c.Chat = settled, schemas.ChatResult{} })
+		failed.Message = canary
+		got := chats(t, func(st *ledger.State) { st.Settled = &failed })
 		require.Len(t, got, 1)
 		assert.Equal(t, want, plain(got[0].GetAttributes())["error.type"])
 		assert.Equal(t, span.Status_STATUS_CODE_ERROR, got[0].GetStatus().GetCode())
@@ -261,7 +322,7 @@ func TestSpansThatNobodyTakesAreCounted(t *testing.T) {
 	m := telemetry.NewMetrics()
 	var out bytes.Buffer
 	sent := traces(t, m, server.URL, m.NewLogger(&out, "info", telemetry.FormatJSON))
-	sent.Ended(completion())
+	end(t, sent, completion(t))
 	require.NoError(t, sent.Close(t.Context()))
 	assert.Equal(t, "1", scrape(t, m)["weir_spans_lost_total"])
 	assert.Contains(t, out.String(), `"msg":"span_export_failed"`)
@@ -281,7 +342,7 @@ func TestACollectorThatIsAwayKeepsNobodyFromStopping(t *testing.T) {
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(hang) })
 	sent := traces(t, telemetry.NewMetrics(), server.URL, nil)
-	sent.Ended(completion())
+	end(t, sent, completion(t))
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	require.NoError(t, sent.Close(ctx))
@@ -309,14 +370,14 @@ func TestOneTraceOverAll(t *testing.T) {
 	told := sent.CallParent(a, 0, 2, 0)
 	require.Equal(t, told, sent.CallParent(a, 0, 2, 0), "after a crash it is the same")
 	require.NotEqual(t, told, sent.CallParent(a, 0, 1, 0))
-	call := func(number int, r schemas.Attempted) telemetry.Call {
-		r.Number, r.Duration = number, time.Second
-		return telemetry.Call{Attempt: schemas.Attempt{Number: number, Method: "GET", Decision: schemas.Decision{Entry: "e"}}, Result: r, Ended: at.Add(time.Duration(number) * time.Minute)}
+	st := &ledger.State{Action: a, Settled: &schemas.Settled{Outcome: schemas.OutcomeSucceeded, Attempts: 2}}
+	for i, r := range []schemas.Attempted{{Code: schemas.UpstreamReset}, {Status: 200}} {
+		r.Number, r.Duration = i+1, time.Second
+		try := schemas.Attempt{Number: r.Number, Method: "GET", Decision: schemas.Decision{Entry: "e"}}
+		st.Events = append(st.Events, schemas.Event{Time: at.Add(time.Second), Attempt: &try}, schemas.Event{Time: at.Add(time.Duration(r.Number) * time.Minute), Attempted: &r})
 	}
-	sent.Ended(telemetry.Work{
-		Action: a, Started: at.Add(time.Second), Ended: at.Add(time.Hour), Settled: schemas.Settled{Outcome: schemas.OutcomeSucceeded, Attempts: 2},
-		Calls: []telemetry.Call{call(1, schemas.Attempted{Code: schemas.UpstreamReset}), call(2, schemas.Attempted{Status: 200})},
-	})
+	st.Events = append(st.Events, settled(at, time.Hour))
+	end(t, sent, st)
 	request.End(200, "a-1")
 	require.NoError(t, sent.Close(t.Context()))
 
@@ -343,7 +404,6 @@ func TestWithoutTraces(t *testing.T) {
 	var none *telemetry.Traces
 	require.NoError(t, none.Close(t.Context()))
 	require.Nil(t, none.Request("GET", "/", ""))
-	none.Ended(completion())
-	none.Ended(telemetry.Work{})
+	end(t, none, completion(t))
 	require.Equal(t, "caller's", none.CallParent(schemas.Action{TraceParent: "caller's"}, 0, 1, 0))
 }

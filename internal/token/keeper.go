@@ -176,18 +176,17 @@ func errUnknown(cause error) error {
 	return &fault.Error{Code: schemas.Unavailable, Cause: cause, Message: "whose token this is cannot be found out just now; try again"}
 }
 
-// LimitedError says that a token has sent too many requests.
-type LimitedError struct {
-	// Wait is how long until the next one would be let in.
-	Wait time.Duration
+// errLimited is for a token that has sent too many requests. The next one is let in after wait.
+func errLimited(wait time.Duration) error {
+	return &fault.Error{
+		Code: schemas.RateLimited, RetryAfter: wait, Message: "this token has sent too many requests; wait as long as Retry-After says",
+	}
 }
-
-func (*LimitedError) Error() string { return "the token has sent too many requests" }
 
 var errStale = errors.New("the copy of the tokens is too old")
 
 // Verify finds the token that a credential stands for, and counts the request. until is when its
-// session ends; zero: it has none. Errors: UNAUTHORIZED; a *LimitedError; UNAVAILABLE while the
+// session ends; zero: it has none. Errors: UNAUTHORIZED; RATE_LIMITED; UNAVAILABLE while the
 // store has not been read, or has been out of reach for too long.
 func (k *Keeper) Verify(c Credential) (t schemas.Token, until time.Time, err error) {
 	h, session, err := k.find(c)
@@ -198,7 +197,7 @@ func (k *Keeper) Verify(c Credential) (t schemas.Token, until time.Time, err err
 		until = session.token.ExpiresAt
 	}
 	if wait := h.use.reserve(time.Now()); wait > 0 {
-		return t, until, &LimitedError{Wait: wait}
+		return t, until, errLimited(wait)
 	}
 	return h.token, until, nil
 }

@@ -28,7 +28,7 @@ func (w *work) attempt(ctx context.Context, set *models.Set, c models.Candidate)
 	writer := w.newDeltaWriter()
 	t.Via = w.cfg.Adapter.For(model.CallOptions{
 		Options: w.options(), Dialect: w.order.Dialect, Stream: w.order.Stream,
-		Connect: c.Model.Connect, FirstByte: c.Model.FirstByte, Idle: c.Model.Idle,
+		Connect: c.Model.Timeouts.Connect, FirstByte: c.Model.Timeouts.FirstByte, Idle: c.Model.Timeouts.Idle,
 		Chunk: func(ctx context.Context, p model.Piece) error { return w.chunk(ctx, writer, p) },
 		Clean: func(scrub func(json.RawMessage) json.RawMessage) { w.clean = scrub },
 		Broke: func(used *schemas.ChatUsage) { w.reported[step] = used },

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"weir/client"
 	"weir/schemas"
 )
@@ -35,8 +37,7 @@ const entry = "shop"
 // Run takes the tour. An error says which of its claims did not hold.
 func Run(ctx context.Context, start Start, out io.Writer) (err error) {
 	began := time.Now()
-	s := &story{out: out}
-	fmt.Fprintln(s.out, "Weir: a tour. Everything runs on this machine, in a temporary directory.")
+	fmt.Fprintln(out, "Weir: a tour. Everything runs on this machine, in a temporary directory.")
 
 	shop, err := openShop(ctx)
 	if err != nil {
@@ -56,20 +57,23 @@ func Run(ctx context.Context, start Start, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	t := &tour{story: s, shop: shop, weir: weir, client: c, unfollow: func() {}}
+	t := &tour{out: out, shop: shop, weir: weir, client: c, unfollow: func() {}}
 	defer func() { t.unfollow() }()
 	for _, step := range []func(context.Context) error{t.opening, t.plan, t.repeat, t.execute, t.resume, t.evidence} {
 		if err := step(ctx); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(s.out, "\nThat was all of it, in %.1f s: accepted, decided, performed once, streamed, proven.\n", time.Since(began).Seconds())
-	fmt.Fprintf(s.out, "Next: `weir serve`, then `weir exec GET http://localhost:…`; the README goes on from here.\n")
+	fmt.Fprintf(out, "\nThat was all of it, in %.1f s: accepted, decided, performed once, streamed, proven.\n", time.Since(began).Seconds())
+	fmt.Fprintf(out, "Next: `weir serve`, then `weir exec GET http://localhost:…`; the README goes on from here.\n")
 	return nil
 }
 
+// tour is one run of the demo. Each claim is checked before it is printed; the first that does not hold ends
+// the run.
 type tour struct {
-	*story
+	out    io.Writer
+	step   int
 	shop   *shop
 	weir   Weir
 	client *client.Client
@@ -170,7 +174,7 @@ func (t *tour) execute(ctx context.Context) error {
 	if resp.status != http.StatusOK || !strings.Contains(string(resp.body), `"cents":1999`) {
 		return mismatch("the execute's answer", 200, fmt.Sprint(resp.status, " ", string(resp.body)))
 	}
-	t.claim("answered 200, and the body fits: %s", field(resp.body, "body"))
+	t.claim("answered 200, and the body fits: %s", gjson.GetBytes(resp.body, "body").Raw)
 	resp, err = t.post(ctx, "/v1/execute", call(`{"type": "object", "required": ["currency"]}`))
 	if err != nil {
 		return err
@@ -215,47 +219,31 @@ func (t *tour) evidence(ctx context.Context) error {
 	if len(page.Items) != 1 {
 		return mismatch("denials on record", 1, len(page.Items))
 	}
-	t.claim("and the denial is on record: %s", field(page.Items[0].Payload, "code"))
+	t.claim("and the denial is on record: %s", gjson.GetBytes(page.Items[0].Payload, "code").Raw)
 	return nil
 }
 
-// field is one member of a JSON object, as it stands.
-func field(doc []byte, name string) string {
-	var m map[string]json.RawMessage
-	if err := json.Unmarshal(doc, &m); err != nil {
-		return ""
-	}
-	return string(m[name])
-}
-
-// story tells the tour. Every line that claims something has been checked
-// before it is printed; the first claim that does not hold ends the tour.
-type story struct {
-	out  io.Writer
-	step int
-}
-
 // chapter begins a step of the tour.
-func (s *story) chapter(title string) {
-	s.step++
-	fmt.Fprintf(s.out, "\n%d. %s\n", s.step, title)
+func (t *tour) chapter(title string) {
+	t.step++
+	fmt.Fprintf(t.out, "\n%d. %s\n", t.step, title)
 }
 
 // say explains.
-func (s *story) say(format string, args ...any) {
-	fmt.Fprintf(s.out, "   %s\n", fmt.Sprintf(format, args...))
+func (t *tour) say(format string, args ...any) {
+	fmt.Fprintf(t.out, "   %s\n", fmt.Sprintf(format, args...))
 }
 
 // show prints something as it is: a request, a line of a stream.
-func (s *story) show(format string, args ...any) {
+func (t *tour) show(format string, args ...any) {
 	for line := range strings.SplitSeq(fmt.Sprintf(format, args...), "\n") {
-		fmt.Fprintf(s.out, "     %s\n", line)
+		fmt.Fprintf(t.out, "     %s\n", line)
 	}
 }
 
 // claim states what has just been checked.
-func (s *story) claim(format string, args ...any) {
-	fmt.Fprintf(s.out, "   ✓ %s\n", fmt.Sprintf(format, args...))
+func (t *tour) claim(format string, args ...any) {
+	fmt.Fprintf(t.out, "   ✓ %s\n", fmt.Sprintf(format, args...))
 }
 
 // mismatch is a claim that does not hold.

@@ -51,7 +51,7 @@ func generate() ([]byte, error) {
 		Anonymous: true, ExpandedStruct: true, RequiredFromJSONSchemaTags: true, FieldNameTag: "yaml",
 		Mapper: scalar, Namer: name,
 	}
-	for _, dir := range []string{"..", "../../policy"} {
+	for _, dir := range []string{"..", "../../policy", "../../../schemas"} {
 		if err := r.AddGoComments("weir/internal/config/gen", dir, jsonschema.WithFullComment()); err != nil {
 			return nil, err
 		}
@@ -108,7 +108,7 @@ func scalar(t reflect.Type) *jsonschema.Schema {
 			{Type: "string", Pattern: `^[0-9]+ ?(B|KiB|MiB|GiB|TiB)?$`, Examples: []any{"256KiB"}},
 			{Type: "integer", Minimum: "0"},
 		}}
-	case reflect.TypeFor[config.USD]():
+	case reflect.TypeFor[schemas.USD]():
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
 			{Type: "number", Minimum: "0", Examples: []any{2.5}},
 			{Type: "string", Pattern: `^[0-9]{1,9}(\.[0-9]{1,9})?$`},

@@ -101,7 +101,7 @@ func (b *Limiter) targets(o Order) []target {
 }
 
 // limitOf is what a budget bounds.
-func limitOf(b schemas.Budget) sum { return sum{b.Requests, b.Tokens, b.Nanos} }
+func limitOf(b schemas.Budget) sum { return sum{b.Requests, b.Tokens, int64(b.Nanos)} }
 
 // nano is how many nanodollars a dollar has.
 const nano = 1e9

@@ -2,7 +2,6 @@ package destination
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -24,7 +23,7 @@ type holds struct {
 
 // ErrUnreadable is the error for operations in force that another version wrote. The node does not
 // overwrite them, and those that it read before stay in force.
-var ErrUnreadable = errors.New("the operations in force cannot be read")
+var ErrUnreadable = fault.New(schemas.Conflict, "another version of Weir wrote what is in force; change it with that version, or a newer one")
 
 // held wakes what waits for other operations than those in force now.
 func (l *Limiter) held(is *holds) {
@@ -84,7 +83,15 @@ func (l *Limiter) Order(ctx context.Context, op schemas.Operation) (schemas.Oper
 	if err == nil && full {
 		err = fault.New(schemas.Conflict, "as many operations are in force as there may be; take some of them back first")
 	}
-	return op, err
+	return op, l.durable(ctx, err)
+}
+
+// durable returns when a decision survives a crash, if it was stored.
+func (l *Limiter) durable(ctx context.Context, err error) error {
+	if err != nil || l.cfg.Barrier == nil {
+		return err
+	}
+	return l.cfg.Barrier(ctx)
 }
 
 // Lift takes an operation back. fault.ErrNotFound: there is none of that sort about that target.
@@ -102,5 +109,5 @@ func (l *Limiter) Lift(ctx context.Context, do string, t schemas.Target) (lifted
 	if err == nil && !found {
 		err = fault.ErrNotFound
 	}
-	return lifted, err
+	return lifted, l.durable(ctx, err)
 }

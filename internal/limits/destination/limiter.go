@@ -40,6 +40,8 @@ type Config struct {
 	Worker string
 	// Notify wakes a deferred action at once; nil: deferred actions wake when they are due.
 	Notify func(ctx context.Context, ref schemas.Ref) error
+	// Barrier returns when a stored operation survives a crash; nil: it does when it is stored.
+	Barrier func(context.Context) error
 	// Failures in a row, over all workers, open the breaker of a destination; default 100. A
 	// worker shares its own count after an eighth of them, so a few more may happen.
 	Failures int

@@ -52,8 +52,11 @@ func New(s mirror.Store, logger *slog.Logger) *Keeper {
 }
 
 // Models is the list of an upstream that was read last; none: it has no list, or it was not read at
-// its present URL.
+// its present URL. A nil Keeper has none.
 func (k *Keeper) Models(up schemas.ModelUpstream) []schemas.ListedModel {
+	if k == nil {
+		return nil
+	}
 	if r, _ := k.Get(up.Name); r.Source == Source(up) {
 		return r.Models
 	}

@@ -154,7 +154,7 @@ func (p *Probe) Method() string { return p.method }
 func (p *Probe) Effect(r Request, a schemas.Answer) string {
 	vars := r.variables()
 	vars["response.status"] = int64(a.Status)
-	vars["response.headers"] = headers(a.Headers)
+	vars["response.headers"] = schemas.HeadersByName(a.Headers)
 	vars["response.body"] = value(a.Body)
 	applied, notApplied := holds(p.applied, vars), holds(p.notApplied, vars)
 	switch {

@@ -23,25 +23,11 @@ func (r Request) variables() map[string]any {
 	return map[string]any{
 		"request.method":          r.Method,
 		"request.url":             r.URL,
-		"request.headers":         headers(r.Headers),
+		"request.headers":         schemas.HeadersByName(r.Headers),
 		"request.body":            value(r.Body),
 		"request.idempotency_key": r.IdempotencyKey,
 		"request.action_id":       r.ActionID,
 	}
-}
-
-// headers are the fields by their names in lower case. Repeated ones are joined by a comma.
-func headers(fields []schemas.Header) map[string]string {
-	m := make(map[string]string, len(fields))
-	for _, f := range fields {
-		name := strings.ToLower(f.Name)
-		if before, ok := m[name]; ok {
-			m[name] = before + ", " + f.Value
-		} else {
-			m[name] = f.Value
-		}
-	}
-	return m
 }
 
 // value is a JSON document as CEL takes it; null where there is none. Integers keep all digits
