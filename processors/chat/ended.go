@@ -7,6 +7,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/processors/call/model"
 	"weir/schemas"
 )
 
@@ -59,7 +60,7 @@ func (w *work) owed(ctx context.Context) (*schemas.ChatUsage, error) {
 			st.Attempts[at].Result = &unknown
 		}
 		if _, err := w.charge(ctx, at); unreadable(err) {
-			st.Attempts[at].Result, w.partial = &unknown, &transcript{}
+			st.Attempts[at].Result, w.partial = &unknown, &model.Response{Began: true}
 		} else if err != nil {
 			return nil, err
 		}

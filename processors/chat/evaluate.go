@@ -227,7 +227,7 @@ func (w *work) finish(ctx context.Context, e *completionEnd) error {
 		if err != nil {
 			return err
 		}
-		r.Completion, r.Partial = p.document, true
+		r.Completion, r.Partial = p.Completion, true
 	}
 	n := len(w.st.Attempts)
 	if n == 0 {

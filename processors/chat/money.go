@@ -201,34 +201,21 @@ func (w *work) usage(ctx context.Context, at int) (*schemas.ChatUsage, error) {
 	if res == nil || !res.Sent || w.order.Dialect == schemas.DialectCount {
 		return nil, nil // nothing was used
 	}
-	response, err := w.response(ctx, at)
-	if err != nil {
-		return nil, err
+	if used := w.reported[w.st.Attempts[at].Step]; used != nil && res.Code != "" {
+		return used, nil
 	}
-	if response != nil {
-		if response.Usage == nil && (succeeded(res.Status, response) || response.Began) {
-			return w.estimate(at, response.Output), nil
-		}
-		return response.Usage, nil // nil: a refusal
-	}
-	if reported := w.reported[w.st.Attempts[at].Step]; reported != nil {
-		return reported, nil
-	}
-	if at != len(w.st.Attempts)-1 || !w.given() {
-		output := int64(0)
-		if res.Code == schemas.BudgetExhausted { // the client received nothing, and this call held all of the reservation
-			output = w.worst(w.candidates(w.cfg.Models())).Output
-		}
-		return w.estimate(at, output), nil
-	}
-	p, err := w.transcript(ctx)
+	said, err := w.said(ctx, at)
 	switch {
 	case err != nil:
 		return nil, err
-	case p.usage != nil:
-		return p.usage, nil
+	case said == nil && res.Code == schemas.BudgetExhausted: // the client received nothing, and this call held all of the reservation
+		return w.estimate(at, w.worst(w.candidates(w.cfg.Models())).Output), nil
+	case said == nil:
+		return w.estimate(at, 0), nil
+	case said.Usage == nil && (succeeded(res.Status, said) || said.Began):
+		return w.estimate(at, said.Output), nil
 	default:
-		return w.estimate(at, p.output), nil
+		return said.Usage, nil // nil: a refusal
 	}
 }
 

@@ -37,7 +37,7 @@ type work struct {
 	floor     int                     // the next step is no lower, for those before it were denied
 	paused    int                     // how many attempts there were when it was waited last
 	responses map[int]*model.Response // answers that were read, by the place of their attempt
-	partial   *transcript             // the content of the deltas, once read
+	partial   *model.Response         // the content of the deltas, once read
 	// reported is what calls of this performance that broke off have used by their providers'
 	// word, by step. It is not on the log: of a call whose worker died the deltas tell.
 	reported map[int]*schemas.ChatUsage
