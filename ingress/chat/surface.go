@@ -21,7 +21,7 @@ import (
 	"weir/schemas"
 )
 
-// Config of the surface. What names no default is required.
+// Config of the surface.
 type Config struct {
 	// Models are those in force.
 	Models func() *models.Set
@@ -29,14 +29,14 @@ type Config struct {
 	Budgets Looker
 	// Tasks knows the holders of tasks; nil: tokens of tasks are not served.
 	Tasks *tasks.Service
-	// MaxBody is the largest body in bytes; default 16 MiB.
+	// MaxBody is the largest body in bytes.
 	MaxBody int64
-	// Stop tells the worker of a running completion to stop; default: it finds out by the log.
+	// Stop tells the worker of a running completion to stop.
 	Stop func(ref schemas.Ref)
 	// Actions reads the actions that responses continue, and those to be canceled.
 	Actions Reader
 	// Reserve waits until there is memory for a tenant to load what is stored under the names, of which
-	// some may be empty. nil: nothing is reserved.
+	// some may be empty.
 	Reserve func(ctx context.Context, tenant string, blobs ...string) (release func(), err error)
 	// Cancel asks a completion to stop, on the log.
 	Cancel func(ctx context.Context, tenant, id string) error
@@ -75,19 +75,6 @@ type Reader interface {
 	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
 }
 
-func (c Config) withDefaults() Config {
-	if c.MaxBody <= 0 {
-		c.MaxBody = 16 << 20
-	}
-	if c.Stop == nil {
-		c.Stop = func(schemas.Ref) {}
-	}
-	if c.Reserve == nil {
-		c.Reserve = func(context.Context, string, ...string) (func(), error) { return func() {}, nil }
-	}
-	return c
-}
-
 type handlers struct {
 	Config
 
@@ -96,7 +83,6 @@ type handlers struct {
 
 // Surface are the routes of the dialects.
 func Surface(s *ingress.Server, cfg Config) ingress.Surface {
-	cfg = cfg.withDefaults()
 	h := handlers{cfg, s}
 	out := ingress.Surface{
 		Name: "chat", Kind: schemas.KindChat, Fail: fail, Owns: owns, APIKey: true,

@@ -16,7 +16,7 @@ import (
 // that did not know of the end yet.
 func (c *Chat) Ended(ctx context.Context, st *ledger.State) error {
 	s := st.Settled
-	if c.cfg.Budgets == nil || s == nil {
+	if s == nil {
 		return nil
 	}
 	evaluated := s.Result != nil || s.ResultBlob != ""

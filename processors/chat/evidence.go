@@ -57,9 +57,7 @@ func (w *work) storeEvidence(ctx context.Context, at int) error {
 	if err := w.recorder.Store(ctx, w.st, records...); err != nil {
 		return err
 	}
-	if w.cfg.Metrics != nil {
-		w.cfg.Metrics.ChatCalled(a, code)
-	}
+	w.cfg.Metrics.ChatCalled(a, code)
 	return nil
 }
 
@@ -103,7 +101,7 @@ func (w *work) audit(ctx context.Context, at int) (schemas.ChatAudit, error) {
 }
 
 func (w *work) mac(content string) string {
-	if w.cfg.Mac == nil || content == "" {
+	if content == "" {
 		return ""
 	}
 	return w.cfg.Mac(w.st.Tenant, content)

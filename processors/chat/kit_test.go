@@ -117,17 +117,17 @@ func (h *env) known() *models.Set {
 
 func (h *env) hire(name string) harness.Handler {
 	h.draining = make(chan struct{})
-	h.worker = h.pipeline(name, true, chat.Config{Metrics: h.metrics, Draining: h.draining, Mac: settle.NewSeal([]byte("0123456789abcdef")).Mac})
+	h.worker = h.pipeline(name, true, chat.Config{Metrics: h.metrics, Draining: h.draining})
 	return h.worker
 }
 
 // node is one of several workers on the house's log.
-func (h *env) node(name string) *processors.Pipeline { return h.pipeline(name, false, chat.Config{}) }
+func (h *env) node(name string) *processors.Pipeline { return h.pipeline(name, false, chat.Config{Metrics: &counted{}}) }
 
 func (h *env) pipeline(name string, alone bool, cfg chat.Config) *processors.Pipeline {
 	l := ledger.New(h.Log, harness.Layout(), time.Now)
 	caller := call.New(l, guard.New(h.policy.InForce, &h.book), nil, call.Config{Worker: name, Barrier: h.Barrier, Draining: cfg.Draining})
-	cfg.Models, cfg.Adapter = h.known, h.adapter
+	cfg.Models, cfg.Adapter, cfg.Mac = h.known, h.adapter, settle.NewSeal([]byte("0123456789abcdef")).Mac
 	cfg.Budgets = budget.NewLimiter(h.shelf, budget.Config{Budgets: func() []schemas.Budget { return h.budgets }})
 	return harness.Worker{
 		Name: name, Alone: alone, Log: h.Log, Ledger: l, Barrier: h.Barrier, Caller: caller,

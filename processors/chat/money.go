@@ -118,9 +118,7 @@ func (w *work) unaffordable(ctx context.Context, list []models.Candidate, r *bud
 	if err := w.recorder.Store(ctx, w.st, rec); err != nil {
 		return e, err
 	}
-	if w.cfg.Metrics != nil {
-		w.cfg.Metrics.ChatRefused(r.Source)
-	}
+	w.cfg.Metrics.ChatRefused(r.Source)
 	return e, nil
 }
 

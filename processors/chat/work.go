@@ -54,7 +54,7 @@ func (c *Chat) work(st *ledger.State, o schemas.ChatOrder) *work {
 	}
 }
 
-// budgets are those that bear the completion; nil: none. A count of tokens costs nothing.
+// budgets are those that bear the completion; nil: none, for a count of tokens costs nothing.
 func (w *work) budgets() *budget.Limiter {
 	if w.order.Dialect == schemas.DialectCount {
 		return nil
