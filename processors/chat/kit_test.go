@@ -122,7 +122,9 @@ func (h *env) hire(name string) harness.Handler {
 }
 
 // node is one of several workers on the house's log.
-func (h *env) node(name string) *processors.Pipeline { return h.pipeline(name, false, chat.Config{Metrics: &counted{}}) }
+func (h *env) node(name string) *processors.Pipeline {
+	return h.pipeline(name, false, chat.Config{Metrics: &counted{}})
+}
 
 func (h *env) pipeline(name string, alone bool, cfg chat.Config) *processors.Pipeline {
 	l := ledger.New(h.Log, harness.Layout(), time.Now)
