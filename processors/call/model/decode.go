@@ -52,7 +52,7 @@ func (d *decoder) decode(ctx context.Context) (reply *call.Reply, err error) {
 	d.protocol = completion.For(d.options.Dialect)
 	d.whole = d.protocol.Answer(d.options.Options)
 	if d.options.Clean != nil {
-		d.options.Clean(d.last)
+		d.options.Clean(func(doc json.RawMessage) json.RawMessage { return d.Scrub.JSON(doc) })
 	}
 	defer func() {
 		if d.options.Done != nil {
@@ -132,7 +132,8 @@ func (d *decoder) document(ctx context.Context, in io.Reader, list bool) (*call.
 	if err != nil {
 		return nil, err
 	}
-	d.response.Usage = doc.Usage
+	d.whole.Add(doc)
+	d.tell()
 	if doc.Fault != nil {
 		d.fault(doc.Fault)
 		return d.reply()
@@ -146,8 +147,6 @@ func (d *decoder) document(ctx context.Context, in io.Reader, list bool) (*call.
 		return nil, d.Failure(schemas.UpstreamProtocol, err)
 	}
 	d.began()
-	d.whole.Add(doc)
-	d.response.Reasons, d.response.Output, d.response.ProviderID = d.whole.Reasons(), d.whole.Output(), d.whole.ProviderID()
 	if d.options.Stream {
 		for _, raw := range chunks {
 			if err := d.give(ctx, Piece{raw, d.response.Output}); err != nil {
@@ -188,8 +187,11 @@ func (d *decoder) clean(name string, raw []byte) (completion.Chunk, error) {
 	return c, nil
 }
 
-// last takes secrets out of a document that was put together.
-func (d *decoder) last(doc json.RawMessage) json.RawMessage { return d.Scrub.JSON(doc) }
+// tell takes what is known of the whole answer.
+func (d *decoder) tell() {
+	d.response.Usage, d.response.Output = d.whole.Usage(), d.whole.Output()
+	d.response.Reasons, d.response.ProviderID = d.whole.Reasons(), d.whole.ProviderID()
+}
 
 // give hands a piece on.
 func (d *decoder) give(ctx context.Context, p Piece) error {
