@@ -81,9 +81,7 @@ func For(d schemas.Dialect) Protocol {
 	case schemas.DialectEmbeddings:
 		return document(readEmbeddings)
 	default:
-		return Protocol{readChunk, splitCompletion, namedCompletion, func(o Options) Answer {
-			return &chatAnswer{tally: tally{options: o}}
-		}, (*Texts).completion}
+		return Protocol{readChunk, splitCompletion, namedCompletion, newChatAnswer, (*Texts).completion}
 	}
 }
 
