@@ -105,9 +105,9 @@ func (a *responseAnswer) Add(c Chunk) {
 			return
 		}
 	}
-	id := text(response.Get("id"))
+	id := response.Get("id").Str
 	if id != "" && len(id) <= maxID && id != schemas.ResponseID(a.options.ID) {
-		a.provider = id
+		a.provider = strings.Clone(id)
 	}
 	a.head = json.RawMessage(strings.Clone(response.Raw))
 	if a.status = endOf(c.Type, response); a.status == "" {
@@ -240,7 +240,7 @@ func (a *responseAnswer) beginItem(i *node, event gjson.Result, done bool) int64
 			return itemText(v)
 		}
 	}
-	i.id = text(v.Get("id"))
+	i.id = strings.Clone(v.Get("id").Str)
 	if i.begin(v); !done {
 		return 0
 	}
