@@ -48,8 +48,8 @@ func (p caller) owns(a schemas.Action) bool {
 	return a.Principal == p.Principal && (p.who.Holding == nil || a.Task == p.who.Task() && own.Covers(task.Of(a)))
 }
 
-// follows checks that a request may continue the response that it names. What that response holds counts
-// as a part of this prompt.
+// follows reads the response that a request continues, and checks that it may. What that response holds
+// counts as a part of this prompt.
 func (h handlers) follows(ctx context.Context, a *asked) error {
 	st, order, err := h.response(ctx, &a.caller, a.order.Previous)
 	switch {
@@ -63,11 +63,15 @@ func (h handlers) follows(ctx context.Context, a *asked) error {
 		return errNoPrevious("this response did not succeed; leave the id out and send the whole conversation")
 	}
 	var result schemas.ChatResult
-	if json.Unmarshal(st.Settled.Result, &result) == nil && result.Usage != nil {
-		a.order.Media = models.Plus(a.order.Media, models.Plus(result.Usage.Prompt, result.Usage.Completion))
-	} else {
-		a.order.Media = models.Plus(a.order.Media, models.Plus(order.Prompt, order.Media))
+	if json.Unmarshal(st.Settled.Result, &result) != nil || result.ProviderID == "" {
+		return errNoPrevious("the result of this response cannot be read; leave the id out and send the whole conversation")
 	}
+	a.order.PreviousID, a.order.PreviousUpstream = result.ProviderID, result.Upstream
+	held := models.Plus(order.Prompt, order.Media)
+	if result.Usage != nil {
+		held = models.Plus(result.Usage.Prompt, result.Usage.Completion)
+	}
+	a.order.Media = models.Plus(a.order.Media, held)
 	return nil
 }
 

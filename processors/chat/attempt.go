@@ -73,9 +73,7 @@ func (w *work) request(c models.Candidate) (schemas.HTTPCall, error) {
 		change.Usage = o.Stream && c.Upstream.Usage
 	case schemas.DialectResponses:
 		change.Drop = []string{"background"} // the caller reads later, and the provider answers at once
-		if w.previous != nil {
-			change.Previous = w.previous.id
-		}
+		change.Previous = o.PreviousID
 	default:
 	}
 	body, err := completion.Request(o.Body, change)

@@ -71,9 +71,6 @@ func (c *Chat) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (s
 	defer leave()
 	w := c.work(st, order)
 	w.stop = stop
-	if err := w.readPrevious(ctx); err != nil {
-		return settle.Outcome{}, err
-	}
 	if err := w.regrant(ctx); err != nil {
 		return settle.Outcome{}, err
 	}

@@ -35,9 +35,6 @@ func (c *Chat) Ended(ctx context.Context, st *ledger.State) error {
 		return nil //nolint:nilerr // what cannot be read has held nothing, or its object is gone
 	}
 	w := c.work(st, order)
-	if err := w.readPrevious(ctx); err != nil {
-		return err
-	}
 	var used *schemas.ChatUsage
 	if !evaluated {
 		if used, err = w.owed(ctx); err != nil {

@@ -49,8 +49,10 @@ func (w *work) exhausted(set *models.Set, last *outcome) completionEnd {
 		return w.failed(last)
 	case len(w.denied) > 0:
 		return w.refused(w.refusal)
-	case w.previous != nil && len(w.serving(set)) > 0 && len(w.served(set)) == 0:
-		return w.discontinued()
+	case w.order.Previous != "" && len(w.serving(set)) > 0 && len(w.served(set)) == 0:
+		return bad(schemas.OutcomeFailed, schemas.ValidationError, statusInvalid, "the previous response cannot be continued: the upstream that made it "+
+			"does not serve this request any more; send the whole conversation without previous_response_id").
+			with(map[string]any{"provider_code": "previous_response_not_found", "provider_param": "previous_response_id"})
 	case len(w.served(set)) == 0 && len(w.places(set)) > 0:
 		return bad(schemas.OutcomeFailed, schemas.ValidationError, statusInvalid, "no upstream of the model speaks "+
 			protocolName(w.order.Dialect)+"; ask for another model, or list "+string(w.order.Dialect.Family())+" in dialects of one of its upstreams")

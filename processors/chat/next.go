@@ -24,13 +24,12 @@ func (w *work) candidates(set *models.Set) []models.Candidate {
 	return models.Passing(w.served(set), w.order.Further)
 }
 
-// served are the places that serve the request, whatever they pass.
+// served are the places that serve the request, whatever they pass: one that continues an answer is
+// served by the upstream that made it.
 func (w *work) served(set *models.Set) []models.Candidate {
-	list := w.serving(set)
-	if w.previous != nil {
-		list = w.previous.at(list)
-	}
-	return list
+	return slices.DeleteFunc(w.serving(set), func(c models.Candidate) bool {
+		return w.order.Previous != "" && c.Upstream.Name != w.order.PreviousUpstream
+	})
 }
 
 // serving are the places of the models that speak the request's dialect.

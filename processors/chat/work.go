@@ -22,9 +22,8 @@ type work struct {
 	st    *ledger.State
 	order schemas.ChatOrder
 	stop  call.Stop
-	// protocol reads the order's dialect. previous is the answer that the order continues; nil: none.
+	// protocol reads the order's dialect.
 	protocol completion.Protocol
-	previous *previous
 
 	grant budget.Grant
 	held  *budget.Order // what grant was given for; nil: nothing in this performance
