@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -126,20 +127,11 @@ func canceled(payload json.RawMessage, message string) (json.RawMessage, error) 
 // owns reports whether a path belongs to the surface, for any method, or would be below one of
 // its routes: a client that adds a slash too many then reads the surface's errors.
 func owns(path string) bool {
-	if _, ok := schemas.DialectOf(path); ok {
-		return true
-	}
-	for _, base := range schemas.ChatBases() {
-		if rest, ok := strings.CutPrefix(path, base); ok && under(rest, schemas.RouteModels) {
-			return true
-		}
-	}
-	return false
-}
-
-func under(path, route string) bool {
-	rest, ok := strings.CutPrefix(path, route)
-	return ok && (rest == "" || rest[0] == '/')
+	_, ok := schemas.DialectOf(path)
+	return ok || slices.ContainsFunc(schemas.ChatBases(), func(base string) bool {
+		rest, below := strings.CutPrefix(path, base+schemas.RouteModels)
+		return below && (rest == "" || rest[0] == '/')
+	})
 }
 
 // complete stores a completion of a dialect, or joins the one with its Idempotency-Key, and answers with

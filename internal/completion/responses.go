@@ -230,15 +230,10 @@ func (a *responseAnswer) beginItem(i *node, event gjson.Result, done bool) int64
 	}
 	if i == nil {
 		n, err := strconv.Atoi(event.Get("output_index").Raw)
-		if last := len(a.items.list); err != nil {
-			n = 0
-			if last > 0 {
-				n = a.items.list[last-1].index + 1
-			}
+		if last := len(a.items.list); err != nil && last > 0 {
+			n = a.items.list[last-1].index + 1
 		}
-		if i = a.items.element(n, maxChoices); n < 0 || n >= maxChoices {
-			return itemText(v)
-		}
+		i = a.items.element(n, maxChoices)
 	}
 	i.id = strings.Clone(v.Get("id").Str)
 	if i.begin(v); !done {
