@@ -169,11 +169,14 @@ func (a *chatAnswer) choice(index int, raw gjson.Result) {
 }
 
 // indexOf is the index of an object in a list, or its place where it has none.
-func indexOf(v gjson.Result, place int) int {
-	if n, err := strconv.Atoi(v.Get("index").Raw); err == nil {
+func indexOf(v gjson.Result, place int) int { return number(v.Get("index"), place) }
+
+// number is a whole number, or the other where a value is none.
+func number(v gjson.Result, other int) int {
+	if n, err := strconv.Atoi(v.Raw); err == nil {
 		return n
 	}
-	return place
+	return other
 }
 
 // Finished reports whether as many choices as were asked for have ended, and every other that has

@@ -229,11 +229,11 @@ func (a *responseAnswer) beginItem(i *node, event gjson.Result, done bool) int64
 		return 0
 	}
 	if i == nil {
-		n, err := strconv.Atoi(event.Get("output_index").Raw)
-		if last := len(a.items.list); err != nil && last > 0 {
-			n = a.items.list[last-1].index + 1
+		next := 0
+		if last := len(a.items.list); last > 0 {
+			next = a.items.list[last-1].index + 1
 		}
-		i = a.items.element(n, maxChoices)
+		i = a.items.element(number(event.Get("output_index"), next), maxChoices)
 	}
 	i.id = strings.Clone(v.Get("id").Str)
 	if i.begin(v); !done {

@@ -3,6 +3,7 @@ package chat
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"weir/processors/call"
@@ -26,16 +27,15 @@ func (c *Chat) withTask(ctx context.Context, tenant, id string, own call.Stop) (
 	}
 	signal, request := context.WithCancelCause(own)
 	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var looking sync.WaitGroup
+	looking.Go(func() {
 		if c.taskEnds(ctx, tenant, id) {
 			request(errTaskEnded)
 		}
-	}()
+	})
 	return call.Stop{Context: signal}, func() {
 		cancel()
-		<-done
+		looking.Wait()
 		request(nil) // without a reader from here on
 	}
 }
