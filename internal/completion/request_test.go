@@ -79,8 +79,8 @@ func TestAwkwardNames(t *testing.T) {
 		chunk := `{` + member + `,"choices":[{"index":0,"delta":{` + string(quoted) + `:"te"},` + string(quoted) + `:1.50}]}`
 		a := chat.Answer(completion.Options{})
 		add(t, a, chunk, strings.Replace(chunk, `"te"`, `"xt"`, 1))
-		want := `{"object":"chat.completion",` + member + `,"choices":[{"index":0,"message":{"role":"assistant","content":null,` + string(quoted) + `:"text"},` +
-			string(quoted) + `:1.50,"finish_reason":null}]}`
+		want := `{"id":null,"object":"chat.completion",` + member + `,"choices":[{"index":0,"message":{"role":"assistant","content":null,` + string(quoted) + `:"text"},` +
+			`"finish_reason":null,` + string(quoted) + `:1.50}]}`
 		require.Equal(t, want, string(a.Document()))
 		chunks, err := chat.Split(a.Document(), true)
 		require.NoError(t, err)
