@@ -35,7 +35,7 @@ type Config struct {
 	// Stop tells the worker of a running completion to stop.
 	Stop func(ref schemas.Ref)
 	// Actions reads the actions that responses continue, and those to be canceled.
-	Actions Reader
+	Actions *ledger.Ledger
 	// Reserve waits until there is memory for a tenant to load what is stored under the names, of which
 	// some may be empty.
 	Reserve func(ctx context.Context, tenant string, blobs ...string) (release func(), err error)
@@ -68,12 +68,6 @@ type Config struct {
 // Looker looks at budgets without holding anything; see budget.Book.
 type Looker interface {
 	Look(ctx context.Context, o budget.Order) ([]schemas.ChatLimit, error)
-}
-
-// Reader reads actions; see ledger.Ledger.
-type Reader interface {
-	Peek(ctx context.Context, tenant, id string) (*ledger.State, error)
-	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
 }
 
 type handlers struct {

@@ -2,22 +2,10 @@ package chat
 
 import (
 	"fmt"
+	"net/http"
 
 	"weir/internal/ledger"
 	"weir/schemas"
-)
-
-// The statuses of errors, as the protocol's clients know them.
-const (
-	statusInvalid   = 400
-	statusPayment   = 402
-	statusForbidden = 403
-	statusNotFound  = 404
-	statusLate      = 408
-	statusCanceled  = schemas.ChatCanceled
-	statusTooMany   = 429
-	statusBad       = 502
-	statusTimeout   = 504
 )
 
 // protocolName is how errors name a dialect.
@@ -62,25 +50,25 @@ func limited(source, what string) map[string]any {
 // statusOf is the status of a call that brought no complete answer.
 func statusOf(code schemas.Code) int {
 	if code == schemas.UpstreamTimeout {
-		return statusTimeout
+		return http.StatusGatewayTimeout
 	}
-	return statusBad
+	return http.StatusBadGateway
 }
 
 // credential holds for statuses by which a provider speaks of Weir's own credential or
 // account with it: the caller's is another one.
-func credential(status int) bool { return status >= 401 && status <= statusForbidden }
+func credential(status int) bool { return status >= 401 && status <= http.StatusForbidden }
 
 // rejection is the status of an error that a provider reported with a status of its own; 0 if there
 // is none. A 408 would blame the caller for being slow.
 func rejection(status int) int {
-	if status == statusLate {
-		return statusTimeout
+	if status == http.StatusRequestTimeout {
+		return http.StatusGatewayTimeout
 	}
 	if status >= 400 && status <= 499 && !credential(status) {
 		return status
 	}
-	return statusBad
+	return http.StatusBadGateway
 }
 
 // rejectionText is what Weir says of it.
@@ -88,9 +76,9 @@ func rejectionText(status int) string {
 	switch {
 	case credential(status):
 		return "the model's provider does not accept the gateway's own credential or account"
-	case status == statusTooMany:
+	case status == http.StatusTooManyRequests:
 		return "the model's provider takes no more requests for now"
-	case status == statusLate:
+	case status == http.StatusRequestTimeout:
 		return "the model's provider ran out of time"
 	case status == 0:
 		return "the model's provider answered with an error"

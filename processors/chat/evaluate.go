@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"net/http"
 	"slices"
 
 	"weir/internal/models"
@@ -50,14 +51,14 @@ func (w *work) exhausted(set *models.Set, last *outcome) completionEnd {
 	case len(w.denied) > 0:
 		return w.refused(w.refusal)
 	case w.order.Previous != "" && len(w.serving(set)) > 0 && len(w.served(set)) == 0:
-		return bad(schemas.OutcomeFailed, schemas.ValidationError, statusInvalid, "the previous response cannot be continued: the upstream that made it "+
+		return bad(schemas.OutcomeFailed, schemas.ValidationError, http.StatusBadRequest, "the previous response cannot be continued: the upstream that made it "+
 			"does not serve this request any more; send the whole conversation without previous_response_id").
 			with(map[string]any{"provider_code": "previous_response_not_found", "provider_param": "previous_response_id"})
 	case len(w.served(set)) == 0 && len(w.places(set)) > 0:
-		return bad(schemas.OutcomeFailed, schemas.ValidationError, statusInvalid, "no upstream of the model speaks "+
+		return bad(schemas.OutcomeFailed, schemas.ValidationError, http.StatusBadRequest, "no upstream of the model speaks "+
 			protocolName(w.order.Dialect)+"; ask for another model, or list "+string(w.order.Dialect.Family())+" in dialects of one of its upstreams")
 	case len(w.served(set)) > 0:
-		return bad(schemas.OutcomeFailed, schemas.ValidationError, statusInvalid, "no upstream of the model passes all members of the request any more")
+		return bad(schemas.OutcomeFailed, schemas.ValidationError, http.StatusBadRequest, "no upstream of the model passes all members of the request any more")
 	default:
 		return w.unknown(set)
 	}
@@ -68,10 +69,10 @@ func (w *work) exhausted(set *models.Set, last *outcome) completionEnd {
 func (w *work) refused(d schemas.Decision) completionEnd {
 	rules := rulesBehind(d)
 	if len(rules) == 0 {
-		return bad(w.unanswered(), d.Code, statusForbidden, "policy does not let the call to the model pass")
+		return bad(w.unanswered(), d.Code, http.StatusForbidden, "policy does not let the call to the model pass")
 	}
 	message := "policy does not let pass what traffic rules make of the call to the model"
-	return bad(w.unanswered(), d.Code, statusForbidden, message).with(map[string]any{"rules": rules})
+	return bad(w.unanswered(), d.Code, http.StatusForbidden, message).with(map[string]any{"rules": rules})
 }
 
 // rulesBehind are the traffic rules that a denial is for, as its evidence names them.
@@ -106,7 +107,7 @@ func (w *work) unknown(set *models.Set) completionEnd {
 	if slices.ContainsFunc(w.names(), func(name string) bool { return set.Usable(name, nil) }) {
 		message = "the token may not use this model"
 	}
-	return bad(schemas.OutcomeFailed, schemas.ModelNotFound, statusNotFound, message)
+	return bad(schemas.OutcomeFailed, schemas.ModelNotFound, http.StatusNotFound, message)
 }
 
 // failed is a completion that an attempt has failed, and that is over.
@@ -177,7 +178,7 @@ func (w *work) rejected(o *outcome) completionEnd {
 		}
 	}
 	e := bad(schemas.OutcomeFailed, schemas.ModelFailed, rejection(status), rejectionText(status))
-	if e.result.Error.Status == statusTooMany {
+	if e.result.Error.Status == http.StatusTooManyRequests {
 		if a := res.Answer; a != nil {
 			e.result.Error.RetryAfterMS = a.RetryAfter.Milliseconds()
 		}
@@ -189,7 +190,7 @@ func (w *work) rejected(o *outcome) completionEnd {
 	default:
 		own.Message += ": " + words
 	}
-	if f := response.Fault; status == statusNotFound && (f == nil || f.Code == "" && f.Type == "") {
+	if f := response.Fault; status == http.StatusNotFound && (f == nil || f.Code == "" && f.Type == "") {
 		e.result.Error.Message += w.unspoken()
 	}
 	return w.by(e, o, status)
@@ -216,7 +217,7 @@ func (w *work) by(e completionEnd, o *outcome, status int) completionEnd {
 // cut is a completion whose answer was larger than what was held for it.
 func (w *work) cut() completionEnd {
 	message := "the answer is larger than what was held for it of a budget, and was cut off"
-	return bad(schemas.OutcomeFailed, schemas.BudgetExhausted, statusPayment, message).with(limited(w.grant.Cap, schemas.BudgetTokens))
+	return bad(schemas.OutcomeFailed, schemas.BudgetExhausted, http.StatusPaymentRequired, message).with(limited(w.grant.Cap, schemas.BudgetTokens))
 }
 
 // finish adds to an end the usage, the upstream that answered, and the received part of a broken

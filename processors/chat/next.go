@@ -2,6 +2,7 @@ package chat
 
 import (
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -163,7 +164,7 @@ func follows(t *ledger.Attempt, response *model.Response) bool {
 // no room or no time, it fails, or it does not accept the credential that Weir has there.
 func transient(status int) bool {
 	switch status {
-	case statusTooMany, statusLate:
+	case http.StatusTooManyRequests, http.StatusRequestTimeout:
 		return true
 	default:
 		return credential(status) || status >= 500 && status <= 599
