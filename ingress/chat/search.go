@@ -43,7 +43,7 @@ func (s *search) value(v gjson.Result, p position, opened bool) error {
 	case v.IsArray():
 		for n, e := range v.All() {
 			s.at = append(s.at, n.String())
-			if err := s.value(e, rules[p].elements, opened); err != nil {
+			if err := s.value(e, p, opened); err != nil {
 				return err
 			}
 			s.at = s.at[:len(s.at)-1]
