@@ -46,7 +46,7 @@ func Read(s *schemas.Settled, doc json.RawMessage) (whole json.RawMessage, refus
 	}
 	code := cmp.Or(s.Code, codeOf(s.Outcome))
 	if e.Status < http.StatusBadRequest || e.Status > 599 {
-		e.Status = statusOf(s.Outcome, code)
+		e.Status = problem.ChatStatus(code)
 	}
 	e.Message = cmp.Or(e.Message, s.Message, messageOf(s.Outcome, code))
 	refusal = refused(code, e)
@@ -74,22 +74,6 @@ func codeOf(o schemas.Outcome) schemas.Code {
 		return schemas.ModelFailed
 	default:
 		return o.Code()
-	}
-}
-
-// statusOf is the status of an end without one. It does not depend on the upstream's status.
-func statusOf(o schemas.Outcome, code schemas.Code) int {
-	switch {
-	case o == schemas.OutcomeCanceled:
-		return schemas.ChatCanceled
-	case o == schemas.OutcomeExpired:
-		return http.StatusGatewayTimeout
-	case code == schemas.Interrupted, code == schemas.OutcomeUnknownCode, code == schemas.SecretUnavailable:
-		return http.StatusBadGateway
-	case code == schemas.ValidationError:
-		return http.StatusBadRequest
-	default:
-		return problem.Status(code)
 	}
 }
 

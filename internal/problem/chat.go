@@ -35,6 +35,20 @@ func chatStatus(e Error, err error) int {
 	return e.Status
 }
 
+// ChatStatus is the status of a code for the clients of models.
+func ChatStatus(c schemas.Code) int {
+	switch c {
+	case schemas.Canceled:
+		return schemas.ChatCanceled
+	case schemas.Interrupted, schemas.OutcomeUnknownCode, schemas.SecretUnavailable:
+		return http.StatusBadGateway
+	case schemas.ValidationError:
+		return http.StatusBadRequest
+	default:
+		return Status(c)
+	}
+}
+
 // Chat is the error of a chat completion's body, for a stream that has begun, too.
 func Chat(err error, requestID string) schemas.ChatRefused {
 	e := Of(err)

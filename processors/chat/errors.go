@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"weir/internal/ledger"
+	"weir/internal/problem"
 	"weir/schemas"
 )
 
@@ -23,8 +24,9 @@ func protocolName(d schemas.Dialect) string {
 }
 
 // bad is an end with an error of Weir's own words.
-func bad(o schemas.Outcome, code schemas.Code, status int, message string) completionEnd {
-	return completionEnd{outcome: o, code: code, message: message, result: schemas.ChatResult{Error: &schemas.ChatError{Status: status, Message: message}}}
+func bad(o schemas.Outcome, code schemas.Code, message string) completionEnd {
+	e := schemas.ChatError{Status: problem.ChatStatus(code), Message: message}
+	return completionEnd{outcome: o, code: code, message: message, result: schemas.ChatResult{Error: &e}}
 }
 
 // with adds to an error's metadata.
@@ -45,14 +47,6 @@ func limited(source, what string) map[string]any {
 		}
 	}
 	return more
-}
-
-// statusOf is the status of a call that brought no complete answer.
-func statusOf(code schemas.Code) int {
-	if code == schemas.UpstreamTimeout {
-		return http.StatusGatewayTimeout
-	}
-	return http.StatusBadGateway
 }
 
 // credential holds for statuses by which a provider speaks of Weir's own credential or

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"weir/internal/models"
+	"weir/internal/problem"
 	"weir/processors/call"
 	"weir/processors/call/model"
 	"weir/schemas"
@@ -51,14 +52,14 @@ func (w *work) exhausted(set *models.Set, last *outcome) completionEnd {
 	case len(w.denied) > 0:
 		return w.refused(w.refusal)
 	case w.order.Previous != "" && len(w.serving(set)) > 0 && len(w.served(set)) == 0:
-		return bad(schemas.OutcomeFailed, schemas.ValidationError, http.StatusBadRequest, "the previous response cannot be continued: the upstream that made it "+
+		return bad(schemas.OutcomeFailed, schemas.ValidationError, "the previous response cannot be continued: the upstream that made it "+
 			"does not serve this request any more; send the whole conversation without previous_response_id").
 			with(map[string]any{"provider_code": "previous_response_not_found", "provider_param": "previous_response_id"})
 	case len(w.served(set)) == 0 && len(w.places(set)) > 0:
-		return bad(schemas.OutcomeFailed, schemas.ValidationError, http.StatusBadRequest, "no upstream of the model speaks "+
+		return bad(schemas.OutcomeFailed, schemas.ValidationError, "no upstream of the model speaks "+
 			protocolName(w.order.Dialect)+"; ask for another model, or list "+string(w.order.Dialect.Family())+" in dialects of one of its upstreams")
 	case len(w.served(set)) > 0:
-		return bad(schemas.OutcomeFailed, schemas.ValidationError, http.StatusBadRequest, "no upstream of the model passes all members of the request any more")
+		return bad(schemas.OutcomeFailed, schemas.ValidationError, "no upstream of the model passes all members of the request any more")
 	default:
 		return w.unknown(set)
 	}
@@ -69,10 +70,10 @@ func (w *work) exhausted(set *models.Set, last *outcome) completionEnd {
 func (w *work) refused(d schemas.Decision) completionEnd {
 	rules := rulesBehind(d)
 	if len(rules) == 0 {
-		return bad(w.unanswered(), d.Code, http.StatusForbidden, "policy does not let the call to the model pass")
+		return bad(w.unanswered(), d.Code, "policy does not let the call to the model pass")
 	}
 	message := "policy does not let pass what traffic rules make of the call to the model"
-	return bad(w.unanswered(), d.Code, http.StatusForbidden, message).with(map[string]any{"rules": rules})
+	return bad(w.unanswered(), d.Code, message).with(map[string]any{"rules": rules})
 }
 
 // rulesBehind are the traffic rules that a denial is for, as its evidence names them.
@@ -107,7 +108,7 @@ func (w *work) unknown(set *models.Set) completionEnd {
 	if slices.ContainsFunc(w.names(), func(name string) bool { return set.Usable(name, nil) }) {
 		message = "the token may not use this model"
 	}
-	return bad(schemas.OutcomeFailed, schemas.ModelNotFound, http.StatusNotFound, message)
+	return bad(schemas.OutcomeFailed, schemas.ModelNotFound, message)
 }
 
 // failed is a completion that an attempt has failed, and that is over.
@@ -125,7 +126,8 @@ func (w *work) failed(o *outcome) completionEnd {
 	case code == schemas.BudgetExhausted:
 		return w.cut()
 	}
-	e := bad(schemas.OutcomeFailed, w.brokenOff(res.Code), statusOf(res.Code), w.describe(o))
+	e := bad(schemas.OutcomeFailed, w.brokenOff(res.Code), w.describe(o))
+	e.result.Error.Status = problem.ChatStatus(res.Code)
 	return w.by(e, o, 0)
 }
 
@@ -177,8 +179,8 @@ func (w *work) rejected(o *outcome) completionEnd {
 			status = response.Fault.Status
 		}
 	}
-	e := bad(schemas.OutcomeFailed, schemas.ModelFailed, rejection(status), rejectionText(status))
-	if e.result.Error.Status == http.StatusTooManyRequests {
+	e := bad(schemas.OutcomeFailed, schemas.ModelFailed, rejectionText(status))
+	if e.result.Error.Status = rejection(status); e.result.Error.Status == http.StatusTooManyRequests {
 		if a := res.Answer; a != nil {
 			e.result.Error.RetryAfterMS = a.RetryAfter.Milliseconds()
 		}
@@ -217,7 +219,7 @@ func (w *work) by(e completionEnd, o *outcome, status int) completionEnd {
 // cut is a completion whose answer was larger than what was held for it.
 func (w *work) cut() completionEnd {
 	message := "the answer is larger than what was held for it of a budget, and was cut off"
-	return bad(schemas.OutcomeFailed, schemas.BudgetExhausted, http.StatusPaymentRequired, message).with(limited(w.grant.Cap, schemas.BudgetTokens))
+	return bad(schemas.OutcomeFailed, schemas.BudgetExhausted, message).with(limited(w.grant.Cap, schemas.BudgetTokens))
 }
 
 // finish adds to an end the usage, the upstream that answered, and the received part of a broken

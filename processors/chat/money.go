@@ -3,7 +3,6 @@ package chat
 import (
 	"context"
 	"errors"
-	"net/http"
 	"slices"
 	"time"
 
@@ -102,14 +101,14 @@ func (w *work) limit() int64 {
 
 // unaffordable is the end of a completion that a budget does not bear.
 func (w *work) unaffordable(ctx context.Context, list []models.Candidate, r *budget.Refusal) (completionEnd, error) {
-	code, status := schemas.RateLimited, http.StatusTooManyRequests
+	code := schemas.RateLimited
 	if r.Spent {
-		code, status = schemas.BudgetExhausted, http.StatusPaymentRequired
+		code = schemas.BudgetExhausted
 	}
-	e := bad(w.unanswered(), code, status, r.Why()).with(limited(r.Source, r.What))
+	e := bad(w.unanswered(), code, r.Why()).with(limited(r.Source, r.What))
 	// What an earlier worker held for it is not freed by the refusal.
 	e.result.Error.Limits, e.unheld = r.Limits, w.held == nil && !w.st.Again
-	if status == http.StatusTooManyRequests {
+	if !r.Spent {
 		e.result.Error.RetryAfterMS = r.After.Milliseconds()
 	}
 	rec, err := w.refusalRecord(list, r, code)

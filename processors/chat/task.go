@@ -3,7 +3,6 @@ package chat
 import (
 	"context"
 	"errors"
-	"net/http"
 	"sync"
 	"time"
 
@@ -60,11 +59,11 @@ func (c *Chat) taskEnds(ctx context.Context, tenant, id string) bool {
 // stopped is the end of a completion that must stop, or whose deadline has passed.
 func (w *work) stopped(canceled bool) completionEnd {
 	if !canceled {
-		return bad(schemas.OutcomeExpired, schemas.DeadlineExceeded, http.StatusGatewayTimeout, "the completion's time is up")
+		return bad(schemas.OutcomeExpired, schemas.DeadlineExceeded, "the completion's time is up")
 	}
 	message := "the completion was canceled"
 	if errors.Is(context.Cause(w.stop), errTaskEnded) {
 		message = "the task that asked for the completion has ended"
 	}
-	return bad(schemas.OutcomeCanceled, schemas.Canceled, schemas.ChatCanceled, message)
+	return bad(schemas.OutcomeCanceled, schemas.Canceled, message)
 }

@@ -3,7 +3,6 @@ package chat
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"time"
 
 	"weir/internal/completion"
@@ -84,7 +83,7 @@ func (w *work) ask(ctx context.Context) (completionEnd, error) {
 				return e, nil
 			}
 		} else if w.given() { // a traffic rule's answer, which is no attempt before it has ended
-			return bad(schemas.OutcomeFailed, schemas.Interrupted, http.StatusBadGateway, "the answer broke off: the worker that made the call is gone"), nil
+			return bad(schemas.OutcomeFailed, schemas.Interrupted, "the answer broke off: the worker that made the call is gone"), nil
 		}
 		if canceled, over := call.Over(w.st, w.stop, time.Now()); over {
 			return w.stopped(canceled), nil //nolint:contextcheck // it asks the stop why
