@@ -57,9 +57,6 @@ func readChunk(_ string, data []byte) (Chunk, error) {
 	return c, nil
 }
 
-// namedCompletion is a whole answer with an id.
-func namedCompletion(raw json.RawMessage, o Options) json.RawMessage { return identified(raw, o.ID) }
-
 // chatAnswer is a completion so far. It holds what came, bounded only in how many choices, tool
 // calls and members that has: the caller bounds the rest, by its Size.
 type chatAnswer struct {
@@ -216,7 +213,7 @@ func (a *chatAnswer) Document() json.RawMessage {
 	if a.rawUsage != "" {
 		doc = appendMember(doc, "usage", a.rawUsage)
 	}
-	return namedCompletion(append(doc, '}'), a.options)
+	return identified(append(doc, '}'), a.options.ID)
 }
 
 // position is where in an answer a value stands, as far as the protocol knows that.

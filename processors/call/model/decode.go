@@ -141,7 +141,9 @@ func (d *decoder) document(ctx context.Context, in io.Reader, list bool) (*call.
 	if doc, err = d.unspelled(doc); err != nil {
 		return nil, err
 	}
-	d.response.Completion = d.protocol.Named(doc.Raw, d.options.Options)
+	options := d.options.Options
+	options.Usage = true // of a whole answer it is no matter of choice
+	d.response.Completion, _ = d.protocol.Answer(options).Give(doc)
 	chunks, err := d.protocol.Split(d.response.Completion, d.options.Usage)
 	if err != nil {
 		return nil, d.Failure(schemas.UpstreamProtocol, err)
