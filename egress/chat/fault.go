@@ -44,7 +44,7 @@ func Read(s *schemas.Settled, doc json.RawMessage) (whole json.RawMessage, refus
 	if res.Error != nil {
 		e = *res.Error
 	}
-	code := cmp.Or(s.Code, codeOf(s.Outcome))
+	code := cmp.Or(s.Code, s.Outcome.Code())
 	if e.Status < http.StatusBadRequest || e.Status > 599 {
 		e.Status = problem.ChatStatus(code)
 	}
@@ -63,18 +63,6 @@ func refused(code schemas.Code, e schemas.ChatError) *RefusalError {
 		RetryAfter: time.Duration(e.RetryAfterMS) * time.Millisecond,
 		Details:    e.Metadata, Limits: e.Limits,
 	}}
-}
-
-// codeOf is the code of an outcome without a code of its own.
-func codeOf(o schemas.Outcome) schemas.Code {
-	switch o {
-	case schemas.OutcomeDenied:
-		return schemas.Forbidden
-	case schemas.OutcomeSucceeded, schemas.OutcomeFailed:
-		return schemas.ModelFailed
-	default:
-		return o.Code()
-	}
 }
 
 func messageOf(o schemas.Outcome, code schemas.Code) string {
