@@ -28,7 +28,7 @@ type Config struct {
 	Models func() *models.Set
 	// Budgets says whether a window is full just now; nil: the worker finds out.
 	Budgets Looker
-	// Tasks knows the holders of tasks; nil: tokens of tasks are not served.
+	// Tasks knows the holders of tasks.
 	Tasks *tasks.Service
 	// MaxBody is the largest body in bytes.
 	MaxBody int64
