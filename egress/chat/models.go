@@ -73,15 +73,11 @@ func pageOf(q url.Values, all []schemas.ModelView) (schemas.ModelList, error) {
 		return slices.BinarySearchFunc(all, id, func(m schemas.ModelView, id string) int { return strings.Compare(m.ID, id) })
 	}
 	list := schemas.ModelList{Object: "list"}
-	switch {
-	case back:
+	if back {
 		at, _ := place(before)
 		list.Data, list.HasMore = all[max(0, at-limit):at], at > limit
-	default:
-		at, found := 0, false
-		if forward {
-			at, found = place(after)
-		}
+	} else {
+		at, found := place(after) // without one it is the beginning
 		if found {
 			at++
 		}
