@@ -1,7 +1,6 @@
 package completion_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
