@@ -2,7 +2,6 @@ package chat
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 
@@ -30,7 +29,6 @@ func (w *work) attempt(ctx context.Context, set *models.Set, c models.Candidate)
 		Options: w.options(), Dialect: w.order.Dialect, Stream: w.order.Stream,
 		Connect: c.Model.Connect, FirstByte: c.Model.FirstByte, Idle: c.Model.Idle,
 		Chunk: func(ctx context.Context, p model.Piece) error { return w.chunk(ctx, writer, p) },
-		Clean: func(scrub func(json.RawMessage) json.RawMessage) { w.clean = scrub },
 		Broke: func(used *schemas.ChatUsage) { w.reported[step] = used },
 		Done:  writer.close,
 	})

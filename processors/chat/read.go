@@ -47,7 +47,7 @@ func (w *work) said(ctx context.Context, at int) (*model.Response, error) {
 }
 
 // transcript reads the part of an answer that readers have received. No text assembled from it
-// holds a secret; if its adapter is still running, that redacts the text as well.
+// holds a secret: their chunks were searched as one.
 func (w *work) transcript(ctx context.Context) (*model.Response, error) {
 	if w.partial != nil {
 		return w.partial, nil
@@ -71,10 +71,6 @@ func (w *work) transcript(ctx context.Context) (*model.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc := a.Document()
-	if doc != nil && w.clean != nil {
-		doc = w.clean(doc)
-	}
-	w.partial = &model.Response{Completion: doc, Usage: a.Spent(), Reasons: a.Reasons(), Output: a.Output(), Began: true}
+	w.partial = &model.Response{Completion: a.Document(), Usage: a.Spent(), Reasons: a.Reasons(), Output: a.Output(), Began: true}
 	return w.partial, nil
 }

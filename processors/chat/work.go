@@ -2,7 +2,6 @@ package chat
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"weir/internal/completion"
@@ -40,9 +39,6 @@ type work struct {
 	// reported is what calls of this performance that broke off have used by their providers'
 	// word, by step. It is not on the log: of a call whose worker died the deltas tell.
 	reported map[int]*schemas.ChatUsage
-
-	// clean redacts the deltas with the secrets of their call; nil: the call was another worker's.
-	clean func(json.RawMessage) json.RawMessage
 }
 
 func (c *Chat) work(st *ledger.State, o schemas.ChatOrder) *work {

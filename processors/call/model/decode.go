@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"hash"
 	"io"
@@ -51,9 +50,6 @@ func (d *decoder) decode(ctx context.Context) (reply *call.Reply, err error) {
 	}
 	d.protocol = completion.For(d.options.Dialect)
 	d.whole = d.protocol.Answer(d.options.Options)
-	if d.options.Clean != nil {
-		d.options.Clean(func(doc json.RawMessage) json.RawMessage { return d.Scrub.JSON(doc) })
-	}
 	defer func() {
 		if d.options.Done != nil {
 			if late := d.options.Done(ctx); late != nil && err == nil {
