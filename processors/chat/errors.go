@@ -2,7 +2,6 @@ package chat
 
 import (
 	"fmt"
-	"net/http"
 
 	"weir/internal/ledger"
 	"weir/internal/problem"
@@ -51,18 +50,18 @@ func limited(source, what string) map[string]any {
 
 // credential holds for statuses by which a provider speaks of Weir's own credential or
 // account with it: the caller's is another one.
-func credential(status int) bool { return status >= 401 && status <= http.StatusForbidden }
+func credential(status int) bool { return status >= 401 && status <= 403 }
 
 // rejection is the status of an error that a provider reported with a status of its own; 0 if there
 // is none. A 408 would blame the caller for being slow.
 func rejection(status int) int {
-	if status == http.StatusRequestTimeout {
-		return http.StatusGatewayTimeout
+	if status == 408 {
+		return 504
 	}
 	if status >= 400 && status <= 499 && !credential(status) {
 		return status
 	}
-	return http.StatusBadGateway
+	return 502
 }
 
 // rejectionText is what Weir says of it.
@@ -70,9 +69,9 @@ func rejectionText(status int) string {
 	switch {
 	case credential(status):
 		return "the model's provider does not accept the gateway's own credential or account"
-	case status == http.StatusTooManyRequests:
+	case status == 429:
 		return "the model's provider takes no more requests for now"
-	case status == http.StatusRequestTimeout:
+	case status == 408:
 		return "the model's provider ran out of time"
 	case status == 0:
 		return "the model's provider answered with an error"

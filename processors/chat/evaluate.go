@@ -2,7 +2,6 @@ package chat
 
 import (
 	"context"
-	"net/http"
 	"slices"
 
 	"weir/internal/models"
@@ -180,7 +179,7 @@ func (w *work) rejected(o *outcome) completionEnd {
 		}
 	}
 	e := bad(schemas.OutcomeFailed, schemas.ModelFailed, rejectionText(status))
-	if e.result.Error.Status = rejection(status); e.result.Error.Status == http.StatusTooManyRequests {
+	if e.result.Error.Status = rejection(status); e.result.Error.Status == 429 {
 		if a := res.Answer; a != nil {
 			e.result.Error.RetryAfterMS = a.RetryAfter.Milliseconds()
 		}
@@ -192,7 +191,7 @@ func (w *work) rejected(o *outcome) completionEnd {
 	default:
 		own.Message += ": " + words
 	}
-	if f := response.Fault; status == http.StatusNotFound && (f == nil || f.Code == "" && f.Type == "") {
+	if f := response.Fault; status == 404 && (f == nil || f.Code == "" && f.Type == "") {
 		e.result.Error.Message += w.unspoken()
 	}
 	return w.by(e, o, status)

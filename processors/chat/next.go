@@ -2,7 +2,6 @@ package chat
 
 import (
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -163,10 +162,5 @@ func follows(t *ledger.Attempt, response *model.Response) bool {
 // transient holds for the statuses of a provider that another may not answer with: it has
 // no room or no time, it fails, or it does not accept the credential that Weir has there.
 func transient(status int) bool {
-	switch status {
-	case http.StatusTooManyRequests, http.StatusRequestTimeout:
-		return true
-	default:
-		return credential(status) || status >= 500 && status <= 599
-	}
+	return status == 408 || status == 429 || credential(status) || status >= 500 && status <= 599
 }
