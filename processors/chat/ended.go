@@ -57,7 +57,7 @@ func (w *work) owed(ctx context.Context) (*schemas.ChatUsage, error) {
 			st.Attempts[at].Result = &unknown
 		}
 		if _, err := w.charge(ctx, at); unreadable(err) {
-			st.Attempts[at].Result, w.partial = &unknown, &model.Response{Began: true}
+			st.Attempts[at].Result, w.partial = &unknown, &model.Response{}
 		} else if err != nil {
 			return nil, err
 		}

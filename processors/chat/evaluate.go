@@ -43,6 +43,9 @@ func succeeded(status int, response *model.Response) bool {
 // given reports whether a reader has the first of an answer: no other is asked for then.
 func (w *work) given() bool { return w.st.Progress > 0 }
 
+// shown reports whether that answer is an attempt's.
+func (w *work) shown(at int) bool { return w.given() && at == len(w.st.Attempts)-1 }
+
 // exhausted is the end of a completion that has no upstream left.
 func (w *work) exhausted(set *models.Set, last *outcome) completionEnd {
 	switch {
@@ -200,7 +203,7 @@ func (w *work) rejected(o *outcome) completionEnd {
 // by adds whose fault an error is, as far as the configuration names it, and the provider's
 // words for it, by which a client tells one from another.
 func (w *work) by(e completionEnd, o *outcome, status int) completionEnd {
-	more := map[string]any{"provider_name": w.candidate(o.at).Upstream.Name}
+	more := map[string]any{"provider_name": w.candidate(len(w.st.Attempts) - 1).Upstream.Name}
 	if status != 0 {
 		more["provider_status"] = status
 	}

@@ -494,7 +494,7 @@ func (e *exchange) answer(ctx context.Context) (*call.Reply, error) {
 	if a.fails != nil {
 		return nil, a.fails
 	}
-	t := model.Response{Fault: a.fault, Began: e.given, First: 3 * time.Millisecond}
+	t := model.Response{Fault: a.fault, First: 3 * time.Millisecond}
 	status := a.status
 	if status == 0 {
 		status = 200
@@ -505,7 +505,7 @@ func (e *exchange) answer(ctx context.Context) (*call.Reply, error) {
 				return nil, err
 			}
 		}
-		t.Completion, t.Reasons, t.Began, t.ProviderID = whole.Document(), whole.Reasons(), e.given, whole.ProviderID()
+		t.Completion, t.Reasons, t.ProviderID = whole.Document(), whole.Reasons(), whole.ProviderID()
 	}
 	t.Output = whole.Output()
 	if t.Usage = cmp.Or(a.usage, whole.Usage()); t.Usage == nil && !a.silent && t.Completion != nil {

@@ -210,7 +210,7 @@ func (w *work) usage(ctx context.Context, at int) (*schemas.ChatUsage, error) {
 		return w.estimate(at, w.worst(w.candidates(w.cfg.Models())).Output), nil
 	case said == nil:
 		return w.estimate(at, 0), nil
-	case said.Usage == nil && (succeeded(res.Status, said) || said.Began):
+	case said.Usage == nil && (succeeded(res.Status, said) || w.shown(at)):
 		return w.estimate(at, said.Output), nil
 	default:
 		return said.Usage, nil // nil: a refusal

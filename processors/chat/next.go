@@ -146,13 +146,13 @@ func unreached(t ledger.Attempt) bool {
 	return !t.Result.Sent && !t.Mocked() && retry.Retryable(schemas.ClassOnce, 0, nil, &fault.Call{Code: t.Result.Code})
 }
 
-// follows reports whether another upstream may be called after an attempt without a completion. It
-// is not called after a reader has received the start of an answer.
+// follows reports whether another upstream may be called after an attempt without a completion, of
+// which no reader has received anything.
 func follows(t *ledger.Attempt, response *model.Response) bool {
 	res := t.Result
 	if response != nil {
 		if res.Status/100 == 2 && response.Fault != nil { // without a status it counts as a 502
-			return !response.Began && (response.Fault.Status == 0 || transient(response.Fault.Status))
+			return response.Fault.Status == 0 || transient(response.Fault.Status)
 		}
 		return transient(res.Status)
 	}

@@ -40,7 +40,7 @@ func (w *work) options() completion.Options {
 // readers have received; nil where there is neither.
 func (w *work) said(ctx context.Context, at int) (*model.Response, error) {
 	response, err := w.response(ctx, at)
-	if response == nil && err == nil && w.given() && at == len(w.st.Attempts)-1 {
+	if response == nil && err == nil && w.shown(at) {
 		return w.transcript(ctx)
 	}
 	return response, err
@@ -71,6 +71,6 @@ func (w *work) transcript(ctx context.Context) (*model.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.partial = &model.Response{Completion: a.Document(), Usage: a.Spent(), Reasons: a.Reasons(), Output: a.Output(), Began: true}
+	w.partial = &model.Response{Completion: a.Document(), Usage: a.Spent(), Reasons: a.Reasons(), Output: a.Output()}
 	return w.partial, nil
 }

@@ -118,13 +118,12 @@ func (w *work) concluded(ctx context.Context) (*outcome, error) {
 		return nil, err
 	}
 	response, err := w.response(ctx, n-1)
-	return &outcome{Result: r, at: n - 1, response: response}, err
+	return &outcome{Result: r, response: response}, err
 }
 
 // outcome is the result of a step.
 type outcome struct {
 	call.Result
-	at       int             // the place of its attempt
 	response *model.Response // nil: there was no complete answer
 }
 

@@ -196,11 +196,7 @@ func (d *decoder) give(ctx context.Context, p Piece) error {
 	if d.options.Chunk == nil {
 		return nil
 	}
-	if err := d.options.Chunk(ctx, p); err != nil {
-		return err
-	}
-	d.response.Began = d.response.Began || p.Raw != nil
-	return nil
+	return d.options.Chunk(ctx, p)
 }
 
 // began takes the time of the first of the answer.

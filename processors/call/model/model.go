@@ -95,8 +95,6 @@ type Response struct {
 	// Fault is what the provider said went wrong: with its status where it refused, and
 	// with a 2xx status of the answer where it said so in the stream.
 	Fault *completion.Fault `json:"fault,omitempty"`
-	// Began: a part of the answer had been given to the reader.
-	Began bool `json:"began,omitempty"`
 	// First is how long it took until the first of the answer.
 	First time.Duration `json:"first_ns,omitempty"`
 }
