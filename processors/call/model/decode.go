@@ -147,7 +147,7 @@ func (d *decoder) document(ctx context.Context, in io.Reader, list bool) (*call.
 	d.began()
 	if d.options.Stream {
 		for _, raw := range chunks {
-			if err := d.give(ctx, Piece{raw, d.response.Output}); err != nil {
+			if err := d.options.Chunk(ctx, Piece{raw, d.response.Output}); err != nil {
 				return nil, err
 			}
 		}
@@ -189,14 +189,6 @@ func (d *decoder) clean(name string, raw []byte) (completion.Chunk, error) {
 func (d *decoder) tell() {
 	d.response.Usage, d.response.Output = d.whole.Usage(), d.whole.Output()
 	d.response.Reasons, d.response.ProviderID = d.whole.Reasons(), d.whole.ProviderID()
-}
-
-// give hands a piece on.
-func (d *decoder) give(ctx context.Context, p Piece) error {
-	if d.options.Chunk == nil {
-		return nil
-	}
-	return d.options.Chunk(ctx, p)
 }
 
 // began takes the time of the first of the answer.

@@ -115,7 +115,7 @@ func (d *decoder) release(ctx context.Context, list []completion.Chunk) error {
 				p.Raw = raw
 			}
 		}
-		if err := d.give(ctx, p); err != nil {
+		if err := d.options.Chunk(ctx, p); err != nil {
 			return err
 		}
 	}
