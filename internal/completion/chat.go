@@ -17,7 +17,7 @@ import (
 func readChunk(_ string, data []byte) (Chunk, error) {
 	raw, ok := normalize(data)
 	if !ok || raw[0] != '{' {
-		return Chunk{}, errNoChunk
+		return Chunk{}, errForeign
 	}
 	c := Chunk{Raw: raw, Blank: true}
 	var usage, elsewhere gjson.Result // some providers put it elsewhere
@@ -26,11 +26,11 @@ func readChunk(_ string, data []byte) (Chunk, error) {
 		switch name.Str {
 		case "choices":
 			if v.Type != gjson.Null && !v.IsArray() {
-				return Chunk{}, errNoChunk
+				return Chunk{}, errForeign
 			}
 			for _, choice := range array(v).All() {
 				if !choice.IsObject() {
-					return Chunk{}, errNoChunk
+					return Chunk{}, errForeign
 				}
 				c.Blank = c.Blank && silent(choice, "index", "usage", "delta", "message") && silent(choice.Get("delta")) && silent(choice.Get("message"))
 				if v := choice.Get("usage"); v.Exists() {

@@ -49,7 +49,7 @@ func splitCompletion(document json.RawMessage, usage bool) ([]json.RawMessage, e
 	whole := Parse(c.Raw)
 	choices := whole.Get("choices")
 	if err != nil || !choices.IsArray() || says(whole.Get("error")) {
-		return nil, errNoCompletion
+		return nil, errForeign
 	}
 	head := []byte(c.Raw)
 	for _, name := range []string{"choices", "usage", "error"} {
@@ -114,7 +114,7 @@ func deltaOf(message gjson.Result) string {
 func splitMessage(document json.RawMessage, _ bool) ([]json.RawMessage, error) {
 	message := Parse(document)
 	if !message.IsObject() || message.Get("type").Str != kindMessage || !message.Get("content").IsArray() {
-		return nil, errNoDocument
+		return nil, errForeign
 	}
 	var s script
 	start := with(message, "content", emptyList, "stop_reason", null, "stop_sequence", null)
@@ -176,7 +176,7 @@ func (s *script) block(at string, v gjson.Result) {
 func splitResponse(document json.RawMessage, _ bool) ([]json.RawMessage, error) {
 	response := Parse(document)
 	if !response.IsObject() || !response.Get("output").IsArray() && response.Get("object").Str != "response" {
-		return nil, errNoDocument
+		return nil, errForeign
 	}
 	s := script{prefix: "response."}
 	begun := `"response":` + with(response, "output", emptyList, "status", `"`+statusRunning+`"`, "usage", null,
