@@ -25,20 +25,31 @@ const (
 	counts
 )
 
-// usages are where the counts are in a usage, by all names that providers have for them.
-var usages = map[schemas.Dialect][counts][]string{ //nolint:gochecknoglobals // a constant
+// count is what a member of a usage counts: by itself, or by its own members.
+type count struct {
+	is int
+	in string
+}
+
+// usages are the members of a usage, with all names that providers have for them.
+var usages = map[schemas.Dialect]map[string]count{ //nolint:gochecknoglobals // a constant
 	schemas.DialectChat: {
-		prompt: {"prompt_tokens", "input_tokens"}, output: {"completion_tokens", "output_tokens"}, total: {"total_tokens"},
-		cached: {
-			"cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens", "prompt_tokens_details.cached_tokens", "input_tokens_details.cached_tokens",
-		},
-		reasoning: {"reasoning_tokens", "completion_tokens_details.reasoning_tokens", "output_tokens_details.reasoning_tokens"},
+		"prompt_tokens": {is: prompt}, "input_tokens": {is: prompt},
+		"completion_tokens": {is: output}, "output_tokens": {is: output},
+		"total_tokens":  {is: total},
+		"cached_tokens": {is: cached}, "prompt_cache_hit_tokens": {is: cached}, "cache_read_input_tokens": {is: cached},
+		"reasoning_tokens":          {is: reasoning},
+		"prompt_tokens_details":     {cached, "cached_tokens"},
+		"input_tokens_details":      {cached, "cached_tokens"},
+		"completion_tokens_details": {reasoning, "reasoning_tokens"},
+		"output_tokens_details":     {reasoning, "reasoning_tokens"},
 	},
 	schemas.DialectMessages: {
-		prompt: {"input_tokens"}, output: {"output_tokens"}, cached: {"cache_read_input_tokens"},
-		cacheWrites: {"cache_creation_input_tokens"}, reasoning: {"output_tokens_details.thinking_tokens"},
+		"input_tokens": {is: prompt}, "output_tokens": {is: output},
+		"cache_read_input_tokens": {is: cached}, "cache_creation_input_tokens": {is: cacheWrites},
+		"output_tokens_details": {reasoning, "thinking_tokens"},
 	},
-	schemas.DialectEmbeddings: {total: {"prompt_tokens", "input_tokens", "total_tokens"}},
+	schemas.DialectEmbeddings: {"prompt_tokens": {is: total}, "input_tokens": {is: total}, "total_tokens": {is: total}},
 }
 
 // readUsage reads a usage object; nil if it is missing or implausible. It is accepted as a whole or
@@ -47,22 +58,21 @@ var usages = map[schemas.Dialect][counts][]string{ //nolint:gochecknoglobals // 
 // prompt is empty, and some providers write zeros when they do not count. A total that is less than
 // its parts is raised.
 func readUsage(d schemas.Dialect, usage gjson.Result) *schemas.ChatUsage {
-	if !usage.IsObject() {
-		return nil
-	}
 	n := [counts]int64{prompt: -1, output: -1, total: -1} // missing, and below zero unless others imply them
-	for is, paths := range usages[d] {
-		for _, path := range paths {
-			v := usage.Get(path)
-			if v.Type == gjson.Null {
-				continue
-			}
-			tokens, ok := tokens(v)
-			if !ok {
-				return nil
-			}
-			n[is] = max(n[is], tokens)
+	known := usages[d]
+	for name, v := range object(usage).All() {
+		c, ok := known[name.Str]
+		if c.in != "" {
+			v = object(v).Get(c.in)
 		}
+		if !ok || v.Type == gjson.Null {
+			continue
+		}
+		tokens, ok := tokens(v)
+		if !ok {
+			return nil
+		}
+		n[c.is] = max(n[c.is], tokens)
 	}
 	switch {
 	case d == schemas.DialectEmbeddings: // they have no output
