@@ -41,7 +41,10 @@ func desk(change ...func(*chat.Config)) func(*config) {
 			{Name: "other/*", Upstreams: []schemas.ModelUpstream{{Name: "three", URL: "https://j"}}},
 			{Name: "fast", Alias: "vendor/big"},
 		})
-		c.Chat = &chat.Config{Models: func() *models.Set { return set }}
+		c.Chat = &chat.Config{
+			Models: func() *models.Set { return set }, MaxBody: 16 << 20,
+			Reserve: func(context.Context, string, ...string) (func(), error) { return func() {}, nil },
+		}
 		for _, f := range change {
 			f(c.Chat)
 		}

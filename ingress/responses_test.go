@@ -19,7 +19,7 @@ const okResponse = `{"model":"fast","input":"hi"}`
 // responds settles a response with a result.
 func (w *world) responds(t *testing.T, id string, usage *schemas.ChatUsage) {
 	t.Helper()
-	doc, err := json.Marshal(schemas.ChatResult{Dialect: schemas.DialectResponses, ProviderID: "resp_theirs", Usage: usage})
+	doc, err := json.Marshal(schemas.ChatResult{Dialect: w.order(t, id).Dialect, ProviderID: "resp_theirs", Upstream: "one", Usage: usage})
 	require.NoError(t, err)
 	st, err := w.ledger.Find(t.Context(), "default", id)
 	require.NoError(t, err)
@@ -59,13 +59,15 @@ func TestAResponseIsContinued(t *testing.T) {
 	w.responds(t, first, &schemas.ChatUsage{Prompt: 100, Completion: 20})
 	second := made("/responses", continuing(schemas.ResponseID(first)))
 	order := w.order(t, second)
-	require.Equal(t, first, order.Previous)
+	require.Equal(t, []string{first, "resp_theirs", "one"}, []string{order.Previous, order.PreviousID, order.PreviousUpstream})
 	require.EqualValues(t, 120, order.Media, "what the upstream adds to the prompt")
 	require.JSONEq(t, continuing(schemas.ResponseID(first)), string(order.Body), "the worker changes it")
 
-	failed := made("/responses", okResponse)
+	failed, unnamed := made("/responses", okResponse), made("/responses", okResponse)
 	w.settle(t, failed, schemas.OutcomeFailed)
 	refused(schemas.ResponseID(failed), "did not succeed")
+	w.settle(t, unnamed, schemas.OutcomeSucceeded)
+	refused(schemas.ResponseID(unnamed), "cannot be read")
 	other := made("/chat/completions", okChat)
 	w.responds(t, other, nil)
 	for _, id := range []string{"resp_0", "resp_" + other, first, "chatcmpl-1"} {
@@ -77,8 +79,8 @@ func TestAResponseIsContinued(t *testing.T) {
 	refused(schemas.ResponseID(first), "has no such response")
 }
 
-// A long response is continued by what the log has of it: its request takes memory of the tenant, and its
-// answer is not read.
+// A long response is continued by what the log has of it: neither its request nor its answer is read. To
+// cancel it, its request takes memory of the tenant.
 func TestALongResponseIsContinued(t *testing.T) {
 	t.Parallel()
 	var reserved, released []string
@@ -90,7 +92,7 @@ func TestALongResponseIsContinued(t *testing.T) {
 	}))
 	long := `{"model":"fast","input":"` + strings.Repeat("a", schemas.InlineLimit) + `"}`
 	id := w.do(t, post("/v1/responses", long)).Header().Get(schemas.HeaderGeneration)
-	doc, err := json.Marshal(schemas.ChatResult{Usage: &schemas.ChatUsage{Prompt: 100, Completion: 20}})
+	doc, err := json.Marshal(schemas.ChatResult{Dialect: schemas.DialectResponses, ProviderID: "resp_theirs", Usage: &schemas.ChatUsage{Prompt: 100, Completion: 20}})
 	require.NoError(t, err)
 	st, err := w.ledger.Find(t.Context(), "default", id)
 	require.NoError(t, err)
@@ -102,6 +104,8 @@ func TestALongResponseIsContinued(t *testing.T) {
 	a := w.do(t, post("/v1/responses", continuing(schemas.ResponseID(id))))
 	require.Equal(t, http.StatusAccepted, a.Code, a.Body)
 	require.EqualValues(t, 120, w.order(t, a.Header().Get(schemas.HeaderGeneration)).Media)
+	require.Empty(t, reserved)
+	w.do(t, post("/v1/responses/"+schemas.ResponseID(id)+"/cancel", ""))
 	require.Equal(t, []string{st.Action.PayloadBlob}, reserved)
 	require.Equal(t, reserved, released)
 }

@@ -55,8 +55,11 @@ type ChatOrder struct {
 	// Headers are the caller's headers for the upstream, such as anthropic-version.
 	Headers []Header `json:"headers,omitempty"`
 	// Previous is the action whose answer the request continues, for previous_response_id of
-	// DialectResponses.
-	Previous string `json:"previous,omitempty"`
+	// DialectResponses. PreviousID is the provider's own id of that answer, and PreviousUpstream the
+	// upstream that made it: no other knows it.
+	Previous         string `json:"previous,omitempty"`
+	PreviousID       string `json:"previous_id,omitempty"`
+	PreviousUpstream string `json:"previous_upstream,omitempty"`
 	// Background: the caller reads the answer later, by its id.
 	Background bool `json:"background,omitempty"`
 	// Model is the model as it was asked for, and Models are further ones, in their

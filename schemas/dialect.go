@@ -66,12 +66,8 @@ func AllDialects() []Dialect { return append(Dialects(), DialectCount) }
 // false for any other path.
 func DialectOf(path string) (d Dialect, ok bool) {
 	for _, base := range ChatBases() {
-		rest, under := strings.CutPrefix(path, base)
-		if !under {
-			continue
-		}
 		for _, each := range AllDialects() {
-			after, is := strings.CutPrefix(rest, each.Route())
+			after, is := strings.CutPrefix(path, base+each.Route())
 			if is && (after == "" || after[0] == '/') { // the route below that of DialectMessages is last
 				d, ok = each, true
 			}

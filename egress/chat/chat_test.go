@@ -139,17 +139,10 @@ func TestDelta(t *testing.T) {
 		`{"chunks":[{"a":1.0}]}`:                                "id: 7\ndata: {\"a\":1.0}\n\n",
 		`{"chunks":[{"a":"]},{"},{"b":["\\",{"c":"\""}]},{}]}`:  "id: 7.1\ndata: {\"a\":\"]},{\"}\n\nid: 7.2\ndata: {\"b\":[\"\\\\\",{\"c\":\"\\\"\"}]}\n\nid: 7\ndata: {}\n\n",
 		`{"chunks":[{"a":"\n\nevent: final\n\ndata: [DONE]"}]}`: "id: 7\ndata: {\"a\":\"\\n\\nevent: final\\n\\ndata: [DONE]\"}\n\n",
-		"{\"chunks\":[{\"a\":\"\xff\"}]}":                       "id: 7\ndata: {\"a\":\"\uFFFD\"}\n\n",
-		// What no worker of this version writes is shown where it can be.
-		"{\"chunks\": [{\"a\":\n1}, 2]}": "id: 7.1\ndata: {\"a\":1}\n\nid: 7\ndata: 2\n\n",
-		"{\"chunks\":[{\"a\":\r1}]}":     "id: 7\ndata: {\"a\":1}\n\n",
-		`{"chunks":[]}`:                  "",
-		`{}`:                             "",
-		``:                               "",
-		`[1]`:                            "",
-		`{"chunks":[{"a":1}`:             "",
-		`{"chunks":[{"a":1}{"b":2}]}`:    "",
-		`{"chunks":[{"a":"]}`:            "",
+		`{"chunks":[]}`: "",
+		`{}`:            "",
+		``:              "",
+		`[1]`:           "",
 	} {
 		require.Equal(t, want, string(chat.Delta(schemas.DialectChat, 7, json.RawMessage(data))), data)
 	}

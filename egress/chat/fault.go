@@ -44,9 +44,9 @@ func Read(s *schemas.Settled, doc json.RawMessage) (whole json.RawMessage, refus
 	if res.Error != nil {
 		e = *res.Error
 	}
-	code := cmp.Or(s.Code, codeOf(s.Outcome))
+	code := cmp.Or(s.Code, s.Outcome.Code())
 	if e.Status < http.StatusBadRequest || e.Status > 599 {
-		e.Status = statusOf(s.Outcome, code)
+		e.Status = problem.ChatStatus(code)
 	}
 	e.Message = cmp.Or(e.Message, s.Message, messageOf(s.Outcome, code))
 	refusal = refused(code, e)
@@ -63,34 +63,6 @@ func refused(code schemas.Code, e schemas.ChatError) *RefusalError {
 		RetryAfter: time.Duration(e.RetryAfterMS) * time.Millisecond,
 		Details:    e.Metadata, Limits: e.Limits,
 	}}
-}
-
-// codeOf is the code of an outcome without a code of its own.
-func codeOf(o schemas.Outcome) schemas.Code {
-	switch o {
-	case schemas.OutcomeDenied:
-		return schemas.Forbidden
-	case schemas.OutcomeSucceeded, schemas.OutcomeFailed:
-		return schemas.ModelFailed
-	default:
-		return o.Code()
-	}
-}
-
-// statusOf is the status of an end without one. It does not depend on the upstream's status.
-func statusOf(o schemas.Outcome, code schemas.Code) int {
-	switch {
-	case o == schemas.OutcomeCanceled:
-		return schemas.ChatCanceled
-	case o == schemas.OutcomeExpired:
-		return http.StatusGatewayTimeout
-	case code == schemas.Interrupted, code == schemas.OutcomeUnknownCode, code == schemas.SecretUnavailable:
-		return http.StatusBadGateway
-	case code == schemas.ValidationError:
-		return http.StatusBadRequest
-	default:
-		return problem.Status(code)
-	}
 }
 
 func messageOf(o schemas.Outcome, code schemas.Code) string {

@@ -18,21 +18,13 @@ func named(d schemas.Dialect) bool {
 	return d.Family() == schemas.DialectResponses || d.Family() == schemas.DialectMessages
 }
 
-// body is the body of an answer that failed. It does not depend on the request.
-func (r *RefusalError) body(d schemas.Dialect) any {
-	if d.Family() == schemas.DialectMessages {
-		return problem.Messages(&r.problem, "")
-	}
-	return schemas.ChatRefusal{Error: r.said()}
-}
-
 // failed returns the last frames of a stream whose answer failed.
 func (f *frames) failed(ctx context.Context, it *stream.Item, r *RefusalError) ([]byte, error) {
 	switch f.order.Dialect.Family() {
 	case schemas.DialectResponses:
 		return f.failedResponse(ctx, it, r)
 	case schemas.DialectMessages:
-		return appendEvent(nil, "error", schemas.ChatPosition{Seq: it.Seq}, r.body(f.order.Dialect)), nil
+		return appendEvent(nil, "error", schemas.ChatPosition{Seq: it.Seq}, problem.Messages(&r.problem, "")), nil
 	default: // embeddings have no streams
 		return Last(f.ref, it.Seq, it.Event.Time, r), nil
 	}
@@ -47,7 +39,7 @@ func (f *frames) end() []byte {
 		return f.cutResponse(why)
 	case schemas.DialectMessages:
 		r := refused(schemas.Unavailable, schemas.ChatError{Message: why + resend})
-		return appendEvent(nil, "error", schemas.ChatPosition{}, r.body(f.order.Dialect))
+		return appendEvent(nil, "error", schemas.ChatPosition{}, problem.Messages(&r.problem, ""))
 	default:
 		return Interrupted(f.ref, f.server.Now(), why+resend)
 	}

@@ -1,15 +1,11 @@
 package chat
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
-
-	"github.com/tidwall/gjson"
 
 	"weir/egress/stream"
 	"weir/internal/completion"
@@ -37,10 +33,11 @@ const (
 
 // Delta returns the frames of a delta event, one per chunk, each with the id of the place
 // after it; see ParsePosition. The last has the event's position in the log: a client that resumes
-// there has all of them. Data that is no ChatDelta has no frames.
+// there has all of them. A chunk is UTF-8 in one line, as completion.Answer gives it. Data that is no
+// ChatDelta has no frames.
 func Delta(d schemas.Dialect, seq uint64, data json.RawMessage) []byte {
 	list, named, n := completion.Parse(data).Get("chunks"), named(d), 0
-	if !gjson.ValidBytes(data) || !list.IsArray() {
+	if !list.IsArray() {
 		return nil
 	}
 	for range list.All() {
@@ -54,17 +51,11 @@ func Delta(d schemas.Dialect, seq uint64, data json.RawMessage) []byte {
 		if place.Chunk++; place.Chunk == n {
 			place.Chunk = 0
 		}
-		if strings.ContainsAny(chunk.Raw, "\r\n") { // a line break would end an event
-			chunk = chunk.Get("@ugly")
-		}
 		name := ""
 		if named && validName(chunk.Get("type").Str) {
 			name = chunk.Get("type").Str
 		}
 		frames = appendFrame(frames, name, place, chunk.Raw)
-	}
-	if !utf8.Valid(frames) { // nor may a stream be anything else
-		frames = bytes.ToValidUTF8(frames, []byte("\uFFFD"))
 	}
 	return frames
 }

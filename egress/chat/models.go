@@ -16,31 +16,31 @@ import (
 	"weir/schemas"
 )
 
-// models shows the models to tokens that may ask them, or may see what is done.
-func (a Answerer) models() []egress.Route {
-	var all []egress.Route
+// shown are the routes of a path under every base that is read. Errors have the form of a protocol.
+func shown(path string, protocol func(r *http.Request) schemas.Dialect, serve egress.Handler) (all []egress.Route) {
 	for _, base := range schemas.ChatBases() {
-		all = append(all, egress.Read(base+schemas.RouteModels, a.modelsFor(a.listModels))...)
-		all = append(all, egress.Read(base+schemas.RouteModels+"/*id", a.modelsFor(a.showModel))...)
+		all = append(all, egress.Read(base+path, func(c *gin.Context) error {
+			if err := serve(c); err != nil {
+				problem.WriteChat(c.Writer, c.Request, protocol(c.Request), err)
+			}
+			return nil
+		})...)
 	}
 	return all
 }
 
-// modelsFor authenticates the sender, and so finds which models it may use. Errors have the form
-// of the sender's protocol.
-func (a Answerer) modelsFor(doc func(c *gin.Context, who egress.Reader) (any, error)) egress.Handler {
+// models shows a document of models to tokens that may ask them, or may see what is done.
+func (a Answerer) models(doc func(c *gin.Context, who egress.Reader) (any, error)) egress.Handler {
 	return func(c *gin.Context) error {
-		var shown any
 		who, err := a.server.Sender(c.Request, schemas.ScopeActionsWrite, schemas.ScopeActionsRead)
-		if err == nil {
-			shown, err = doc(c, who)
-		}
 		if err != nil {
-			problem.WriteChat(c.Writer, c.Request, protocol(c.Request), err)
-		} else {
-			stream.WriteJSON(c.Writer, c.Request, http.StatusOK, shown)
+			return err
 		}
-		return nil
+		list, err := doc(c, who)
+		if err == nil {
+			stream.WriteJSON(c.Writer, c.Request, http.StatusOK, list)
+		}
+		return err
 	}
 }
 
@@ -73,15 +73,11 @@ func pageOf(q url.Values, all []schemas.ModelView) (schemas.ModelList, error) {
 		return slices.BinarySearchFunc(all, id, func(m schemas.ModelView, id string) int { return strings.Compare(m.ID, id) })
 	}
 	list := schemas.ModelList{Object: "list"}
-	switch {
-	case back:
+	if back {
 		at, _ := place(before)
 		list.Data, list.HasMore = all[max(0, at-limit):at], at > limit
-	default:
-		at, found := 0, false
-		if forward {
-			at, found = place(after)
-		}
+	} else {
+		at, found := place(after) // without one it is the beginning
 		if found {
 			at++
 		}

@@ -152,7 +152,7 @@ func Answer(w http.ResponseWriter, d schemas.Dialect, s *schemas.Settled, doc js
 
 // Write answers with a refusal, and with what its limits and its wait are in headers.
 func (r *RefusalError) Write(w http.ResponseWriter, d schemas.Dialect) error {
-	body, err := ledger.Encode(r.body(d))
+	body, err := ledger.Encode(problem.ChatBody(d, &r.problem, "")) // it does not depend on the request
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -20,60 +19,34 @@ import (
 	"weir/schemas"
 )
 
-// responses shows responses by their ids.
-func (a Answerer) responses() []egress.Route {
-	var all []egress.Route
-	for _, base := range schemas.ChatBases() {
-		all = append(all, egress.Read(base+schemas.RouteResponses+"/:id", func(c *gin.Context) error {
-			if err := a.showResponse(c); err != nil {
-				problem.WriteChat(c.Writer, c.Request, schemas.DialectResponses, err)
-			}
-			return nil
-		})...)
-	}
-	return all
-}
-
-// showResponse answers with a response in its state, or with its stream.
+// showResponse answers with a response in its state, or with its stream. include has no effect: the
+// request that made the response has decided it.
 func (a Answerer) showResponse(c *gin.Context) error {
 	who, err := a.server.Sender(c.Request)
 	if err != nil {
 		return err
 	}
-	q, err := readResponseQuery(c.Request.URL.Query())
-	if err != nil {
-		return err
+	p := stream.NewParams(c.Request.URL.Query(), "stream", "starting_after", "include", "include[]", "include_obfuscation")
+	streamed, after := p.Bool("stream"), int64(-1) // none of its events is left out
+	if text, ok := p.One("starting_after"); ok {
+		n, err := strconv.ParseUint(text, 10, 62)
+		if after = int64(n); err != nil {
+			p.Refuse("starting_after", "must be the sequence_number of an event")
+		} else if !streamed {
+			p.Refuse("starting_after", "is of a stream; add stream=true, or leave it out")
+		}
+	}
+	if p.Err != nil {
+		return p.Err
 	}
 	s, err := a.find(c.Request.Context(), who, c.Param("id"))
 	if err != nil {
 		return err
 	}
-	if q.stream {
-		return a.resume(c, s, q)
+	if streamed {
+		return a.resume(c, s, after)
 	}
 	return a.show(c.Writer, c.Request, s)
-}
-
-// responseQuery is the query of a response.
-type responseQuery struct {
-	stream bool
-	after  int64 // the sequence number of the last event that the client has; -1: none
-}
-
-// readResponseQuery reads a query. include has no effect: the request that made the response has decided
-// it.
-func readResponseQuery(values url.Values) (responseQuery, error) {
-	p := stream.NewParams(values, "stream", "starting_after", "include", "include[]", "include_obfuscation")
-	q := responseQuery{stream: p.Bool("stream"), after: -1}
-	if text, ok := p.One("starting_after"); ok {
-		n, err := strconv.ParseUint(text, 10, 62)
-		if q.after = int64(n); err != nil {
-			p.Refuse("starting_after", "must be the sequence_number of an event")
-		} else if !q.stream {
-			p.Refuse("starting_after", "is of a stream; add stream=true, or leave it out")
-		}
-	}
-	return q, p.Err
 }
 
 // stored is an action of kind chat as the log has it, and its order without the body.
@@ -209,16 +182,16 @@ func (a Answerer) show(w http.ResponseWriter, r *http.Request, s stored) error {
 	return nil
 }
 
-// resume answers with the stream of a response, after an event.
-func (a Answerer) resume(c *gin.Context, s stored, q responseQuery) error {
+// resume answers with the stream of a response, after the event with a sequence number.
+func (a Answerer) resume(c *gin.Context, s stored, after int64) error {
 	if !s.order.Stream {
 		return stream.Invalid("this response was made without a stream; leave the parameter stream out, and read it as a document")
 	}
 	c.Writer.Header().Set(schemas.HeaderGeneration, s.ID)
 	d := a.stream(c.Request, &frames{server: a.server, ref: s.Ref, order: s.order})
 	d.After = s.Events[0].Seq - 1
-	if q.after >= 0 {
-		d.Pick = startingAfter(q.after)
+	if after >= 0 {
+		d.Pick = startingAfter(after)
 	}
 	a.server.Events().AnswerAs(c.Writer, c.Request, d)
 	return nil

@@ -43,9 +43,13 @@ func NewAnswerer(s *egress.Server, cfg Config) Answerer { return Answerer{s, cfg
 
 // Surfaces answer for kind chat, and show responses, the models and the accounts of budgets.
 func (a Answerer) Surfaces() []egress.Surface {
+	responses := func(*http.Request) schemas.Dialect { return schemas.DialectResponses }
 	return []egress.Surface{{
-		Name: "chat", Routes: egress.Routes(a.models(), a.responses()), Absent: a.cfg.Models == nil,
-		Views: []egress.View{view(schemas.DialectChat)},
+		Name: "chat", Absent: a.cfg.Models == nil, Views: []egress.View{view(schemas.DialectChat)},
+		Routes: egress.Routes(
+			shown(schemas.RouteModels, protocol, a.models(a.listModels)), shown(schemas.RouteModels+"/*id", protocol, a.models(a.showModel)),
+			shown(schemas.RouteResponses+"/:id", responses, a.showResponse),
+		),
 	}, {Name: "budgets", Routes: a.budgets(), Absent: a.cfg.Budgets == nil}}
 }
 

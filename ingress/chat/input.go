@@ -2,6 +2,7 @@ package chat
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -56,7 +57,7 @@ func continued(o *schemas.ChatOrder, doc document) error {
 	if o.Background, err = flag(doc.values[memberWaits], "/"+memberWaits); err != nil || doc.absent(memberPrevious) {
 		return err
 	}
-	id, ok := schemas.ResponseAction(text(doc.values[memberPrevious]))
+	id, ok := schemas.ResponseAction(strings.Clone(doc.values[memberPrevious].Str))
 	if !ok || !schemas.ValidActionID(id) {
 		return errNoPrevious("is not the id of a response; write the id of a response of this server, or leave it out and send the whole conversation")
 	}

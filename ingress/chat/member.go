@@ -20,7 +20,7 @@ func named(o *schemas.ChatOrder, doc document) error {
 	if doc.absent(memberModel) {
 		return refuse("/model", "is missing; name a model, GET /models shows those there are")
 	}
-	if o.Model = text(doc.values[memberModel]); !schemas.ValidModel(o.Model) {
+	if o.Model = strings.Clone(doc.values[memberModel].Str); !schemas.ValidModel(o.Model) {
 		return refuse("/model", modelForm)
 	}
 	if doc.absent(memberModels) {
@@ -31,7 +31,7 @@ func named(o *schemas.ChatOrder, doc document) error {
 		return refuse("/models", "must be an array of at most "+strconv.Itoa(maxModels)+" names of models")
 	}
 	for i, v := range list.Array() {
-		name := text(v)
+		name := strings.Clone(v.Str) // the body's memory is not held for it
 		if !schemas.ValidModel(name) {
 			return refuse("/models/"+strconv.Itoa(i), modelForm)
 		}
@@ -40,14 +40,6 @@ func named(o *schemas.ChatOrder, doc document) error {
 		}
 	}
 	return nil
-}
-
-// text returns a copy of the text of a string, and "" for any other value.
-func text(v gjson.Result) string {
-	if v.Type != gjson.String {
-		return ""
-	}
-	return strings.Clone(v.Str)
 }
 
 // said checks the conversation as far as every model wants it.
@@ -67,7 +59,7 @@ func said(_ *schemas.ChatOrder, doc document) error {
 		switch role := message.Get("role"); {
 		case !role.Exists():
 			return refuse(at+"/role", "is missing; say who speaks, such as user")
-		case text(role) == "":
+		case role.Str == "":
 			return refuse(at+"/role", "must be a string that says who speaks, such as user")
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"weir/schemas"
 )
 
-// position is where in a body a value is; it selects the checks.
+// position is where in a body a value is; it selects the checks. The elements of an array are where it is.
 type position uint8
 
 const (
@@ -34,19 +34,15 @@ const (
 	// may be about anything.
 	talk
 
-	top      // the body
-	messages // an array of message
+	top // the body
 	message
-	items // an array of item
-	item  // a message, a call, a result or a reference of DialectResponses; a message of DialectMessages
-	calls // an array of call
-	call  // of a tool, by the model
+	item // a message, a call, a result or a reference of DialectResponses; a message of DialectMessages
+	call // of a tool, by the model
 	invoked
-	tools    // an array of tool
 	tool     // one that the caller performs
 	served   // performed by a part of Weir
 	filter   // of what a served tool searches
-	declared // a function, or an array of them
+	declared // a function
 	choice   // tool_choice
 	shape    // of an answer: a schema, and what is around it
 	speech   // the form of a spoken answer
@@ -61,10 +57,9 @@ type rule struct {
 	// that names a stored object goes only to upstreams that pass it.
 	object completion.Object
 	stored bool
-	// members are the places of members, and rest is that of all others. elements is the place of an
-	// array's values.
-	members        map[string]position
-	rest, elements position
+	// members are the places of members, and rest is that of all others.
+	members map[string]position
+	rest    position
 }
 
 // rules are constants. Members of the body depend on the dialect: see ofBody.
@@ -84,28 +79,23 @@ var rules = func() [elsewhere]rule { //nolint:gochecknoglobals // a constant
 		return m
 	}
 	said := at(talk, "text", "input", "arguments", "data")
-	turn := all(said, at(tools, "tools"), at(tool, "tool"))
+	turn := all(said, at(tool, "tools", "tool"))
 	described := at(known, "type", "name", "description", "cache_control")
 	declares := all(described, at(texts, "format"), at(talk, "parameters", "input_schema", "output_schema", "input_examples"))
 	return [elsewhere]rule{
-		unknown: {stored: true, rest: elsewhere, elements: unknown},
-		known:   {stored: true, rest: elsewhere, elements: known},
-		texts:   {rest: texts, elements: texts},
-		labels:  {rest: texts, elements: texts},
-		echoed:  {stored: true, rest: echoed, elements: echoed},
-		talk:    {rest: talk, elements: talk},
-		part:    {stored: true, members: said, rest: part, elements: part},
-		block:   {stored: true, members: turn, rest: block, elements: block},
-		item:    {stored: true, members: turn, rest: block, elements: block},
-
-		messages: {rest: elsewhere, elements: message},
-		items:    {rest: elsewhere, elements: item},
-		calls:    {rest: elsewhere, elements: call},
-		tools:    {rest: elsewhere, elements: tool},
+		unknown: {stored: true, rest: elsewhere},
+		known:   {stored: true, rest: elsewhere},
+		texts:   {rest: texts},
+		labels:  {rest: texts},
+		echoed:  {stored: true, rest: echoed},
+		talk:    {rest: talk},
+		part:    {stored: true, members: said, rest: part},
+		block:   {stored: true, members: turn, rest: block},
+		item:    {stored: true, members: turn, rest: block},
 
 		top: {object: completion.Body},
 		message: {object: completion.Message, rest: echoed, members: all(
-			at(part, "content"), at(talk, "parsed"), at(calls, "tool_calls"), at(invoked, "function_call"),
+			at(part, "content"), at(talk, "parsed"), at(call, "tool_calls"), at(invoked, "function_call"),
 			at(known, "role", "name", "tool_call_id", "prefix", "partial", "cache_control"),
 		)},
 		call: {object: completion.Call, rest: echoed, members: at(invoked, "function", "custom")},
@@ -113,13 +103,13 @@ var rules = func() [elsewhere]rule { //nolint:gochecknoglobals // a constant
 			at(talk, "arguments", "input", "parsed_arguments"), at(echoed, "extra_content", "provider_specific_fields"), at(known, "name"),
 		)},
 		tool: {object: completion.Tool, rest: elsewhere, members: all(
-			declares, at(declared, "function", "custom"), at(tool, "definition"), at(tools, "tools"), // of a namespace
+			declares, at(declared, "function", "custom"), at(tool, "definition", "tools"), // of a namespace
 		)},
 		served:   {object: completion.Tool, rest: elsewhere, members: all(described, at(unknown, "function", "custom"), at(filter, "filters"))},
-		filter:   {rest: elsewhere, elements: filter, members: all(described, at(unknown, "function", "custom"), at(filter, "filters"), at(known, "value"))},
-		declared: {object: completion.Function, rest: elsewhere, elements: declared, members: all(declares, at(unknown, "function", "custom"))},
+		filter:   {rest: elsewhere, members: all(described, at(unknown, "function", "custom"), at(filter, "filters"), at(known, "value"))},
+		declared: {object: completion.Function, rest: elsewhere, members: all(declares, at(unknown, "function", "custom"))},
 		choice: {object: completion.Choice, rest: elsewhere, members: all(
-			described, at(known, "function", "custom", "mode"), at(tools, "tools"), at(choice, "allowed_tools"),
+			described, at(known, "function", "custom", "mode"), at(tool, "tools"), at(choice, "allowed_tools"),
 		)},
 		shape: {members: all(
 			at(shape, "json_schema"), at(known, "type", "name", "description", "grammar", "regex", "choice", "triggers"),
@@ -194,20 +184,20 @@ func sites(name string) bool {
 // ofBody are the places of members of a body, by dialect. Others of its closed set are known.
 var ofBody = map[schemas.Dialect]map[string]position{ //nolint:gochecknoglobals // a constant
 	schemas.DialectChat: {
-		memberMessages: messages, "prediction": message,
-		"tools": tools, "functions": declared, "tool_choice": choice, "function_call": choice,
+		memberMessages: message, "prediction": message,
+		"tools": tool, "functions": declared, "tool_choice": choice, "function_call": choice,
 		"metadata": labels, "logit_bias": labels, "documents": echoed, "audio": speech,
 		"response_format": shape, "structured_outputs": shape, "guided_json": talk, "json_schema": talk,
 		"system": texts, "instructions": texts, "chat_template_kwargs": texts, "search_parameters": texts,
 		"provider": known, "plugins": known, "suffix": known, "chat_template": known, "banned_strings": known, "preserved_tokens": known,
 	},
 	schemas.DialectResponses: {
-		memberInput: items, "instructions": block, memberPrompt: echoed, "tools": tools, "tool_choice": choice, "text": shape,
+		memberInput: item, "instructions": block, memberPrompt: echoed, "tools": tool, "tool_choice": choice, "text": shape,
 		"metadata": labels, "client_metadata": labels, "chat_template_kwargs": texts, memberTalk: known,
 		"provider": known, "plugins": known,
 	},
 	schemas.DialectMessages: {
-		memberMessages: items, "system": block, "tools": tools, "tool_choice": choice, "output_config": shape, "output_format": shape,
+		memberMessages: item, "system": block, "tools": tool, "tool_choice": choice, "output_config": shape, "output_format": shape,
 		"compaction": texts, "metadata": labels, "chat_template_kwargs": texts, "container": known, "provider": known, "plugins": known,
 	},
 	schemas.DialectEmbeddings: {memberInput: part, "instruction": known, "provider": known},

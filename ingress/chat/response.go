@@ -14,31 +14,26 @@ import (
 	"weir/schemas"
 )
 
-// response reads the action of a response and its order, without the body. The error is fault.ErrNotFound
-// where there is none that this caller may continue or cancel.
-func (h handlers) response(ctx context.Context, by *caller, action string) (*ledger.State, *schemas.ChatOrder, error) {
+// completionOf reads the action of a completion. The error is fault.ErrNotFound where there is none that
+// this caller may continue or cancel.
+func (h handlers) completionOf(ctx context.Context, by *caller, action string) (*ledger.State, error) {
 	st, err := h.Actions.Peek(ctx, by.Tenant, action)
 	if errors.Is(err, fault.ErrGone) || err == nil && (st.Kind != schemas.KindChat || !by.owns(st.Action)) {
 		err = fault.ErrNotFound
 	}
+	return st, err
+}
+
+// isResponse reports whether a completion is one of DialectResponses.
+func (h handlers) isResponse(ctx context.Context, a *schemas.Action) (bool, error) {
+	release, err := h.Reserve(ctx, a.Tenant, a.PayloadBlob)
 	if err != nil {
-		return nil, nil, err
-	}
-	release, err := h.Reserve(ctx, by.Tenant, st.Action.PayloadBlob)
-	if err != nil {
-		return nil, nil, err
+		return false, err
 	}
 	defer release()
-	payload, err := h.Actions.Blob(ctx, st.Action.Payload, st.Action.PayloadBlob)
-	if err != nil {
-		return nil, nil, err
-	}
 	var order schemas.ChatOrder
-	if json.Unmarshal(payload, &order) != nil || order.Dialect != schemas.DialectResponses {
-		return nil, nil, fault.ErrNotFound
-	}
-	order.Body = nil
-	return st, &order, nil
+	payload, err := h.Actions.Blob(ctx, a.Payload, a.PayloadBlob)
+	return json.Unmarshal(payload, &order) == nil && order.Dialect == schemas.DialectResponses, err
 }
 
 // owns reports whether an action is the caller's own: one that the same principal has sent, and for the
@@ -48,10 +43,11 @@ func (p caller) owns(a schemas.Action) bool {
 	return a.Principal == p.Principal && (p.who.Holding == nil || a.Task == p.who.Task() && own.Covers(task.Of(a)))
 }
 
-// follows checks that a request may continue the response that it names. What that response holds counts
-// as a part of this prompt.
+// follows reads the response that a request continues, and checks that it may. What that response holds
+// counts as a part of this prompt.
 func (h handlers) follows(ctx context.Context, a *asked) error {
-	st, order, err := h.response(ctx, &a.caller, a.order.Previous)
+	st, err := h.completionOf(ctx, &a.caller, a.order.Previous)
+	var result schemas.ChatResult
 	switch {
 	case errors.Is(err, fault.ErrNotFound):
 		return errNoPrevious("this token has no such response; write the id of a response that it made, or leave it out and send the whole conversation")
@@ -61,12 +57,12 @@ func (h handlers) follows(ctx context.Context, a *asked) error {
 		return errNoPrevious("this response has not ended; wait for its end, and send the request again")
 	case st.Settled.Outcome != schemas.OutcomeSucceeded:
 		return errNoPrevious("this response did not succeed; leave the id out and send the whole conversation")
+	case json.Unmarshal(st.Settled.Result, &result) != nil || result.Dialect != schemas.DialectResponses || result.ProviderID == "":
+		return errNoPrevious("the result of this response cannot be read; leave the id out and send the whole conversation")
 	}
-	var result schemas.ChatResult
-	if json.Unmarshal(st.Settled.Result, &result) == nil && result.Usage != nil {
-		a.order.Media = models.Plus(a.order.Media, models.Plus(result.Usage.Prompt, result.Usage.Completion))
-	} else {
-		a.order.Media = models.Plus(a.order.Media, models.Plus(order.Prompt, order.Media))
+	a.order.PreviousID, a.order.PreviousUpstream = result.ProviderID, result.Upstream
+	if u := result.Usage; u != nil {
+		a.order.Media = models.Plus(a.order.Media, models.Plus(u.Prompt, u.Completion))
 	}
 	return nil
 }
@@ -82,9 +78,12 @@ func (h handlers) cancel(c *gin.Context) error {
 	if !ok || !schemas.ValidActionID(action) {
 		return errNoResponse()
 	}
-	st, _, err := h.response(ctx, &by, action)
+	st, err := h.completionOf(ctx, &by, action)
+	if err == nil {
+		ok, err = h.isResponse(ctx, &st.Action)
+	}
 	switch {
-	case errors.Is(err, fault.ErrNotFound):
+	case errors.Is(err, fault.ErrNotFound), err == nil && !ok:
 		return errNoResponse()
 	case err != nil:
 		return err

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -42,7 +43,7 @@ func (s *search) value(v gjson.Result, p position, opened bool) error {
 	case v.IsArray():
 		for n, e := range v.All() {
 			s.at = append(s.at, n.String())
-			if err := s.value(e, rules[p].elements, opened); err != nil {
+			if err := s.value(e, p, opened); err != nil {
 				return err
 			}
 			s.at = s.at[:len(s.at)-1]
@@ -94,6 +95,28 @@ func (s *search) member(name string, v gjson.Result, p position, opened bool) er
 		opened = true
 	}
 	return s.value(v, p.member(s.dialect, name), opened)
+}
+
+var (
+	// unread is what does not count in a text: signs before its first letter, and what no reader sees.
+	unread = regexp.MustCompile(`^(?:[^/\\\pL\p{Nd}]|` + fillers + `)+|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x{9f}\p{Cf}\p{Mn}]|` + fillers)
+	// browsable is an address to a browser, which needs no slash behind its own schemes; absolute has any
+	// scheme, of more than the one letter of a drive, or is one somewhere in a text without spaces.
+	browsable = regexp.MustCompile(`^(?://|(?i:https?|wss?|ftp):)[^ ]`)
+	absolute  = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+.-]+:/|^[^ \t\r\n]*://[^ \t\r\n]*$`)
+)
+
+// fillers are letters that no reader sees.
+const fillers = `[\x{115f}\x{1160}\x{3164}\x{ffa0}]`
+
+// address reports whether a text is one, or a list of them, rather than a sentence that has one in it.
+func address(text string) bool {
+	if !strings.ContainsAny(text, `:/\`) {
+		return false
+	}
+	text = unread.ReplaceAllLiteralString(text, "")
+	browser := strings.NewReplacer("\t", "", "\r", "", "\n", "", `\`, "/") // it minds no line break, and takes either slash
+	return absolute.MatchString(text) || browsable.MatchString(browser.Replace(text))
 }
 
 // note remembers a member beyond the closed set, or the type of a tool.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,22 +22,22 @@ import (
 	"weir/schemas"
 )
 
-// Config of the surface. What names no default is required.
+// Config of the surface.
 type Config struct {
 	// Models are those in force.
 	Models func() *models.Set
 	// Budgets says whether a window is full just now; nil: the worker finds out.
 	Budgets Looker
-	// Tasks knows the holders of tasks; nil: tokens of tasks are not served.
+	// Tasks knows the holders of tasks.
 	Tasks *tasks.Service
-	// MaxBody is the largest body in bytes; default 16 MiB.
+	// MaxBody is the largest body in bytes.
 	MaxBody int64
-	// Stop tells the worker of a running completion to stop; default: it finds out by the log.
+	// Stop tells the worker of a running completion to stop.
 	Stop func(ref schemas.Ref)
 	// Actions reads the actions that responses continue, and those to be canceled.
-	Actions Reader
+	Actions *ledger.Ledger
 	// Reserve waits until there is memory for a tenant to load what is stored under the names, of which
-	// some may be empty. nil: nothing is reserved.
+	// some may be empty.
 	Reserve func(ctx context.Context, tenant string, blobs ...string) (release func(), err error)
 	// Cancel asks a completion to stop, on the log.
 	Cancel func(ctx context.Context, tenant, id string) error
@@ -69,25 +70,6 @@ type Looker interface {
 	Look(ctx context.Context, o budget.Order) ([]schemas.ChatLimit, error)
 }
 
-// Reader reads actions; see ledger.Ledger.
-type Reader interface {
-	Peek(ctx context.Context, tenant, id string) (*ledger.State, error)
-	Blob(ctx context.Context, inline json.RawMessage, name string) (json.RawMessage, error)
-}
-
-func (c Config) withDefaults() Config {
-	if c.MaxBody <= 0 {
-		c.MaxBody = 16 << 20
-	}
-	if c.Stop == nil {
-		c.Stop = func(schemas.Ref) {}
-	}
-	if c.Reserve == nil {
-		c.Reserve = func(context.Context, string, ...string) (func(), error) { return func() {}, nil }
-	}
-	return c
-}
-
 type handlers struct {
 	Config
 
@@ -96,7 +78,6 @@ type handlers struct {
 
 // Surface are the routes of the dialects.
 func Surface(s *ingress.Server, cfg Config) ingress.Surface {
-	cfg = cfg.withDefaults()
 	h := handlers{cfg, s}
 	out := ingress.Surface{
 		Name: "chat", Kind: schemas.KindChat, Fail: fail, Owns: owns, APIKey: true,
@@ -140,20 +121,11 @@ func canceled(payload json.RawMessage, message string) (json.RawMessage, error) 
 // owns reports whether a path belongs to the surface, for any method, or would be below one of
 // its routes: a client that adds a slash too many then reads the surface's errors.
 func owns(path string) bool {
-	if _, ok := schemas.DialectOf(path); ok {
-		return true
-	}
-	for _, base := range schemas.ChatBases() {
-		if rest, ok := strings.CutPrefix(path, base); ok && under(rest, schemas.RouteModels) {
-			return true
-		}
-	}
-	return false
-}
-
-func under(path, route string) bool {
-	rest, ok := strings.CutPrefix(path, route)
-	return ok && (rest == "" || rest[0] == '/')
+	_, ok := schemas.DialectOf(path)
+	return ok || slices.ContainsFunc(schemas.ChatBases(), func(base string) bool {
+		rest, below := strings.CutPrefix(path, base+schemas.RouteModels)
+		return below && (rest == "" || rest[0] == '/')
+	})
 }
 
 // complete stores a completion of a dialect, or joins the one with its Idempotency-Key, and answers with

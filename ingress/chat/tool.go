@@ -12,10 +12,10 @@ import (
 // ofItem is the place of an item, and the name of what it refers to in the provider's account; empty:
 // nothing. Lists of tools that a server has shown declare none.
 func ofItem(p position, v gjson.Result) (of position, stored string) {
-	switch kind := text(v.Get("type")); {
+	switch kind := v.Get("type").Str; {
 	case kind == "mcp_list_tools", kind == "mcp_tool_listing":
 		return part, ""
-	case kind == itemReference, p == item && kind == "" && text(v.Get("role")) == "":
+	case kind == itemReference, p == item && kind == "" && v.Get("role").Str == "":
 		return p, itemReference
 	default:
 		return p, ""
@@ -34,7 +34,7 @@ func executor(d schemas.Dialect, of gjson.Result) (p position, kind string) {
 			return served, ""
 		case v.Type == gjson.Null:
 		default:
-			if kind := completion.ToolKind(d, text(v)); !performed(d, kind, of) {
+			if kind := completion.ToolKind(d, v.Str); !performed(d, kind, of) {
 				return served, kind
 			}
 		}
@@ -46,9 +46,9 @@ func executor(d schemas.Dialect, of gjson.Result) (p position, kind string) {
 func performed(d schemas.Dialect, kind string, of gjson.Result) bool {
 	switch {
 	case kind == "tool_search":
-		return text(of.Get("execution")) == "client"
+		return of.Get("execution").Str == "client"
 	case kind == "shell" && of.Get("environment").IsObject():
-		return text(of.Get("environment.type")) == "local"
+		return of.Get("environment.type").Str == "local"
 	default:
 		return slices.Contains(completion.CallerTools(d), kind)
 	}

@@ -92,7 +92,7 @@ func TestAssemble(t *testing.T) {
 		{"log probabilities, native reason", []string{
 			`{"id":"c-1","created":7,"model":"m","choices":[{"index":0,"delta":{"content":"a"},"logprobs":{"content":[{"token":"a"}],"refusal":null},"finish_reason":null,"native_finish_reason":null}]}`,
 			`{"id":"c-1","created":8,"model":"other","choices":[{"index":0,"delta":{"content":"b"},"logprobs":{"content":[{"token":"b"}],"refusal":null},"finish_reason":"stop","native_finish_reason":"completed"}]}`,
-		}, head + `{"index":0,"message":{"role":"assistant","content":"ab"},"logprobs":{"content":[{"token":"a"},{"token":"b"}],"refusal":null},"finish_reason":"stop","native_finish_reason":"completed"}]}`},
+		}, head + `{"index":0,"message":{"role":"assistant","content":"ab"},"finish_reason":"stop","logprobs":{"content":[{"token":"a"},{"token":"b"}],"refusal":null},"native_finish_reason":"completed"}]}`},
 		{"choices in any order", []string{
 			`{"id":"c-1","created":7,"model":"m","choices":[{"index":1,"delta":{"content":"b"}}]}`, choice(`{"content":"a"}`, `"length"`), `{"choices":[{"index":1,"delta":{"content":"B"},"finish_reason":"stop"}]}`, `{"choices":[{"index":-1,"delta":{"content":"B"}},{"index":1024,"delta":{"content":"B"}}]}`,
 		}, head + `{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"length"},{"index":1,"message":{"role":"assistant","content":"bB"},"finish_reason":"stop"}]}`},
@@ -294,7 +294,7 @@ func TestStreamHasOneID(t *testing.T) {
 
 func TestSplit(t *testing.T) {
 	t.Parallel()
-	document := json.RawMessage(`{ "object":"chat.completion","id":"c-1","created":7,"model":"m","choices":[
+	document := json.RawMessage(`{ "id":"c-1","object":"chat.completion","created":7,"model":"m","choices":[
 		{"index":0,"message":{"role":"assistant","content":"hi","tool_calls":[{"id":"t0","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"t1","type":"function","function":{"name":"g","arguments":"{\"n\":1.0}"}}]},"logprobs":null,"finish_reason":"tool_calls"},
 		{"index":1,"message":{"role":"assistant","content":"ho"}}],
 		"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`)

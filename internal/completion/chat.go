@@ -3,6 +3,7 @@ package completion
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +17,7 @@ import (
 func readChunk(_ string, data []byte) (Chunk, error) {
 	raw, ok := normalize(data)
 	if !ok || raw[0] != '{' {
-		return Chunk{}, errNoChunk
+		return Chunk{}, errForeign
 	}
 	c := Chunk{Raw: raw, Blank: true}
 	var usage, elsewhere gjson.Result // some providers put it elsewhere
@@ -25,11 +26,11 @@ func readChunk(_ string, data []byte) (Chunk, error) {
 		switch name.Str {
 		case "choices":
 			if v.Type != gjson.Null && !v.IsArray() {
-				return Chunk{}, errNoChunk
+				return Chunk{}, errForeign
 			}
 			for _, choice := range array(v).All() {
 				if !choice.IsObject() {
-					return Chunk{}, errNoChunk
+					return Chunk{}, errForeign
 				}
 				c.Blank = c.Blank && silent(choice, "index", "usage", "delta", "message") && silent(choice.Get("delta")) && silent(choice.Get("message"))
 				if v := choice.Get("usage"); v.Exists() {
@@ -56,20 +57,30 @@ func readChunk(_ string, data []byte) (Chunk, error) {
 	return c, nil
 }
 
-// namedCompletion is a whole answer with an id.
-func namedCompletion(raw json.RawMessage, o Options) json.RawMessage { return identified(raw, o.ID) }
-
 // chatAnswer is a completion so far. It holds what came, bounded only in how many choices, tool
 // calls and members that has: the caller bounds the rest, by its Size.
 type chatAnswer struct {
 	tally
 
-	head     node
+	head     node   // the members beside the choices and the usage
 	choices  node   // objects: the message, and the members beside it
 	rawUsage string // the usage as it came
 	id       string // as the first chunk that the reader received has it
 	named    bool   // it is Weir's
 	began    bool
+}
+
+// The objects of a completion as they begin.
+const (
+	noCompletion = `{"id":null,"object":"chat.completion"}`
+	noChoice     = `{"index":%d,"message":{},"finish_reason":null}`
+	noMessage    = `{"role":"assistant","content":null}`
+)
+
+func newChatAnswer(o Options) Answer {
+	return &chatAnswer{
+		tally: tally{options: o}, head: node{kind: kindObject, buf: []byte(noCompletion)}, choices: node{kind: kindElements},
+	}
 }
 
 // Add takes the usage alone of a chunk with a fault.
@@ -111,14 +122,14 @@ func (a *chatAnswer) add(c Chunk) {
 		switch name.Str {
 		case "choices":
 			for place, choice := range array(v).All() { // one without an index has its place as index
-				a.choice(a.choices.element(indexOf(choice, int(place.Num)), maxChoices), choice)
+				a.choice(indexOf(choice, int(place.Num)), choice)
 			}
 		case "object", "usage", "error", "obfuscation":
 		default:
 			if hollow(v) {
 				continue
 			}
-			if n := a.head.member(name.Str); !n.came() {
+			if n := a.head.member(name.Str); !n.says() {
 				n.last(v)
 			}
 		}
@@ -126,8 +137,12 @@ func (a *chatAnswer) add(c Chunk) {
 }
 
 // choice adds what a chunk says of a choice.
-func (a *chatAnswer) choice(c *node, raw gjson.Result) {
-	c.member("message") // the first of them: it is never one too many
+func (a *chatAnswer) choice(index int, raw gjson.Result) {
+	c := a.choices.element(index, maxChoices)
+	if c.kind != kindObject {
+		c.begin(gjson.Parse(fmt.Sprintf(noChoice, index)))
+		c.member("message").begin(gjson.Parse(noMessage)) // the first of them: it is never one too many
+	}
 	var delta gjson.Result
 	for name, v := range raw.All() {
 		switch name.Str {
@@ -151,23 +166,14 @@ func (a *chatAnswer) choice(c *node, raw gjson.Result) {
 }
 
 // indexOf is the index of an object in a list, or its place where it has none.
-func indexOf(v gjson.Result, place int) int {
-	if n, err := strconv.Atoi(v.Get("index").Raw); err == nil {
+func indexOf(v gjson.Result, place int) int { return number(v.Get("index"), place) }
+
+// number is a whole number, or the other where a value is none.
+func number(v gjson.Result, other int) int {
+	if n, err := strconv.Atoi(v.Raw); err == nil {
 		return n
 	}
-	return place
-}
-
-// writeChoice adds a choice to a document.
-func (n *node) writeChoice(to []byte) []byte {
-	message := n.find("message")
-	to = appendMember(append(to, '{'), "index", strconv.Itoa(n.index))
-	to = append(appendName(to, "message"), '{')
-	to = message.writeOr(message.writeOr(to, "role", `"assistant"`), "content", null)
-	to = append(message.writeRest(to, "refusal", "role", "content"), '}')
-	to = n.writeRest(to, "logprobs", "message", "finish_reason", "native_finish_reason")
-	to = n.writeOr(to, "finish_reason", null)
-	return append(n.find("native_finish_reason").writeMember(to), '}')
+	return other
 }
 
 // Finished reports whether as many choices as were asked for have ended, and every other that has
@@ -199,21 +205,15 @@ func (a *chatAnswer) Document() json.RawMessage {
 	if !a.began {
 		return nil
 	}
-	doc := a.head.find("id").writeMember([]byte{'{'})
 	if a.id != "" {
-		doc = appendMember([]byte{'{'}, "id", a.id)
+		a.head.member("id").buf = []byte(a.id)
 	}
-	doc = appendMember(doc, "object", `"chat.completion"`)
-	doc = a.head.writeRest(doc, "", "id")
-	doc = append(appendName(doc, "choices"), '[')
-	for i := range a.choices.list {
-		doc = a.choices.list[i].writeChoice(appendComma(doc))
-	}
-	doc = append(doc, ']')
+	doc := a.head.write(nil)
+	doc = a.choices.write(appendName(doc[:len(doc)-1], "choices"))
 	if a.rawUsage != "" {
 		doc = appendMember(doc, "usage", a.rawUsage)
 	}
-	return namedCompletion(append(doc, '}'), a.options)
+	return identified(append(doc, '}'), a.options.ID)
 }
 
 // position is where in an answer a value stands, as far as the protocol knows that.

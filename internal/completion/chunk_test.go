@@ -1,7 +1,6 @@
 package completion_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -83,7 +82,8 @@ func TestNamed(t *testing.T) {
 		`{"a":1,"\u0069d":7}`:   `{"a":1,"\u0069d":"w\"1"}`,
 		`{"a":{"id":"inside"}}`: `{"id":"w\"1","a":{"id":"inside"}}`,
 	} {
-		require.Equal(t, want, string(chat.Named(json.RawMessage(in), completion.Options{ID: `w"1`})), in)
+		_, given := collect(t, schemas.DialectChat, completion.Options{ID: `w"1`, Usage: true}, in)
+		require.Equal(t, []string{want}, given, in)
 	}
 }
 

@@ -65,6 +65,5 @@ func TestDocuments(t *testing.T) {
 		assert.Equal(t, tt.usage, a.Usage())
 		assert.Nil(t, a.Reasons())
 		assert.Zero(t, a.Output())
-		assert.Equal(t, tt.in, string(p.Named(c.Raw, completion.Options{ID: "act"})))
 	})
 }

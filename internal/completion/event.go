@@ -10,13 +10,7 @@ import (
 	"weir/schemas"
 )
 
-var (
-	errNoEvent      = errors.New("completion: the event or answer is no part of the request's protocol; check which dialects the upstream speaks")
-	errForeign      = errors.New("completion: the upstream answered in another protocol; list the dialects that it speaks")
-	errNoCompletion = errors.New("completion: the answer is no completion")
-	errNoDocument   = errors.New("completion: the answer is no whole document of its protocol")
-	errNoChunk      = errors.New("completion: the event is no chunk of a completion")
-)
+var errForeign = errors.New("completion: the event or answer is no part of the request's protocol; check which dialects the upstream speaks")
 
 // Chunk is one event of a streamed answer.
 type Chunk struct {
@@ -44,7 +38,7 @@ type Chunk struct {
 func open(name string, data []byte, own schemas.Dialect) (event gjson.Result, c Chunk, err error) {
 	raw, ok := normalize(data)
 	if !ok || raw[0] != '{' {
-		return event, c, errNoEvent
+		return event, c, errForeign
 	}
 	event = Parse(raw)
 	kind, object := event.Get("type").Str, event.Get("object").Str
@@ -55,9 +49,7 @@ func open(name string, data []byte, own schemas.Dialect) (event gjson.Result, c 
 	switch family := familyOf(kind, object, event); {
 	case kind == kindError, object == "error", kind == "" && says(event.Get("error")):
 		c.Fault = faultOf(raw)
-	case family == "" && kind == "":
-		err = errNoEvent
-	case family != "" && family != own:
+	case family == "" && kind == "", family != "" && family != own:
 		err = errForeign
 	}
 	return event, c, err
@@ -112,7 +104,7 @@ func readCount(_ string, data []byte) (Chunk, error) {
 	case counted && family == "" && c.Type != kindError:
 		return Chunk{Raw: json.RawMessage(doc.Raw), Last: true}, nil
 	case err == nil && c.Fault == nil:
-		err = errNoEvent
+		err = errForeign
 	}
 	return c, err
 }

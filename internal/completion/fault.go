@@ -59,7 +59,7 @@ func (f *Fault) read(v gjson.Result, left int) {
 	case left == 0:
 	case v.Type == gjson.String:
 		if f.Message == "" {
-			f.Message = strings.TrimSpace(text(v))
+			f.Message = strings.TrimSpace(v.Str)
 		}
 	case v.IsArray():
 		for _, e := range v.All() {
@@ -84,7 +84,7 @@ func (f *Fault) readObject(v gjson.Result, left int) {
 		}
 	}
 	if raw := object(v.Get("metadata")).Get("raw"); raw.Type == gjson.String {
-		f.add(text(raw), left)
+		f.add(raw.Str, left)
 	}
 	f.words(word(v.Get("code")), word(v.Get("type")), word(v.Get("param")))
 	for _, name := range []string{"code", "status", "status_code", "statusCode", "http_status", "type"} {
@@ -110,19 +110,11 @@ const maxWord = 128
 
 // word is a text that is a keyword or a path such as messages[0].content, else empty.
 func word(v gjson.Result) string {
-	s := text(v)
+	s := v.Str
 	if len(s) > maxWord || strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-:/[]$") != "" {
 		return ""
 	}
 	return s
-}
-
-// text returns the text of a string, and "" for any other value.
-func text(v gjson.Result) string {
-	if v.Type != gjson.String {
-		return ""
-	}
-	return strings.Clone(v.Str)
 }
 
 // add joins what the provider behind the provider has said.
@@ -144,7 +136,7 @@ func (f *Fault) add(raw string, left int) {
 
 // statusOf returns the HTTP status of a code or of its keyword; 0: none.
 func statusOf(v gjson.Result) int {
-	if s := statuses[strings.ToLower(text(v))]; s != 0 {
+	if s := statuses[strings.ToLower(v.Str)]; s != 0 {
 		return s
 	}
 	if n, err := strconv.Atoi(v.String()); err == nil && n >= 400 && n <= 599 {

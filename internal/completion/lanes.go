@@ -2,7 +2,6 @@ package completion
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -35,17 +34,13 @@ func (t *Texts) group(index int, id string) int {
 
 // item is the number of the item of an event of DialectResponses: by its index, or by its id.
 func (t *Texts) item(event gjson.Result) int {
-	id := event.Get("item_id").Str
-	if id == "" {
-		id = event.Get("item.id").Str
-	}
+	n, id := itemOf(event)
 	known, ok := t.indexes[id]
-	n, err := strconv.Atoi(event.Get("output_index").Raw)
 	switch {
-	case err == nil && !ok && id != "" && len(t.indexes) < maxPaths:
+	case n >= 0 && !ok && id != "" && len(t.indexes) < maxPaths:
 		t.indexes[strings.Clone(id)] = n
 		t.names += len(id)
-	case err == nil:
+	case n >= 0:
 	case ok:
 		n = known
 	default:

@@ -1,11 +1,13 @@
 package completion_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -167,7 +169,7 @@ func FuzzProtocols(f *testing.F) {
 			}
 			a.Add(c)
 			if raw, keep := a.Give(c); keep {
-				require.True(t, json.Valid(raw), "%s", raw)
+				require.True(t, json.Valid(raw) && utf8.Valid(raw) && !bytes.ContainsAny(raw, "\r\n"), "a frame has it as it is: %s", raw)
 				given = append(given, raw)
 			}
 			if whole, err := p.Split(c.Raw, true); err == nil && c.Type == "" {
@@ -175,7 +177,6 @@ func FuzzProtocols(f *testing.F) {
 					require.True(t, json.Valid(raw), "%s", raw)
 				}
 			}
-			require.True(t, json.Valid(p.Named(c.Raw, o)))
 		}
 		for _, raw := range given {
 			c, err := p.Read("", raw)

@@ -1,6 +1,7 @@
 package completion
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -21,14 +22,12 @@ func Stored(name string) bool {
 // MaxMember is the longest name of a member beyond Known, in bytes.
 const MaxMember = 100
 
+// validMember matches letters, digits and some signs, which are not all of it.
+var validMember = regexp.MustCompile(`^[-_.:$]*[0-9A-Za-z][-\w.:$]*$`)
+
 // ValidMember reports whether an upstream's pass can list a text, as the name of a member or
 // the type of a tool.
-func ValidMember(name string) bool {
-	const signs = "_-.:$"
-	return name != "" && len(name) <= MaxMember && strings.Trim(name, signs) != "" && !strings.ContainsFunc(name, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(signs, r)
-	})
-}
+func ValidMember(name string) bool { return len(name) <= MaxMember && validMember.MatchString(name) }
 
 // Refused reports whether a member of this name is refused whatever an upstream passes:
 // it would choose where the request goes, with which key, or whom a provider calls back.

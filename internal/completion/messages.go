@@ -62,18 +62,8 @@ func newMessageAnswer(o Options) Answer {
 	}
 }
 
-// Add takes the usage alone of an event with a fault. A whole message is the events that it is
-// split into.
+// Add takes the usage alone of an event with a fault.
 func (a *messageAnswer) Add(c Chunk) {
-	if c.Type == kindMessage && c.Fault == nil {
-		events, _ := splitMessage(c.Raw, true)
-		for _, raw := range events {
-			if c, err := readMessage("", raw); err == nil {
-				a.Add(c)
-			}
-		}
-		return
-	}
 	if c.Fault == nil && !c.Blank {
 		a.add(c.Type, Parse(c.Raw))
 	}
@@ -93,6 +83,11 @@ func (a *messageAnswer) add(kind string, event gjson.Result) {
 		if v := event.Get("message"); v.IsObject() {
 			a.head.buf, a.began = []byte(v.Raw), true
 		}
+	case kindMessage: // a whole one
+		a.head.buf, a.began = []byte(event.Raw), true
+		for _, block := range array(event.Get("content")).All() {
+			a.text += blockText(block)
+		}
 	case messageDelta:
 		a.change(event)
 		a.change(object(event.Get("delta")))
@@ -104,11 +99,17 @@ func (a *messageAnswer) add(kind string, event gjson.Result) {
 		}
 		v := object(event.Get("content_block"))
 		b.begin(v)
-		a.text += textOfMembers(v, "text", "thinking", "data")
-		if v.Get("input").Type == gjson.JSON {
-			a.text += textOfMembers(v, "input")
-		}
+		a.text += blockText(v)
 	}
+}
+
+// blockText counts the bytes of text in a block.
+func blockText(v gjson.Result) int64 {
+	text := textOfMembers(v, "text", "thinking", "data")
+	if v.Get("input").Type == gjson.JSON {
+		text += textOfMembers(v, "input")
+	}
+	return text
 }
 
 // change sets the members of the message that its last events report.
@@ -164,7 +165,7 @@ func (a *messageAnswer) Give(c Chunk) (raw json.RawMessage, keep bool) {
 
 // Reasons maps the stop reason to a finish reason of chat completions.
 func (a *messageAnswer) Reasons() []string {
-	n := a.head.find("stop_reason")
+	n := a.head.member("stop_reason")
 	if !n.says() {
 		return nil
 	}

@@ -147,8 +147,10 @@ func (n *node) addMember(in position, name string, v gjson.Result) (text int64) 
 		return n.merge(under, v)
 	case under == inLogprobs && n.kind == kindObject:
 	case in == inCall && hollow(v):
-	case v.Type == gjson.Null, in == inChoice && name == "finish_reason" && hollow(v):
-		n.last(gjson.Result{})
+	case v.Type == gjson.Null && (in == inDelta && name != "refusal" || in == inChoice && name != "logprobs"):
+	case in == inChoice && name == "finish_reason" && hollow(v):
+	case v.Type == gjson.Null:
+		n.last(v)
 	case in == inFunction && name == "name" && v.Type == gjson.String:
 		if string(n.buf) != v.Raw { // some repeat it as a whole
 			n.text(inner(v))
@@ -166,7 +168,7 @@ func (n *node) addMember(in position, name string, v gjson.Result) (text int64) 
 		if name == "content" && in == inDelta {
 			return int64(len(inner(v)))
 		}
-	case in == inLogprobs && n.is('['), (under == inContent || name == "role" && hollow(v)) && n.came():
+	case in == inLogprobs && n.is('['), (under == inContent || name == "role" && hollow(v)) && n.says():
 		// It takes the place of nothing.
 	default:
 		n.last(v)
@@ -327,22 +329,4 @@ func (n *node) writeMember(to []byte) []byte {
 		return to
 	}
 	return n.write(appendName(to, n.name))
-}
-
-// writeOr adds the member with a name, or a value where there is none that says something.
-func (n *node) writeOr(to []byte, name, absent string) []byte {
-	if m := n.find(name); m.says() {
-		return m.writeMember(to)
-	}
-	return appendMember(to, name, absent)
-}
-
-// writeRest adds the members that say something, and the one named always, but for some.
-func (n *node) writeRest(to []byte, always string, but ...string) []byte {
-	for i := range n.list {
-		if m := &n.list[i]; (m.says() || m.name == always) && !slices.Contains(but, m.name) {
-			to = m.writeMember(to)
-		}
-	}
-	return to
 }

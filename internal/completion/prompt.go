@@ -96,22 +96,23 @@ func (s *Size) inputs(v gjson.Result, depth int) {
 	}
 }
 
-// add counts what a value of a message holds. In a file it is of the member with this name.
-func (s *Size) add(v gjson.Result, name string, depth int, in *file) {
+// add counts what a value of a message holds. file takes the strings of a part that is no text, by the
+// names of their members, and is false for one that is text; nil: the value is in no such part.
+func (s *Size) add(v gjson.Result, name string, depth int, file func(in, name string) bool) {
 	switch {
 	case v.Type == gjson.String:
-		if text := inner(v); in == nil || !in.takes(text, name) {
+		if text := inner(v); file == nil || !file(text, name) {
 			s.Bytes += length(text)
 		}
 	case v.Type != gjson.JSON:
 	case depth == 0:
 		s.Bytes += int64(len(v.Raw))
-	case in != nil || v.IsArray() || !s.media(v):
+	case file != nil || v.IsArray() || !s.media(v):
 		for key, inside := range v.All() {
 			if key.Type == gjson.String { // and no place in an array
 				name = key.Str
 			}
-			s.add(inside, name, depth-1, in)
+			s.add(inside, name, depth-1, file)
 		}
 	}
 }
@@ -128,36 +129,29 @@ func (s *Size) media(part gjson.Result) bool {
 	default:
 		return false
 	}
-	var f file
-	s.add(part, "", promptDepth, &f)
+	var named, data int64 // addresses or names of files, and bytes of files in the request
+	s.add(part, "", promptDepth, func(in, name string) bool {
+		switch name {
+		case "data", "file_data", "b64_json", "result":
+			data += int64(len(in))
+		case "url", "uri", "image_url", "audio_url", "video_url", "file_url", "file_id":
+			if strings.HasPrefix(in, "data:") && strings.Contains(in, ",") {
+				data += int64(len(in))
+			} else {
+				named++
+			}
+		default:
+			return false
+		}
+		return true
+	})
 	switch {
 	case bytesPer == 0:
-		s.Images += max(1, f.named+min(f.data, 1))
-	case f.data > 0:
-		s.Media += max(f.data/bytesPer, leastTokens)
+		s.Images += max(1, named+min(data, 1))
+	case data > 0:
+		s.Media += max(data/bytesPer, leastTokens)
 	default:
 		s.Media += fileTokens
-	}
-	return true
-}
-
-// file is a part that is no text: how many addresses or names of files it has, and how many bytes
-// of files are in the request.
-type file struct{ named, data int64 }
-
-// takes counts a string of the member with this name; false: it is text.
-func (f *file) takes(in, name string) bool {
-	switch name {
-	case "data", "file_data", "b64_json", "result":
-		f.data += int64(len(in))
-	case "url", "uri", "image_url", "audio_url", "video_url", "file_url", "file_id":
-		if strings.HasPrefix(in, "data:") && strings.Contains(in, ",") {
-			f.data += int64(len(in))
-		} else {
-			f.named++
-		}
-	default:
-		return false
 	}
 	return true
 }

@@ -16,8 +16,6 @@ type Protocol struct {
 	// Split makes the events of a stream of a whole answer, as Read returns whole answers. A reader
 	// assembles the same answer from them. usage: the last one reports the usage.
 	Split func(document json.RawMessage, usage bool) ([]json.RawMessage, error)
-	// Named is a whole answer as its caller receives it.
-	Named func(document json.RawMessage, o Options) json.RawMessage
 	// Answer returns an accumulator for one answer.
 	Answer func(o Options) Answer
 
@@ -44,8 +42,8 @@ type Options struct {
 type Answer interface {
 	// Add takes the next chunk.
 	Add(c Chunk)
-	// Give is a chunk as the reader receives it; keep is false where nothing is left to read. It is
-	// called once for each chunk, after Add.
+	// Give is a chunk, or a whole answer, as the reader receives it; keep is false where nothing is left
+	// to read. It is called once for each chunk, after Add.
 	Give(c Chunk) (raw json.RawMessage, keep bool)
 	// Finished reports whether all choices that were asked for have ended. It is false in the other
 	// dialects, whose streams have a last chunk.
@@ -71,19 +69,17 @@ type Answer interface {
 func For(d schemas.Dialect) Protocol {
 	switch d {
 	case schemas.DialectResponses:
-		return Protocol{readResponse, splitResponse, namedResponse, func(o Options) Answer {
+		return Protocol{readResponse, splitResponse, func(o Options) Answer {
 			return &responseAnswer{tally: tally{options: o}}
 		}, (*Texts).response}
 	case schemas.DialectMessages:
-		return Protocol{readMessage, splitMessage, namedMessage, newMessageAnswer, (*Texts).message}
+		return Protocol{readMessage, splitMessage, newMessageAnswer, (*Texts).message}
 	case schemas.DialectCount:
 		return document(readCount)
 	case schemas.DialectEmbeddings:
 		return document(readEmbeddings)
 	default:
-		return Protocol{readChunk, splitCompletion, namedCompletion, func(o Options) Answer {
-			return &chatAnswer{tally: tally{options: o}}
-		}, (*Texts).completion}
+		return Protocol{readChunk, splitCompletion, newChatAnswer, (*Texts).completion}
 	}
 }
 
@@ -94,7 +90,6 @@ func document(read func(name string, data []byte) (Chunk, error)) Protocol {
 		Split: func(document json.RawMessage, _ bool) ([]json.RawMessage, error) {
 			return []json.RawMessage{document}, nil
 		},
-		Named:  func(document json.RawMessage, _ Options) json.RawMessage { return document },
 		Answer: func(Options) Answer { return &documentAnswer{} },
 		find:   func(*Texts, gjson.Result) {},
 	}

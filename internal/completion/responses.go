@@ -1,6 +1,7 @@
 package completion
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -85,7 +86,7 @@ type responseAnswer struct {
 	// items are the output's items. A finished one is the provider's own object, and any other its
 	// first object with the texts so far.
 	items    node
-	sequence int64 // of the next event
+	sequence int // of the next event
 	provider string
 }
 
@@ -105,9 +106,9 @@ func (a *responseAnswer) Add(c Chunk) {
 			return
 		}
 	}
-	id := text(response.Get("id"))
+	id := response.Get("id").Str
 	if id != "" && len(id) <= maxID && id != schemas.ResponseID(a.options.ID) {
-		a.provider = id
+		a.provider = strings.Clone(id)
 	}
 	a.head = json.RawMessage(strings.Clone(response.Raw))
 	if a.status = endOf(c.Type, response); a.status == "" {
@@ -209,17 +210,18 @@ func (a *responseAnswer) event(kind string, event gjson.Result) int64 {
 
 // item finds the item of an event, by its index or its id; nil: it is unknown.
 func (a *responseAnswer) item(event gjson.Result) *node {
-	n, err := strconv.Atoi(event.Get("output_index").Raw)
-	id := event.Get("item_id").Str
-	if err != nil && id == "" {
-		id = event.Get("item.id").Str
-	}
+	n, id := itemOf(event)
 	for at := range a.items.list {
-		if i := &a.items.list[at]; err == nil && i.index == n || err != nil && id != "" && i.id == id {
+		if i := &a.items.list[at]; n >= 0 && i.index == n || n < 0 && id != "" && i.id == id {
 			return i
 		}
 	}
 	return nil
+}
+
+// itemOf is the index of the item of an event, below 0: it has none, and the item's id.
+func itemOf(event gjson.Result) (index int, id string) {
+	return number(event.Get("output_index"), -1), cmp.Or(event.Get("item_id").Str, event.Get("item.id").Str)
 }
 
 // beginItem takes an event that begins or finishes an item; i is nil for a new one.
@@ -229,18 +231,13 @@ func (a *responseAnswer) beginItem(i *node, event gjson.Result, done bool) int64
 		return 0
 	}
 	if i == nil {
-		n, err := strconv.Atoi(event.Get("output_index").Raw)
-		if last := len(a.items.list); err != nil {
-			n = 0
-			if last > 0 {
-				n = a.items.list[last-1].index + 1
-			}
+		next := 0
+		if last := len(a.items.list); last > 0 {
+			next = a.items.list[last-1].index + 1
 		}
-		if i = a.items.element(n, maxChoices); n < 0 || n >= maxChoices {
-			return itemText(v)
-		}
+		i = a.items.element(number(event.Get("output_index"), next), maxChoices)
 	}
-	i.id = text(v.Get("id"))
+	i.id = strings.Clone(v.Get("id").Str)
 	if i.begin(v); !done {
 		return 0
 	}
@@ -290,10 +287,10 @@ func (a *responseAnswer) Give(c Chunk) (raw json.RawMessage, keep bool) {
 	if event.Get("response_id").Type == gjson.String && a.options.ID != "" {
 		raw = put(raw, "response_id", quote(schemas.ResponseID(a.options.ID)))
 	}
-	if n, err := strconv.ParseInt(event.Get("sequence_number").Raw, 10, 64); err == nil && n >= 0 {
+	if n := number(event.Get("sequence_number"), -1); n >= 0 {
 		a.sequence = n
 	} else {
-		raw = put(raw, "sequence_number", strconv.AppendInt(nil, a.sequence, 10))
+		raw = put(raw, "sequence_number", strconv.AppendInt(nil, int64(a.sequence), 10))
 	}
 	a.sequence++
 	return raw, true

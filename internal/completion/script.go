@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tidwall/gjson"
 )
@@ -15,35 +16,25 @@ type script struct {
 	prefix string // of the events' types, which are numbered then, as those of DialectResponses
 }
 
-// say appends an event. Both lists of its members are names and values in turn.
-func (s *script) say(kind string, at []string, more ...string) {
-	event := appendMember([]byte{'{'}, "type", string(quote(s.prefix+kind)))
+// say appends an event with members, each a name and its value as they are written.
+func (s *script) say(kind string, members ...string) {
+	head := `{"type":` + string(quote(s.prefix+kind))
 	if s.prefix != "" {
-		event = appendMember(event, "sequence_number", strconv.Itoa(len(s.events)))
+		head += `,"sequence_number":` + strconv.Itoa(len(s.events))
 	}
-	for pair := range slices.Chunk(slices.Concat(at, more), 2) {
-		event = appendMember(event, pair[0], pair[1])
-	}
-	s.events = append(s.events, append(event, '}'))
+	s.events = append(s.events, json.RawMessage(strings.Join(append([]string{head}, members...), ",")+"}"))
 }
 
 // with replaces the values of members that an object has. members are names and values in turn. A
 // value that is no object stays.
 func with(v gjson.Result, members ...string) string {
-	if !v.IsObject() {
-		return v.Raw
-	}
-	out := []byte{'{'}
-	for name, m := range v.All() {
-		value := m.Raw
-		for pair := range slices.Chunk(members, 2) {
-			if pair[0] == name.Str {
-				value = pair[1]
-			}
+	doc := []byte(v.Raw)
+	for pair := range slices.Chunk(members, 2) {
+		if object(v).Get(pair[0]).Exists() {
+			doc = put(doc, pair[0], []byte(pair[1]))
 		}
-		out = appendMember(out, name.Str, value)
 	}
-	return string(append(out, '}'))
+	return string(doc)
 }
 
 const (
@@ -58,21 +49,14 @@ func splitCompletion(document json.RawMessage, usage bool) ([]json.RawMessage, e
 	whole := Parse(c.Raw)
 	choices := whole.Get("choices")
 	if err != nil || !choices.IsArray() || says(whole.Get("error")) {
-		return nil, errNoCompletion
+		return nil, errForeign
 	}
-	head := []byte{'{'}
-	if id := whole.Get("id"); id.Exists() {
-		head = appendMember(head, "id", id.Raw)
+	head := []byte(c.Raw)
+	for _, name := range []string{"choices", "usage", "error"} {
+		head = Without(head, name)
 	}
-	head = appendMember(head, "object", `"chat.completion.chunk"`)
-	for name, v := range whole.All() {
-		switch name.Str {
-		case "id", "object", "choices", "usage", "error":
-		default:
-			head = appendMember(head, name.Str, v.Raw)
-		}
-	}
-	head = append(appendName(head, "choices"), '[')
+	head = put(head, "object", []byte(`"chat.completion.chunk"`))
+	head = append(appendName(head[:len(head)-1], "choices"), '[')
 	var chunks []json.RawMessage
 	for place, choice := range choices.All() {
 		for _, part := range splitChoice(choice, strconv.Itoa(indexOf(choice, int(place.Num)))) {
@@ -94,80 +78,70 @@ func splitChoice(whole gjson.Result, index string) [][]byte {
 	if !said.Exists() {
 		said = object(whole.Get("delta"))
 	}
-	first := append(appendName(appendMember([]byte{'{'}, "index", index), "delta"), deltaOf(said)...)
-	second := appendMember(appendMember([]byte{'{'}, "index", index), "delta", "{}")
-	ended := false
+	first := appendMember(appendMember([]byte{'{'}, "index", index), "delta", deltaOf(said))
 	for name, v := range whole.All() {
 		switch name.Str {
-		case "index", "message", "delta":
-		case "finish_reason", "native_finish_reason":
-			ended = ended || !hollow(v)
-			second = appendMember(second, name.Str, v.Raw)
+		case "index", "message", "delta", "finish_reason":
 		default:
 			first = appendMember(first, name.Str, v.Raw)
 		}
 	}
 	first = append(appendMember(first, "finish_reason", null), '}')
-	if !ended {
+	end := whole.Get("finish_reason")
+	if hollow(end) {
 		return [][]byte{first}
 	}
-	return [][]byte{first, append(second, '}')}
+	second := appendMember(appendMember([]byte{'{'}, "index", index), "delta", "{}")
+	return [][]byte{first, append(appendMember(second, "finish_reason", end.Raw), '}')}
 }
 
 // deltaOf is a message as a delta: its tool calls have an index.
 func deltaOf(message gjson.Result) string {
-	list := []byte{'['}
+	var calls []string
 	for place, call := range array(message.Get("tool_calls")).All() {
-		raw := []byte(call.Raw)
 		if call.IsObject() {
-			raw = set(raw, "index", place.String())
+			call.Raw = string(set([]byte(call.Raw), "index", place.String()))
 		}
-		list = append(appendComma(list), raw...)
+		calls = append(calls, call.Raw)
 	}
-	switch {
-	case !message.Exists():
-		return "{}"
-	case len(list) == 1:
-		return message.Raw
-	default:
-		return with(message, "tool_calls", string(append(list, ']')))
+	if calls == nil {
+		return cmp.Or(message.Raw, "{}")
 	}
+	return with(message, "tool_calls", "["+strings.Join(calls, ",")+"]")
 }
 
 // splitMessage builds the events of a message. Each text is one piece.
 func splitMessage(document json.RawMessage, _ bool) ([]json.RawMessage, error) {
 	message := Parse(document)
 	if !message.IsObject() || message.Get("type").Str != kindMessage || !message.Get("content").IsArray() {
-		return nil, errNoDocument
+		return nil, errForeign
 	}
 	var s script
-	start := json.RawMessage(with(message, "content", emptyList, "stop_reason", null, "stop_sequence", null))
-	usage := message.Get("usage")
-	if !usage.IsObject() { // clients update the usage of message_start, so it must exist
-		usage = gjson.Parse(`{"input_tokens":0,"output_tokens":0}`)
-		start = put(start, "usage", []byte(usage.Raw))
+	start := with(message, "content", emptyList, "stop_reason", null, "stop_sequence", null)
+	usage := object(message.Get("usage")).Raw
+	if usage == "" { // clients update the usage of message_start, so it must exist
+		usage = `{"input_tokens":0,"output_tokens":0}`
+		start = string(put([]byte(start), "usage", []byte(usage)))
 	}
-	s.say(messageStart, nil, "message", string(start))
+	s.say(messageStart, `"message":`+start)
 	for place, block := range message.Get("content").All() {
-		s.block([]string{"index", place.String()}, block)
+		s.block(`"index":`+place.String(), block)
 	}
-	end := appendMember([]byte{'{'}, "stop_reason", cmp.Or(message.Get("stop_reason").Raw, null))
+	end := `"delta":{"stop_reason":` + cmp.Or(message.Get("stop_reason").Raw, null)
 	if v := message.Get("stop_sequence"); v.Exists() {
-		end = appendMember(end, "stop_sequence", v.Raw)
+		end += `,"stop_sequence":` + v.Raw
 	}
-	s.say(messageDelta, nil, "delta", string(append(end, '}')), "usage", usage.Raw)
-	s.say(messageStop, nil)
+	s.say(messageDelta, end+"}", `"usage":`+usage)
+	s.say(messageStop)
 	return s.events, nil
 }
 
 // block appends the events of a block.
-func (s *script) block(at []string, v gjson.Result) {
+func (s *script) block(at string, v gjson.Result) {
 	var begin, pieces []string
 	piece := func(member, empty, kind, name, value string) {
-		if !slices.Contains(begin, member) {
-			begin = append(begin, member, empty)
-		}
-		pieces = append(pieces, `{"type":"`+kind+`","`+name+`":`+value+`}`)
+		begin = append(begin, member, empty)
+		pieces = append(pieces, `"delta":{"type":"`+kind+`","`+name+`":`+value+`}`)
 	}
 	for name, m := range object(v).All() {
 		is, text := name.Str, m.Type == gjson.String && !hollow(m)
@@ -190,9 +164,9 @@ func (s *script) block(at []string, v gjson.Result) {
 			}
 		}
 	}
-	s.say(blockStart, at, "content_block", with(v, begin...))
+	s.say(blockStart, at, `"content_block":`+with(v, begin...))
 	for _, delta := range pieces {
-		s.say(blockDelta, at, "delta", delta)
+		s.say(blockDelta, at, delta)
 	}
 	s.say(blockStop, at)
 }
@@ -202,26 +176,26 @@ func (s *script) block(at []string, v gjson.Result) {
 func splitResponse(document json.RawMessage, _ bool) ([]json.RawMessage, error) {
 	response := Parse(document)
 	if !response.IsObject() || !response.Get("output").IsArray() && response.Get("object").Str != "response" {
-		return nil, errNoDocument
+		return nil, errForeign
 	}
 	s := script{prefix: "response."}
-	begun := with(response, "status", `"`+statusRunning+`"`, "output", emptyList, "usage", null,
+	begun := `"response":` + with(response, "output", emptyList, "status", `"`+statusRunning+`"`, "usage", null,
 		"completed_at", null, "incomplete_details", null, "error", null)
-	s.say("created", nil, "response", begun)
-	s.say(statusRunning, nil, "response", begun)
+	s.say("created", begun)
+	s.say(statusRunning, begun)
 	for place, item := range array(response.Get("output")).All() {
-		s.item([]string{"output_index", place.String()}, item)
+		s.item(`"output_index":`+place.String(), item)
 	}
 	status := endOf("", response)
 	if status != statusIncomplete && status != statusFailed {
 		status = statusCompleted
 	}
-	s.say(status, nil, "response", string(document))
+	s.say(status, `"response":`+string(document))
 	return s.events, nil
 }
 
 // item appends the events of an item.
-func (s *script) item(at []string, v gjson.Result) {
+func (s *script) item(at string, v gjson.Result) {
 	kind, base, name := v.Get("type").Str, "", ""
 	begin := []string{"status", `"` + statusRunning + `"`}
 	for _, member := range texts() { // of the item itself
@@ -241,21 +215,21 @@ func (s *script) item(at []string, v gjson.Result) {
 	if own := v.Get("id"); own.Type == gjson.String {
 		id = own.Raw
 	}
-	s.say("output_item.added", at, "item", with(v, begin...))
-	switch of := slices.Concat([]string{"item_id", id}, at); {
+	s.say("output_item.added", at, `"item":`+with(v, begin...))
+	switch of := `"item_id":` + id + "," + at; {
 	case name != "":
 		s.text(base, of, name, v)
 	case spoken:
-		s.parts("reasoning_summary_part", append(of, "summary_index"), v.Get("summary"))
-		s.parts("content_part", append(of, "content_index"), v.Get("content"))
+		s.parts("reasoning_summary_part", of+`,"summary_index":`, v.Get("summary"))
+		s.parts("content_part", of+`,"content_index":`, v.Get("content"))
 	}
-	s.say("output_item.done", at, "item", v.Raw)
+	s.say("output_item.done", at, `"item":`+v.Raw)
 }
 
 // parts appends the events of the elements of a list. of ends with the name of their index.
-func (s *script) parts(name string, of []string, list gjson.Result) {
+func (s *script) parts(name, of string, list gjson.Result) {
 	for place, v := range array(list).All() {
-		at := slices.Concat(of, []string{place.String()})
+		at := of + place.String()
 		base, member := v.Get("type").Str, "text"
 		switch base {
 		case "refusal":
@@ -267,27 +241,26 @@ func (s *script) parts(name string, of []string, list gjson.Result) {
 		if spoken {
 			begin = append(begin, member, emptyText)
 		}
-		s.say(name+".added", at, "part", with(v, begin...))
+		s.say(name+".added", at, `"part":`+with(v, begin...))
 		if spoken {
 			s.text(base, at, member, v)
 		}
-		s.say(name+".done", at, "part", v.Raw)
+		s.say(name+".done", at, `"part":`+v.Raw)
 	}
 }
 
 // text appends the events of a text, which is a member of an item or of one of its parts.
-func (s *script) text(base string, at []string, member string, v gjson.Result) {
-	var more []string
+func (s *script) text(base, at, member string, v gjson.Result) {
+	value, more := v.Get(member).Raw, []string{at}
 	if base == "output_text" {
-		more = []string{likelihoods, cmp.Or(array(v.Get(likelihoods)).Raw, emptyList)}
+		more = []string{at, `"` + likelihoods + `":` + cmp.Or(array(v.Get(likelihoods)).Raw, emptyList)}
 	}
-	value := v.Get(member).Raw
-	s.say(base+".delta", at, append([]string{"delta", value}, more...)...)
+	s.say(base+".delta", append(more, `"delta":`+value)...)
 	for n, note := range array(v.Get("annotations")).All() {
-		s.say(base+".annotation.added", at, "annotation_index", n.String(), "annotation", note.Raw)
+		s.say(base+".annotation.added", at, `"annotation_index":`+n.String(), `"annotation":`+note.Raw)
 	}
 	if name := v.Get("name"); base == "function_call_arguments" && name.Exists() {
-		more = []string{"name", name.Raw}
+		more = append(more, `"name":`+name.Raw)
 	}
-	s.say(base+".done", at, append([]string{member, value}, more...)...)
+	s.say(base+".done", append(more, `"`+member+`":`+value)...)
 }

@@ -17,15 +17,19 @@ import (
 // WriteChat is Write in the format of a dialect's protocol. An invalid body is 400 there; an *Error
 // with a status keeps its own.
 func WriteChat(w http.ResponseWriter, r *http.Request, d schemas.Dialect, err error) {
-	e, id := Of(err), RequestID(r.Context())
-	var body any = schemas.ChatRefusal{Error: Chat(err, id)}
-	if d.Family() == schemas.DialectMessages {
-		body = Messages(err, id)
-	}
+	e := Of(err)
 	ReportOf(r.Context()).Code = e.Code
 	e.Status = chatStatus(e, err)
 	Limits(w.Header(), e.Limits)
-	e.answer(w, "application/json", plain(body))
+	e.answer(w, "application/json", plain(ChatBody(d, err, RequestID(r.Context()))))
+}
+
+// ChatBody is the body of an error in the format of a dialect's protocol.
+func ChatBody(d schemas.Dialect, err error, requestID string) any {
+	if d.Family() == schemas.DialectMessages {
+		return Messages(err, requestID)
+	}
+	return schemas.ChatRefusal{Error: Chat(err, requestID)}
 }
 
 func chatStatus(e Error, err error) int {
@@ -33,6 +37,20 @@ func chatStatus(e Error, err error) int {
 		return http.StatusBadRequest
 	}
 	return e.Status
+}
+
+// ChatStatus is the status of a code for the clients of models.
+func ChatStatus(c schemas.Code) int {
+	switch c {
+	case schemas.Canceled:
+		return schemas.ChatCanceled
+	case schemas.Interrupted, schemas.OutcomeUnknownCode, schemas.SecretUnavailable:
+		return http.StatusBadGateway
+	case schemas.ValidationError:
+		return http.StatusBadRequest
+	default:
+		return Status(c)
+	}
 }
 
 // Chat is the error of a chat completion's body, for a stream that has begun, too.

@@ -2,7 +2,6 @@ package chat
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 
@@ -30,7 +29,6 @@ func (w *work) attempt(ctx context.Context, set *models.Set, c models.Candidate)
 		Options: w.options(), Dialect: w.order.Dialect, Stream: w.order.Stream,
 		Connect: c.Model.Timeouts.Connect, FirstByte: c.Model.Timeouts.FirstByte, Idle: c.Model.Timeouts.Idle,
 		Chunk: func(ctx context.Context, p model.Piece) error { return w.chunk(ctx, writer, p) },
-		Clean: func(scrub func(json.RawMessage) json.RawMessage) { w.clean = scrub },
 		Broke: func(used *schemas.ChatUsage) { w.reported[step] = used },
 		Done:  writer.close,
 	})
@@ -73,9 +71,7 @@ func (w *work) request(c models.Candidate) (schemas.HTTPCall, error) {
 		change.Usage = o.Stream && c.Upstream.Usage
 	case schemas.DialectResponses:
 		change.Drop = []string{"background"} // the caller reads later, and the provider answers at once
-		if w.previous != nil {
-			change.Previous = w.previous.id
-		}
+		change.Previous = o.PreviousID
 	default:
 	}
 	body, err := completion.Request(o.Body, change)

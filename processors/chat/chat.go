@@ -39,11 +39,10 @@ type Config struct {
 	// Models are those in force.
 	Models  func() *models.Set
 	Adapter Adapter
-	Budgets *budget.Limiter // nil: there are none
-	// Mac is the keyed hash that stands for content in a tenant's evidence; nil: it has
-	// no hashes.
+	Budgets *budget.Limiter
+	// Mac is the keyed hash that stands for content in a tenant's evidence.
 	Mac     func(tenant, content string) string
-	Metrics Metrics // nil: no metrics
+	Metrics Metrics
 	// Draining is closed when nothing more may begin; nil never is.
 	Draining <-chan struct{}
 }
@@ -72,9 +71,6 @@ func (c *Chat) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (s
 	defer leave()
 	w := c.work(st, order)
 	w.stop = stop
-	if err := w.readPrevious(ctx); err != nil {
-		return settle.Outcome{}, err
-	}
 	if err := w.regrant(ctx); err != nil {
 		return settle.Outcome{}, err
 	}

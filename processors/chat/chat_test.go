@@ -1,8 +1,6 @@
 package chat_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,12 +9,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/fault"
 	"weir/internal/outbound"
 	"weir/internal/secrets"
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/table"
-	"weir/processors/call"
 	"weir/processors/call/model"
 	"weir/schemas"
 )
@@ -41,6 +37,7 @@ func TestAStream(t *testing.T) {
 		require.Len(t, h.calls, 1)
 		assert.Equal(t, `{"model":"real-a","messages":[{"role":"user","content":"<hi>"}],"stream":true,"x":1.50,"stream_options":{"include_usage":true}}`, h.calls[0].body) //nolint:testifylint // to the byte
 		assert.Equal(t, "text/event-stream", h.calls[0].accept)
+		assert.EqualValues(t, 1, h.calls[0].talk.Choices)
 		assert.Equal(t, schemas.RouteChat, e.attempts[0].URL, "where the model is, is not for the log")
 
 		require.Len(t, e.audits, 1)
@@ -159,32 +156,6 @@ func TestPoison(t *testing.T) {
 			assert.Empty(t, h.calls, payload)
 		})
 	}
-}
-
-// cleaning is an adapter whose secret is the role of who answers.
-type cleaning struct{ *world }
-
-func (c cleaning) For(t model.CallOptions) call.Adapter {
-	t.Clean(func(doc json.RawMessage) json.RawMessage {
-		return bytes.ReplaceAll(doc, []byte("assistant"), []byte("REDACTED"))
-	})
-	return c.world.For(t)
-}
-
-// TestThePartIsScrubbed: the adapter has the last word on an answer that broke off, too.
-func TestThePartIsScrubbed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newEnv(t, modelOf("small", "a"))
-		h.adapter = cleaning{h.world}
-		h.Replace()
-		h.acts["a"] = []act{{texts: []string{"half"}, fails: &fault.Call{Code: schemas.UpstreamTruncated, Sent: true, Status: 200}}}
-		e := h.run(order("small"))
-		assert.Equal(t, schemas.Interrupted, e.Code)
-		assert.True(t, e.result.Partial)
-		assert.Contains(t, string(e.result.Completion), `"role":"REDACTED","content":"half"`)
-		assert.EqualValues(t, 1, h.calls[0].talk.Choices)
-	})
 }
 
 // TestARuleAnswers in the model's place, as the real adapter reads it: nothing is sent,

@@ -37,8 +37,7 @@ type deltaWriter struct {
 
 	capacity *semaphore.Weighted // bytes of the queue
 	more     chan struct{}       // something was queued
-	ends     func()              // no more comes
-	end      <-chan struct{}
+	end      chan struct{}       // no more comes
 	start    sync.Once
 	done     chan struct{} // the goroutine has returned
 
@@ -49,10 +48,9 @@ type deltaWriter struct {
 }
 
 func (w *work) newDeltaWriter() *deltaWriter {
-	end, ends := context.WithCancel(context.Background())
 	return &deltaWriter{
 		write: w.write, capacity: semaphore.NewWeighted(backlog), more: make(chan struct{}, 1),
-		ends: ends, end: end.Done(), done: make(chan struct{}),
+		end: make(chan struct{}), done: make(chan struct{}),
 	}
 }
 
@@ -84,9 +82,9 @@ func (w *deltaWriter) put(ctx context.Context, chunk json.RawMessage) error {
 }
 
 // close returns once all that was taken is on the log, or known not to get there. A
-// request to stop does not keep it from that.
+// request to stop does not keep it from that. It is called once.
 func (w *deltaWriter) close(context.Context) error {
-	w.ends()
+	close(w.end)
 	w.start.Do(func() { close(w.done) })
 	<-w.done
 	return w.lost

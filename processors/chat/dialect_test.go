@@ -10,8 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/completion"
-	"weir/internal/ledger"
-	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -130,83 +128,31 @@ func TestACountCostsNothing(t *testing.T) {
 	})
 }
 
-// answered is an action c-0 that has ended, which another can continue.
-func (h *env) answered(o schemas.ChatOrder, principal string, s schemas.Settled, r schemas.ChatResult) {
-	h.T.Helper()
-	payload, err := ledger.Encode(o)
-	require.NoError(h.T, err)
-	if s.Result, err = ledger.Encode(r); err != nil {
-		h.T.Fatal(err)
-	}
-	st := harness.Claim(h.T, h.Ingress, schemas.Action{ID: "c-0", Tenant: ref.Tenant, Kind: schemas.KindChat, Principal: principal, Payload: payload}, nil)
-	if s.Outcome != "" {
-		h.Apart(func() {
-			harness.Append(h.T, h.Ingress, st, schemas.Event{Type: schemas.EventSettled, Settled: &s})
-		})
-	}
-}
-
-// TestPreviousResponse: only the upstream that made it is asked, by its own id, and no response of
-// another is continued.
+// TestPreviousResponse: only the upstream that made it is asked, by its own id.
 func TestPreviousResponse(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
-		principal string
-		outcome   schemas.Outcome
-		before    func(o *schemas.ChatOrder, r *schemas.ChatResult)
-		order     func(o *schemas.ChatOrder)
-		action    func(a *schemas.Action)
-		acts      map[string][]act
-		asked     []string
-		missing   string // a part of the error
+		upstream string
+		action   func(a *schemas.Action)
+		acts     map[string][]act
+		asked    []string
 	}
-	const unknown, elsewhere = "does not exist", "the upstream that made it does not serve this request any more"
-	ofTask := func(o *schemas.ChatOrder, _ *schemas.ChatResult) { o.TaskID = "t-9" }
 	table.Bubble(t, map[string]testCase{
-		"it is continued":                     {asked: []string{"b"}},
-		"by the task's own":                   {before: ofTask, order: func(o *schemas.ChatOrder) { o.TaskID = "t-9" }, asked: []string{"b"}},
-		"a task's, by its owner":              {before: ofTask, asked: []string{"b"}},
-		"no other is asked":                   {acts: map[string][]act{"b": {{status: 503}}}, asked: []string{"b"}},
-		"another principal's":                 {principal: "tok-2", missing: unknown},
-		"it failed":                           {outcome: schemas.OutcomeFailed, missing: unknown},
-		"it has not ended":                    {outcome: "none", missing: unknown},
-		"it is another's name":                {order: func(o *schemas.ChatOrder) { o.Previous = "c-9" }, missing: unknown},
-		"another dialect's":                   {before: func(o *schemas.ChatOrder, _ *schemas.ChatResult) { o.Dialect = schemas.DialectMessages }, missing: unknown},
-		"another task's":                      {before: ofTask, order: func(o *schemas.ChatOrder) { o.TaskID = "t-1" }, missing: unknown},
-		"it has no id":                        {before: func(_ *schemas.ChatOrder, r *schemas.ChatResult) { r.ProviderID = "" }, missing: unknown},
-		"its upstream is gone":                {before: func(_ *schemas.ChatOrder, r *schemas.ChatResult) { r.Upstream = "z" }, missing: elsewhere},
-		"its upstream is no longer permitted": {action: func(a *schemas.Action) { a.Entries = []string{schemas.ModelEntry("a")} }, missing: elsewhere},
+		"it is continued":                     {upstream: "b", asked: []string{"b"}},
+		"no other is asked":                   {upstream: "b", acts: map[string][]act{"b": {{status: 503}}}, asked: []string{"b"}},
+		"its upstream is gone":                {upstream: "z"},
+		"its upstream is no longer permitted": {upstream: "b", action: func(a *schemas.Action) { a.Entries = []string{schemas.ModelEntry("a")} }},
 	}, func(t *testing.T, tt testCase) {
 		h := newEnv(t, modelOf("small", "a", "b"))
 		maps.Copy(h.acts, tt.acts)
-		before, result := in(schemas.DialectResponses, order("small")), schemas.ChatResult{Upstream: "b", ProviderID: "resp_of_b"}
-		if tt.before != nil {
-			tt.before(&before, &result)
-		}
-		s := schemas.Settled{Outcome: schemas.OutcomeSucceeded}
-		switch tt.outcome {
-		case "":
-		case "none":
-			s.Outcome = ""
-		default:
-			s.Outcome = tt.outcome
-		}
-		principal := tt.principal
-		if principal == "" {
-			principal = "tok-1"
-		}
-		h.answered(before, principal, s, result)
-		h.Queue = nil // it is not this worker's to perform
 		o := in(schemas.DialectResponses, order("small"))
-		o.Previous, o.Body = "c-0", json.RawMessage(`{"model":"small","input":"go on","previous_response_id":"resp_c-0","stream":true}`)
-		if tt.order != nil {
-			tt.order(&o)
-		}
+		o.Previous, o.PreviousID, o.PreviousUpstream = "c-0", "resp_of_b", tt.upstream
+		o.Body = json.RawMessage(`{"model":"small","input":"go on","previous_response_id":"resp_c-0","stream":true}`)
 		e := h.run(o, tt.action)
 		assert.Equal(t, tt.asked, h.asked())
-		if tt.missing != "" {
+		if tt.asked == nil {
 			assert.Equal(t, []any{schemas.OutcomeFailed, schemas.ValidationError, 400}, []any{e.Outcome, e.Code, e.result.Error.Status})
-			assert.Contains(t, e.result.Error.Message, tt.missing)
+			assert.Contains(t, e.result.Error.Message, "the upstream that made it does not serve this request any more")
 			assert.JSONEq(t, `{"provider_code":"previous_response_not_found","provider_param":"previous_response_id"}`, string(e.result.Error.Metadata))
 			return
 		}

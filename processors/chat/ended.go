@@ -7,6 +7,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/processors/call/model"
 	"weir/schemas"
 )
 
@@ -15,7 +16,7 @@ import (
 // that did not know of the end yet.
 func (c *Chat) Ended(ctx context.Context, st *ledger.State) error {
 	s := st.Settled
-	if c.cfg.Budgets == nil || s == nil {
+	if s == nil {
 		return nil
 	}
 	evaluated := s.Result != nil || s.ResultBlob != ""
@@ -34,9 +35,6 @@ func (c *Chat) Ended(ctx context.Context, st *ledger.State) error {
 		return nil //nolint:nilerr // what cannot be read has held nothing, or its object is gone
 	}
 	w := c.work(st, order)
-	if err := w.readPrevious(ctx); err != nil {
-		return err
-	}
 	var used *schemas.ChatUsage
 	if !evaluated {
 		if used, err = w.owed(ctx); err != nil {
@@ -59,7 +57,7 @@ func (w *work) owed(ctx context.Context) (*schemas.ChatUsage, error) {
 			st.Attempts[at].Result = &unknown
 		}
 		if _, err := w.charge(ctx, at); unreadable(err) {
-			st.Attempts[at].Result, w.partial = &unknown, &transcript{}
+			st.Attempts[at].Result, w.partial = &unknown, &model.Response{}
 		} else if err != nil {
 			return nil, err
 		}

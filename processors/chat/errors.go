@@ -4,20 +4,8 @@ import (
 	"fmt"
 
 	"weir/internal/ledger"
+	"weir/internal/problem"
 	"weir/schemas"
-)
-
-// The statuses of errors, as the protocol's clients know them.
-const (
-	statusInvalid   = 400
-	statusPayment   = 402
-	statusForbidden = 403
-	statusNotFound  = 404
-	statusLate      = 408
-	statusCanceled  = schemas.ChatCanceled
-	statusTooMany   = 429
-	statusBad       = 502
-	statusTimeout   = 504
 )
 
 // protocolName is how errors name a dialect.
@@ -35,8 +23,9 @@ func protocolName(d schemas.Dialect) string {
 }
 
 // bad is an end with an error of Weir's own words.
-func bad(o schemas.Outcome, code schemas.Code, status int, message string) completionEnd {
-	return completionEnd{outcome: o, code: code, message: message, result: schemas.ChatResult{Error: &schemas.ChatError{Status: status, Message: message}}}
+func bad(o schemas.Outcome, code schemas.Code, message string) completionEnd {
+	e := schemas.ChatError{Status: problem.ChatStatus(code), Message: message}
+	return completionEnd{outcome: o, code: code, message: message, result: schemas.ChatResult{Error: &e}}
 }
 
 // with adds to an error's metadata.
@@ -59,28 +48,20 @@ func limited(source, what string) map[string]any {
 	return more
 }
 
-// statusOf is the status of a call that brought no complete answer.
-func statusOf(code schemas.Code) int {
-	if code == schemas.UpstreamTimeout {
-		return statusTimeout
-	}
-	return statusBad
-}
-
 // credential holds for statuses by which a provider speaks of Weir's own credential or
 // account with it: the caller's is another one.
-func credential(status int) bool { return status >= 401 && status <= statusForbidden }
+func credential(status int) bool { return status >= 401 && status <= 403 }
 
 // rejection is the status of an error that a provider reported with a status of its own; 0 if there
 // is none. A 408 would blame the caller for being slow.
 func rejection(status int) int {
-	if status == statusLate {
-		return statusTimeout
+	if status == 408 {
+		return 504
 	}
 	if status >= 400 && status <= 499 && !credential(status) {
 		return status
 	}
-	return statusBad
+	return 502
 }
 
 // rejectionText is what Weir says of it.
@@ -88,9 +69,9 @@ func rejectionText(status int) string {
 	switch {
 	case credential(status):
 		return "the model's provider does not accept the gateway's own credential or account"
-	case status == statusTooMany:
+	case status == 429:
 		return "the model's provider takes no more requests for now"
-	case status == statusLate:
+	case status == 408:
 		return "the model's provider ran out of time"
 	case status == 0:
 		return "the model's provider answered with an error"

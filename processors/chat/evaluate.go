@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"weir/internal/models"
+	"weir/internal/problem"
 	"weir/processors/call"
 	"weir/processors/call/model"
 	"weir/schemas"
@@ -42,6 +43,9 @@ func succeeded(status int, response *model.Response) bool {
 // given reports whether a reader has the first of an answer: no other is asked for then.
 func (w *work) given() bool { return w.st.Progress > 0 }
 
+// shown reports whether that answer is an attempt's.
+func (w *work) shown(at int) bool { return w.given() && at == len(w.st.Attempts)-1 }
+
 // exhausted is the end of a completion that has no upstream left.
 func (w *work) exhausted(set *models.Set, last *outcome) completionEnd {
 	switch {
@@ -49,13 +53,15 @@ func (w *work) exhausted(set *models.Set, last *outcome) completionEnd {
 		return w.failed(last)
 	case len(w.denied) > 0:
 		return w.refused(w.refusal)
-	case w.previous != nil && len(w.serving(set)) > 0 && len(w.served(set)) == 0:
-		return w.discontinued()
+	case w.order.Previous != "" && len(w.serving(set)) > 0 && len(w.served(set)) == 0:
+		return bad(schemas.OutcomeFailed, schemas.ValidationError, "the previous response cannot be continued: the upstream that made it "+
+			"does not serve this request any more; send the whole conversation without previous_response_id").
+			with(map[string]any{"provider_code": "previous_response_not_found", "provider_param": "previous_response_id"})
 	case len(w.served(set)) == 0 && len(w.places(set)) > 0:
-		return bad(schemas.OutcomeFailed, schemas.ValidationError, statusInvalid, "no upstream of the model speaks "+
+		return bad(schemas.OutcomeFailed, schemas.ValidationError, "no upstream of the model speaks "+
 			protocolName(w.order.Dialect)+"; ask for another model, or list "+string(w.order.Dialect.Family())+" in dialects of one of its upstreams")
 	case len(w.served(set)) > 0:
-		return bad(schemas.OutcomeFailed, schemas.ValidationError, statusInvalid, "no upstream of the model passes all members of the request any more")
+		return bad(schemas.OutcomeFailed, schemas.ValidationError, "no upstream of the model passes all members of the request any more")
 	default:
 		return w.unknown(set)
 	}
@@ -66,10 +72,10 @@ func (w *work) exhausted(set *models.Set, last *outcome) completionEnd {
 func (w *work) refused(d schemas.Decision) completionEnd {
 	rules := rulesBehind(d)
 	if len(rules) == 0 {
-		return bad(w.unanswered(), d.Code, statusForbidden, "policy does not let the call to the model pass")
+		return bad(w.unanswered(), d.Code, "policy does not let the call to the model pass")
 	}
 	message := "policy does not let pass what traffic rules make of the call to the model"
-	return bad(w.unanswered(), d.Code, statusForbidden, message).with(map[string]any{"rules": rules})
+	return bad(w.unanswered(), d.Code, message).with(map[string]any{"rules": rules})
 }
 
 // rulesBehind are the traffic rules that a denial is for, as its evidence names them.
@@ -104,7 +110,7 @@ func (w *work) unknown(set *models.Set) completionEnd {
 	if slices.ContainsFunc(w.names(), func(name string) bool { return set.Usable(name, nil) }) {
 		message = "the token may not use this model"
 	}
-	return bad(schemas.OutcomeFailed, schemas.ModelNotFound, statusNotFound, message)
+	return bad(schemas.OutcomeFailed, schemas.ModelNotFound, message)
 }
 
 // failed is a completion that an attempt has failed, and that is over.
@@ -122,7 +128,8 @@ func (w *work) failed(o *outcome) completionEnd {
 	case code == schemas.BudgetExhausted:
 		return w.cut()
 	}
-	e := bad(schemas.OutcomeFailed, w.brokenOff(res.Code), statusOf(res.Code), w.describe(o))
+	e := bad(schemas.OutcomeFailed, w.brokenOff(res.Code), w.describe(o))
+	e.result.Error.Status = problem.ChatStatus(res.Code)
 	return w.by(e, o, 0)
 }
 
@@ -174,8 +181,8 @@ func (w *work) rejected(o *outcome) completionEnd {
 			status = response.Fault.Status
 		}
 	}
-	e := bad(schemas.OutcomeFailed, schemas.ModelFailed, rejection(status), rejectionText(status))
-	if e.result.Error.Status == statusTooMany {
+	e := bad(schemas.OutcomeFailed, schemas.ModelFailed, rejectionText(status))
+	if e.result.Error.Status = rejection(status); e.result.Error.Status == 429 {
 		if a := res.Answer; a != nil {
 			e.result.Error.RetryAfterMS = a.RetryAfter.Milliseconds()
 		}
@@ -187,7 +194,7 @@ func (w *work) rejected(o *outcome) completionEnd {
 	default:
 		own.Message += ": " + words
 	}
-	if f := response.Fault; status == statusNotFound && (f == nil || f.Code == "" && f.Type == "") {
+	if f := response.Fault; status == 404 && (f == nil || f.Code == "" && f.Type == "") {
 		e.result.Error.Message += w.unspoken()
 	}
 	return w.by(e, o, status)
@@ -196,7 +203,7 @@ func (w *work) rejected(o *outcome) completionEnd {
 // by adds whose fault an error is, as far as the configuration names it, and the provider's
 // words for it, by which a client tells one from another.
 func (w *work) by(e completionEnd, o *outcome, status int) completionEnd {
-	more := map[string]any{"provider_name": w.candidate(o.at).Upstream.Name}
+	more := map[string]any{"provider_name": w.candidate(len(w.st.Attempts) - 1).Upstream.Name}
 	if status != 0 {
 		more["provider_status"] = status
 	}
@@ -214,7 +221,7 @@ func (w *work) by(e completionEnd, o *outcome, status int) completionEnd {
 // cut is a completion whose answer was larger than what was held for it.
 func (w *work) cut() completionEnd {
 	message := "the answer is larger than what was held for it of a budget, and was cut off"
-	return bad(schemas.OutcomeFailed, schemas.BudgetExhausted, statusPayment, message).with(limited(w.grant.Cap, schemas.BudgetTokens))
+	return bad(schemas.OutcomeFailed, schemas.BudgetExhausted, message).with(limited(w.grant.Cap, schemas.BudgetTokens))
 }
 
 // finish adds to an end the usage, the upstream that answered, and the received part of a broken
@@ -227,7 +234,7 @@ func (w *work) finish(ctx context.Context, e *completionEnd) error {
 		if err != nil {
 			return err
 		}
-		r.Completion, r.Partial = p.document, true
+		r.Completion, r.Partial = p.Completion, true
 	}
 	n := len(w.st.Attempts)
 	if n == 0 {

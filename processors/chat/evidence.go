@@ -57,9 +57,7 @@ func (w *work) storeEvidence(ctx context.Context, at int) error {
 	if err := w.recorder.Store(ctx, w.st, records...); err != nil {
 		return err
 	}
-	if w.cfg.Metrics != nil {
-		w.cfg.Metrics.ChatCalled(a, code)
-	}
+	w.cfg.Metrics.ChatCalled(a, code)
 	return nil
 }
 
@@ -81,7 +79,7 @@ func (w *work) audit(ctx context.Context, at int) (schemas.ChatAudit, error) {
 		Attempt: t.Step + 1, Stream: w.order.Stream, Status: res.Status, SentOut: res.Sent, DurationMS: res.Duration.Milliseconds(),
 		RequestHash: w.mac(t.Digest),
 	}
-	response, err := w.response(ctx, at)
+	said, err := w.said(ctx, at)
 	if err != nil {
 		return a, err
 	}
@@ -89,15 +87,8 @@ func (w *work) audit(ctx context.Context, at int) (schemas.ChatAudit, error) {
 		return a, err
 	}
 	var answer json.RawMessage
-	if response != nil {
-		a.Finish, a.FirstMS = response.Reasons, response.First.Milliseconds()
-		answer = response.Completion
-	} else if w.given() && at == len(w.st.Attempts)-1 {
-		p, err := w.transcript(ctx)
-		if err != nil {
-			return a, err
-		}
-		a.Finish, answer = p.reasons, p.document
+	if said != nil {
+		a.Finish, a.FirstMS, answer = said.Reasons, said.First.Milliseconds(), said.Completion
 	}
 	if res.Answer != nil {
 		a.ResponseHash = w.mac(res.Answer.Hash)
@@ -110,7 +101,7 @@ func (w *work) audit(ctx context.Context, at int) (schemas.ChatAudit, error) {
 }
 
 func (w *work) mac(content string) string {
-	if w.cfg.Mac == nil || content == "" {
+	if content == "" {
 		return ""
 	}
 	return w.cfg.Mac(w.st.Tenant, content)

@@ -117,17 +117,19 @@ func (h *env) known() *models.Set {
 
 func (h *env) hire(name string) harness.Handler {
 	h.draining = make(chan struct{})
-	h.worker = h.pipeline(name, true, chat.Config{Metrics: h.metrics, Draining: h.draining, Mac: settle.NewSeal([]byte("0123456789abcdef")).Mac})
+	h.worker = h.pipeline(name, true, chat.Config{Metrics: h.metrics, Draining: h.draining})
 	return h.worker
 }
 
 // node is one of several workers on the house's log.
-func (h *env) node(name string) *processors.Pipeline { return h.pipeline(name, false, chat.Config{}) }
+func (h *env) node(name string) *processors.Pipeline {
+	return h.pipeline(name, false, chat.Config{Metrics: &counted{}})
+}
 
 func (h *env) pipeline(name string, alone bool, cfg chat.Config) *processors.Pipeline {
 	l := ledger.New(h.Log, harness.Layout(), time.Now)
 	caller := call.New(l, guard.New(h.policy.InForce, &h.book), nil, call.Config{Worker: name, Barrier: h.Barrier, Draining: cfg.Draining})
-	cfg.Models, cfg.Adapter = h.known, h.adapter
+	cfg.Models, cfg.Adapter, cfg.Mac = h.known, h.adapter, settle.NewSeal([]byte("0123456789abcdef")).Mac
 	cfg.Budgets = budget.NewLimiter(h.shelf, budget.Config{Budgets: func() []schemas.Budget { return h.budgets }})
 	return harness.Worker{
 		Name: name, Alone: alone, Log: h.Log, Ledger: l, Barrier: h.Barrier, Caller: caller,
@@ -492,7 +494,7 @@ func (e *exchange) answer(ctx context.Context) (*call.Reply, error) {
 	if a.fails != nil {
 		return nil, a.fails
 	}
-	t := model.Response{Fault: a.fault, Began: e.given, First: 3 * time.Millisecond}
+	t := model.Response{Fault: a.fault, First: 3 * time.Millisecond}
 	status := a.status
 	if status == 0 {
 		status = 200
@@ -503,7 +505,7 @@ func (e *exchange) answer(ctx context.Context) (*call.Reply, error) {
 				return nil, err
 			}
 		}
-		t.Completion, t.Reasons, t.Began, t.ProviderID = whole.Document(), whole.Reasons(), e.given, whole.ProviderID()
+		t.Completion, t.Reasons, t.ProviderID = whole.Document(), whole.Reasons(), whole.ProviderID()
 	}
 	t.Output = whole.Output()
 	if t.Usage = cmp.Or(a.usage, whole.Usage()); t.Usage == nil && !a.silent && t.Completion != nil {

@@ -101,14 +101,14 @@ func (w *work) limit() int64 {
 
 // unaffordable is the end of a completion that a budget does not bear.
 func (w *work) unaffordable(ctx context.Context, list []models.Candidate, r *budget.Refusal) (completionEnd, error) {
-	code, status := schemas.RateLimited, statusTooMany
+	code := schemas.RateLimited
 	if r.Spent {
-		code, status = schemas.BudgetExhausted, statusPayment
+		code = schemas.BudgetExhausted
 	}
-	e := bad(w.unanswered(), code, status, r.Why()).with(limited(r.Source, r.What))
+	e := bad(w.unanswered(), code, r.Why()).with(limited(r.Source, r.What))
 	// What an earlier worker held for it is not freed by the refusal.
 	e.result.Error.Limits, e.unheld = r.Limits, w.held == nil && !w.st.Again
-	if status == statusTooMany {
+	if !r.Spent {
 		e.result.Error.RetryAfterMS = r.After.Milliseconds()
 	}
 	rec, err := w.refusalRecord(list, r, code)
@@ -118,9 +118,7 @@ func (w *work) unaffordable(ctx context.Context, list []models.Candidate, r *bud
 	if err := w.recorder.Store(ctx, w.st, rec); err != nil {
 		return e, err
 	}
-	if w.cfg.Metrics != nil {
-		w.cfg.Metrics.ChatRefused(r.Source)
-	}
+	w.cfg.Metrics.ChatRefused(r.Source)
 	return e, nil
 }
 
@@ -201,34 +199,21 @@ func (w *work) usage(ctx context.Context, at int) (*schemas.ChatUsage, error) {
 	if res == nil || !res.Sent || w.order.Dialect == schemas.DialectCount {
 		return nil, nil // nothing was used
 	}
-	response, err := w.response(ctx, at)
-	if err != nil {
-		return nil, err
+	if used := w.reported[w.st.Attempts[at].Step]; used != nil && res.Code != "" {
+		return used, nil
 	}
-	if response != nil {
-		if response.Usage == nil && (succeeded(res.Status, response) || response.Began) {
-			return w.estimate(at, response.Output), nil
-		}
-		return response.Usage, nil // nil: a refusal
-	}
-	if reported := w.reported[w.st.Attempts[at].Step]; reported != nil {
-		return reported, nil
-	}
-	if at != len(w.st.Attempts)-1 || !w.given() {
-		output := int64(0)
-		if res.Code == schemas.BudgetExhausted { // the client received nothing, and this call held all of the reservation
-			output = w.worst(w.candidates(w.cfg.Models())).Output
-		}
-		return w.estimate(at, output), nil
-	}
-	p, err := w.transcript(ctx)
+	said, err := w.said(ctx, at)
 	switch {
 	case err != nil:
 		return nil, err
-	case p.usage != nil:
-		return p.usage, nil
+	case said == nil && res.Code == schemas.BudgetExhausted: // the client received nothing, and this call held all of the reservation
+		return w.estimate(at, w.worst(w.candidates(w.cfg.Models())).Output), nil
+	case said == nil:
+		return w.estimate(at, 0), nil
+	case said.Usage == nil && (succeeded(res.Status, said) || w.shown(at)):
+		return w.estimate(at, said.Output), nil
 	default:
-		return w.estimate(at, p.output), nil
+		return said.Usage, nil // nil: a refusal
 	}
 }
 

@@ -24,13 +24,12 @@ func (w *work) candidates(set *models.Set) []models.Candidate {
 	return models.Passing(w.served(set), w.order.Further)
 }
 
-// served are the places that serve the request, whatever they pass.
+// served are the places that serve the request, whatever they pass: one that continues an answer is
+// served by the upstream that made it.
 func (w *work) served(set *models.Set) []models.Candidate {
-	list := w.serving(set)
-	if w.previous != nil {
-		list = w.previous.at(list)
-	}
-	return list
+	return slices.DeleteFunc(w.serving(set), func(c models.Candidate) bool {
+		return w.order.Previous != "" && c.Upstream.Name != w.order.PreviousUpstream
+	})
 }
 
 // serving are the places of the models that speak the request's dialect.
@@ -147,13 +146,13 @@ func unreached(t ledger.Attempt) bool {
 	return !t.Result.Sent && !t.Mocked() && retry.Retryable(schemas.ClassOnce, 0, nil, &fault.Call{Code: t.Result.Code})
 }
 
-// follows reports whether another upstream may be called after an attempt without a completion. It
-// is not called after a reader has received the start of an answer.
+// follows reports whether another upstream may be called after an attempt without a completion, of
+// which no reader has received anything.
 func follows(t *ledger.Attempt, response *model.Response) bool {
 	res := t.Result
 	if response != nil {
 		if res.Status/100 == 2 && response.Fault != nil { // without a status it counts as a 502
-			return !response.Began && (response.Fault.Status == 0 || transient(response.Fault.Status))
+			return response.Fault.Status == 0 || transient(response.Fault.Status)
 		}
 		return transient(res.Status)
 	}
@@ -163,10 +162,5 @@ func follows(t *ledger.Attempt, response *model.Response) bool {
 // transient holds for the statuses of a provider that another may not answer with: it has
 // no room or no time, it fails, or it does not accept the credential that Weir has there.
 func transient(status int) bool {
-	switch status {
-	case statusTooMany, statusLate:
-		return true
-	default:
-		return credential(status) || status >= 500 && status <= 599
-	}
+	return status == 408 || status == 429 || credential(status) || status >= 500 && status <= 599
 }

@@ -36,17 +36,19 @@ func (w *work) options() completion.Options {
 	return completion.Options{ID: w.st.ID, Previous: w.order.Previous, Usage: w.order.Usage, Choices: w.order.Choices}
 }
 
-// transcript is the content of the deltas of an incomplete answer.
-type transcript struct {
-	document json.RawMessage
-	usage    *schemas.ChatUsage // the provider's own word; nil: it has not reported any
-	reasons  []string
-	output   int64 // an estimate
+// said is what a model said in an attempt: its complete answer, or of the newest attempt the part that
+// readers have received; nil where there is neither.
+func (w *work) said(ctx context.Context, at int) (*model.Response, error) {
+	response, err := w.response(ctx, at)
+	if response == nil && err == nil && w.shown(at) {
+		return w.transcript(ctx)
+	}
+	return response, err
 }
 
 // transcript reads the part of an answer that readers have received. No text assembled from it
-// holds a secret; if its adapter is still running, that redacts the text as well.
-func (w *work) transcript(ctx context.Context) (*transcript, error) {
+// holds a secret: their chunks were searched as one.
+func (w *work) transcript(ctx context.Context) (*model.Response, error) {
 	if w.partial != nil {
 		return w.partial, nil
 	}
@@ -69,10 +71,6 @@ func (w *work) transcript(ctx context.Context) (*transcript, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc := a.Document()
-	if doc != nil && w.clean != nil {
-		doc = w.clean(doc)
-	}
-	w.partial = &transcript{document: doc, usage: a.Spent(), reasons: a.Reasons(), output: a.Output()}
+	w.partial = &model.Response{Completion: a.Document(), Usage: a.Spent(), Reasons: a.Reasons(), Output: a.Output()}
 	return w.partial, nil
 }

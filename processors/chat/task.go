@@ -3,6 +3,7 @@ package chat
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"weir/processors/call"
@@ -26,16 +27,15 @@ func (c *Chat) withTask(ctx context.Context, tenant, id string, own call.Stop) (
 	}
 	signal, request := context.WithCancelCause(own)
 	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var looking sync.WaitGroup
+	looking.Go(func() {
 		if c.taskEnds(ctx, tenant, id) {
 			request(errTaskEnded)
 		}
-	}()
+	})
 	return call.Stop{Context: signal}, func() {
 		cancel()
-		<-done
+		looking.Wait()
 		request(nil) // without a reader from here on
 	}
 }
@@ -59,11 +59,11 @@ func (c *Chat) taskEnds(ctx context.Context, tenant, id string) bool {
 // stopped is the end of a completion that must stop, or whose deadline has passed.
 func (w *work) stopped(canceled bool) completionEnd {
 	if !canceled {
-		return bad(schemas.OutcomeExpired, schemas.DeadlineExceeded, statusTimeout, "the completion's time is up")
+		return bad(schemas.OutcomeExpired, schemas.DeadlineExceeded, "the completion's time is up")
 	}
 	message := "the completion was canceled"
 	if errors.Is(context.Cause(w.stop), errTaskEnded) {
 		message = "the task that asked for the completion has ended"
 	}
-	return bad(schemas.OutcomeCanceled, schemas.Canceled, statusCanceled, message)
+	return bad(schemas.OutcomeCanceled, schemas.Canceled, message)
 }

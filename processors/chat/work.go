@@ -2,7 +2,6 @@ package chat
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"weir/internal/completion"
@@ -22,9 +21,8 @@ type work struct {
 	st    *ledger.State
 	order schemas.ChatOrder
 	stop  call.Stop
-	// protocol reads the order's dialect. previous is the answer that the order continues; nil: none.
+	// protocol reads the order's dialect.
 	protocol completion.Protocol
-	previous *previous
 
 	grant budget.Grant
 	held  *budget.Order // what grant was given for; nil: nothing in this performance
@@ -37,13 +35,10 @@ type work struct {
 	floor     int                     // the next step is no lower, for those before it were denied
 	paused    int                     // how many attempts there were when it was waited last
 	responses map[int]*model.Response // answers that were read, by the place of their attempt
-	partial   *transcript             // the content of the deltas, once read
+	partial   *model.Response         // the content of the deltas, once read
 	// reported is what calls of this performance that broke off have used by their providers'
 	// word, by step. It is not on the log: of a call whose worker died the deltas tell.
 	reported map[int]*schemas.ChatUsage
-
-	// clean redacts the deltas with the secrets of their call; nil: the call was another worker's.
-	clean func(json.RawMessage) json.RawMessage
 }
 
 func (c *Chat) work(st *ledger.State, o schemas.ChatOrder) *work {
@@ -54,7 +49,7 @@ func (c *Chat) work(st *ledger.State, o schemas.ChatOrder) *work {
 	}
 }
 
-// budgets are those that bear the completion; nil: none. A count of tokens costs nothing.
+// budgets are those that bear the completion; nil: none, for a count of tokens costs nothing.
 func (w *work) budgets() *budget.Limiter {
 	if w.order.Dialect == schemas.DialectCount {
 		return nil
@@ -84,7 +79,7 @@ func (w *work) ask(ctx context.Context) (completionEnd, error) {
 				return e, nil
 			}
 		} else if w.given() { // a traffic rule's answer, which is no attempt before it has ended
-			return bad(schemas.OutcomeFailed, schemas.Interrupted, statusBad, "the answer broke off: the worker that made the call is gone"), nil
+			return bad(schemas.OutcomeFailed, schemas.Interrupted, "the answer broke off: the worker that made the call is gone"), nil
 		}
 		if canceled, over := call.Over(w.st, w.stop, time.Now()); over {
 			return w.stopped(canceled), nil //nolint:contextcheck // it asks the stop why
@@ -123,13 +118,12 @@ func (w *work) concluded(ctx context.Context) (*outcome, error) {
 		return nil, err
 	}
 	response, err := w.response(ctx, n-1)
-	return &outcome{Result: r, at: n - 1, response: response}, err
+	return &outcome{Result: r, response: response}, err
 }
 
 // outcome is the result of a step.
 type outcome struct {
 	call.Result
-	at       int             // the place of its attempt
 	response *model.Response // nil: there was no complete answer
 }
 

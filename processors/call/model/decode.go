@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"hash"
 	"io"
@@ -51,9 +50,6 @@ func (d *decoder) decode(ctx context.Context) (reply *call.Reply, err error) {
 	}
 	d.protocol = completion.For(d.options.Dialect)
 	d.whole = d.protocol.Answer(d.options.Options)
-	if d.options.Clean != nil {
-		d.options.Clean(d.last)
-	}
 	defer func() {
 		if d.options.Done != nil {
 			if late := d.options.Done(ctx); late != nil && err == nil {
@@ -132,7 +128,8 @@ func (d *decoder) document(ctx context.Context, in io.Reader, list bool) (*call.
 	if err != nil {
 		return nil, err
 	}
-	d.response.Usage = doc.Usage
+	d.whole.Add(doc)
+	d.tell()
 	if doc.Fault != nil {
 		d.fault(doc.Fault)
 		return d.reply()
@@ -140,17 +137,17 @@ func (d *decoder) document(ctx context.Context, in io.Reader, list bool) (*call.
 	if doc, err = d.unspelled(doc); err != nil {
 		return nil, err
 	}
-	d.response.Completion = d.protocol.Named(doc.Raw, d.options.Options)
+	options := d.options.Options
+	options.Usage = true // of a whole answer it is no matter of choice
+	d.response.Completion, _ = d.protocol.Answer(options).Give(doc)
 	chunks, err := d.protocol.Split(d.response.Completion, d.options.Usage)
 	if err != nil {
 		return nil, d.Failure(schemas.UpstreamProtocol, err)
 	}
 	d.began()
-	d.whole.Add(doc)
-	d.response.Reasons, d.response.Output, d.response.ProviderID = d.whole.Reasons(), d.whole.Output(), d.whole.ProviderID()
 	if d.options.Stream {
 		for _, raw := range chunks {
-			if err := d.give(ctx, Piece{raw, d.response.Output}); err != nil {
+			if err := d.options.Chunk(ctx, Piece{raw, d.response.Output}); err != nil {
 				return nil, err
 			}
 		}
@@ -188,19 +185,10 @@ func (d *decoder) clean(name string, raw []byte) (completion.Chunk, error) {
 	return c, nil
 }
 
-// last takes secrets out of a document that was put together.
-func (d *decoder) last(doc json.RawMessage) json.RawMessage { return d.Scrub.JSON(doc) }
-
-// give hands a piece on.
-func (d *decoder) give(ctx context.Context, p Piece) error {
-	if d.options.Chunk == nil {
-		return nil
-	}
-	if err := d.options.Chunk(ctx, p); err != nil {
-		return err
-	}
-	d.response.Began = d.response.Began || p.Raw != nil
-	return nil
+// tell takes what is known of the whole answer.
+func (d *decoder) tell() {
+	d.response.Usage, d.response.Output = d.whole.Usage(), d.whole.Output()
+	d.response.Reasons, d.response.ProviderID = d.whole.Reasons(), d.whole.ProviderID()
 }
 
 // began takes the time of the first of the answer.

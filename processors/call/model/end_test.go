@@ -81,6 +81,9 @@ func (s *slow) Close() { s.once.Do(func() { close(s.closed) }) }
 
 // decode has a decoder read a stream.
 func decode(ctx context.Context, cfg Config, o CallOptions, s *redact.Scrubber, from dial.Stream) (response Response, err error) {
+	if o.Chunk == nil {
+		o.Chunk = func(context.Context, Piece) error { return nil }
+	}
 	answer := &dial.Answer{Stream: from, Response: outbound.Response{Status: 200}, Scrub: s, Asked: time.Now()}
 	reply, err := (&decoder{Answer: answer, cfg: cfg.withDefaults(), options: o}).decode(ctx)
 	if err == nil {

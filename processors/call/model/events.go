@@ -115,7 +115,7 @@ func (d *decoder) release(ctx context.Context, list []completion.Chunk) error {
 				p.Raw = raw
 			}
 		}
-		if err := d.give(ctx, p); err != nil {
+		if err := d.options.Chunk(ctx, p); err != nil {
 			return err
 		}
 	}
@@ -131,8 +131,7 @@ func (d *decoder) ended(ctx context.Context, held *redactor, broke error) (*call
 	if err != nil {
 		return nil, err
 	}
-	d.response.Usage, d.response.Output, d.response.Reasons = d.whole.Usage(), d.whole.Output(), d.whole.Reasons()
-	d.response.ProviderID = d.whole.ProviderID()
+	d.tell()
 	switch {
 	case d.response.Fault != nil:
 		d.response.Usage = d.whole.Spent()
@@ -145,6 +144,6 @@ func (d *decoder) ended(ctx context.Context, held *redactor, broke error) (*call
 		return nil, d.Failure(schemas.UpstreamProtocol, errNoAnswer)
 	}
 	d.whole = d.protocol.Answer(d.options.Options) // a large answer is in memory often enough
-	d.response.Completion = d.last(doc)
+	d.response.Completion = d.Scrub.JSON(doc)
 	return d.reply()
 }

@@ -62,12 +62,9 @@ type CallOptions struct {
 	// the answer begins, and then until more of it arrives; zero: the attempt's own.
 	Connect, FirstByte, Idle time.Duration
 	// Chunk takes the next chunk for the reader, in order, on the goroutine of Do, which
-	// reads no further until it returns. Its error ends the call.
+	// reads no further until it returns. It never receives a secret of the entry, in one piece or
+	// several. Its error ends the call.
 	Chunk func(ctx context.Context, c Piece) error
-	// Clean is called before the answer is read, with the function that redacts the entry's secrets from
-	// a document assembled from chunks. Chunk never receives a secret, in one piece or several; this
-	// covers the assembled document, as at the end of the answer. nil: no callback.
-	Clean func(scrub func(doc json.RawMessage) json.RawMessage)
 	// Broke is called before Do returns with the usage of a call without a reply, if the provider
 	// reported it before the connection broke. nil: no callback.
 	Broke func(used *schemas.ChatUsage)
@@ -98,8 +95,6 @@ type Response struct {
 	// Fault is what the provider said went wrong: with its status where it refused, and
 	// with a 2xx status of the answer where it said so in the stream.
 	Fault *completion.Fault `json:"fault,omitempty"`
-	// Began: a part of the answer had been given to the reader.
-	Began bool `json:"began,omitempty"`
 	// First is how long it took until the first of the answer.
 	First time.Duration `json:"first_ns,omitempty"`
 }

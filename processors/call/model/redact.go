@@ -17,7 +17,6 @@ type redactor struct {
 	protocol completion.Protocol
 	texts    *completion.Texts
 	lanes    []*lane // by their numbers
-	some     []*lane // all of which pieces wait, and others
 	queue    []*held
 	bytes    int // in the queue
 	free     []*held
@@ -30,7 +29,6 @@ type lane struct {
 	text    completion.Text // the first of it
 	pieces  *redact.Pieces
 	waiting []slot
-	listed  bool // it is in some
 }
 
 // slot is where a piece of a lane comes from.
@@ -94,10 +92,6 @@ func (r *redactor) add(c completion.Chunk) (list []completion.Chunk, ok bool) {
 		}
 		r.buf = t.Append(r.buf[:0], c.Raw) // the text as its reader has it
 		l.assign(l.pieces.Add(r.buf))
-		if len(l.waiting) > 0 && !l.listed {
-			l.listed = true
-			r.some = append(r.some, l)
-		}
 	}
 	for _, ended := range in.found.Ended {
 		r.decide(ended)
@@ -130,13 +124,11 @@ func (r *redactor) end() ([]completion.Chunk, error) {
 
 // decide ends the waiting of a lane, or of a choice's lanes.
 func (r *redactor) decide(which int) {
-	r.some = slices.DeleteFunc(r.some, func(l *lane) bool {
-		if which == every || which == l.text.Lane || which == l.text.Choice {
+	for _, l := range r.lanes {
+		if l != nil && len(l.waiting) > 0 && (which == every || which == l.text.Lane || which == l.text.Choice) {
 			l.assign(l.pieces.End())
 		}
-		l.listed = len(l.waiting) > 0
-		return !l.listed
-	})
+	}
 }
 
 func (l *lane) assign(list []redact.Piece) {
