@@ -106,7 +106,7 @@ func (f *clientFlags) client(env *Env) (*api, error) {
 	}
 	c, err := client.New(f.server, token)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--server %w", err)}
+		return nil, usagef("--server %w", err)
 	}
 	return &api{Client: c, Streams: env.Streams, asJSON: f.asJSON}, nil
 }
@@ -132,11 +132,11 @@ func (f *clientFlags) token(env *Env) (string, error) {
 func readToken(flag, name, not string) (string, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
-		return "", usageError{fmt.Errorf("%s: %w", flag, err)}
+		return "", usagef("%s: %w", flag, err)
 	}
 	token := strings.TrimSpace(string(data))
 	if token == "" || strings.ContainsAny(token, not) {
-		return "", usageError{fmt.Errorf("%s does not hold one token", name)}
+		return "", usagef("%s does not hold one token", name)
 	}
 	return token, nil
 }

@@ -54,7 +54,7 @@ Exit codes:
 	flags.StringVar(&f.key, "idempotency-key", "", "make a repeat of this command join the same completion")
 	return remote(env, cmd, func(ctx context.Context, c *api, args []string) error {
 		if flags.Changed("max-tokens") && f.maxTokens < 1 {
-			return usageError{errors.New("--max-tokens is below 1; leave it out for the model's own")}
+			return usagef("--max-tokens is below 1; leave it out for the model's own")
 		}
 		body, err := f.request(ctx, env, args)
 		if err != nil {
@@ -80,7 +80,7 @@ type chatRequest struct {
 func (f *chatFlags) request(ctx context.Context, env *Env, args []string) (chatRequest, error) {
 	r := chatRequest{Model: args[0], MaxTokens: f.maxTokens}
 	if !schemas.ValidModel(r.Model) {
-		return r, usageError{fmt.Errorf("%q is no name of a model; `weir models` lists those there are", r.Model)}
+		return r, usagef("%q is no name of a model; `weir models` lists those there are", r.Model)
 	}
 	if f.system != "" {
 		text, err := env.text(f.system)
@@ -94,7 +94,7 @@ func (f *chatFlags) request(ctx context.Context, env *Env, args []string) (chatR
 		return r, err
 	}
 	if strings.TrimSpace(text) == "" {
-		return r, usageError{errors.New("there is nothing to ask: give a message, or one on standard input")}
+		return r, usagef("there is nothing to ask: give a message, or one on standard input")
 	}
 	r.Messages = append(r.Messages, chatMessage{"user", text})
 	if !f.whole {

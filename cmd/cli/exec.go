@@ -121,7 +121,7 @@ func (f *execFlags) target(cmd *cobra.Command, args []string) error {
 	}
 	for _, name := range []string{"header", "data", "data-binary", "data-urlencode", "form", "key", "response-schema", "upstream-idempotency-key", "include", "output"} {
 		if cmd.Flags().Changed(name) {
-			return usageError{fmt.Errorf("--%s belongs to one call; with --batch each request in the file has its own", name)}
+			return usagef("--%s belongs to one call; with --batch each request in the file has its own", name)
 		}
 	}
 	return Exactly(0, "no arguments with --batch")(cmd, args)
@@ -135,7 +135,7 @@ func (f *execFlags) sendBatch(ctx context.Context, c *api, header http.Header) e
 	}
 	requests, err := batchIn(data)
 	if err != nil {
-		return usageError{fmt.Errorf("--batch: %w", err)}
+		return usagef("--batch: %w", err)
 	}
 	header.Set("Accept", schemas.MediaNDJSON)
 	resp, err := c.Batch(ctx, header, requests)

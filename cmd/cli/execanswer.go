@@ -31,7 +31,7 @@ func (f *outputFlags) register(flags *pflag.FlagSet) {
 // check refuses flags that do not go together, and a file that cannot be written, before the call is made.
 func (f *outputFlags) check(asJSON bool) error {
 	if asJSON && (f.include || f.output != "") {
-		return usageError{errors.New("--json prints one document with status, headers and body; leave out -i and -o")}
+		return usagef("--json prints one document with status, headers and body; leave out -i and -o")
 	}
 	if f.output == "" || f.output == "-" {
 		return nil
@@ -42,7 +42,7 @@ func (f *outputFlags) check(asJSON bool) error {
 	}
 	file, err := os.OpenFile(f.output, os.O_WRONLY|os.O_CREATE, newFile)
 	if err != nil {
-		return usageError{fmt.Errorf("-o: %w", err)}
+		return usagef("-o: %w", err)
 	}
 	err = file.Close()
 	if missing != nil { // a call that fails leaves no file

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,7 +29,7 @@ func (f *policyFlags) source(cmd *cobra.Command, env *Env) (c *api, p Policy, lo
 	local = cmd.Flags().Changed("config")
 	switch {
 	case local && cmd.Flags().Changed("server"):
-		return nil, p, local, usageError{errors.New("--config and --server name two policies; give one of them")}
+		return nil, p, local, usagef("--config and --server name two policies; give one of them")
 	case local:
 		p, err = env.Policy(f.config)
 		return &api{Streams: env.Streams, asJSON: f.asJSON}, p, local, err

@@ -31,7 +31,7 @@ func (s *Streams) read(name string, most int64) ([]byte, error) {
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, Usage(err)
 		}
 		defer f.Close()
 		in = f
@@ -44,7 +44,7 @@ func (s *Streams) read(name string, most int64) ([]byte, error) {
 		err = fmt.Errorf("%s has more than %d MiB", name, most>>20)
 	}
 	if err != nil {
-		return nil, usageError{err}
+		return nil, Usage(err)
 	}
 	return data, nil
 }
@@ -73,13 +73,13 @@ func (s *Streams) document(what, text string) (json.RawMessage, error) {
 	if err := json.Unmarshal(data, &doc); err != nil {
 		what = strings.ReplaceAll(what, "_", " ")
 		if text := strings.TrimSpace(string(data)); text == "" || strings.ContainsRune(`{["`, rune(text[0])) {
-			return nil, usageError{fmt.Errorf("the %s is not JSON: %w", what, err)}
+			return nil, usagef("the %s is not JSON: %w", what, err)
 		}
 		hint := "a JSON string has quotes: '\"text\"'"
 		if what == "body" {
 			hint += "; other bodies are sent with --data-binary, --data-urlencode or -F"
 		}
-		return nil, usageError{fmt.Errorf("the %s is not JSON; %s", what, hint)}
+		return nil, usagef("the %s is not JSON; %s", what, hint)
 	}
 	return data, nil
 }
@@ -101,7 +101,7 @@ func headersOf(all []string) (headers map[string]string, err error) {
 	for _, h := range all {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok {
-			return nil, usageError{fmt.Errorf("-H %q has no colon; write -H 'Name: value'", h)}
+			return nil, usagef("-H %q has no colon; write -H 'Name: value'", h)
 		}
 		if headers == nil {
 			headers = map[string]string{}
@@ -139,7 +139,7 @@ func (f *beginFlags) header(h http.Header) error {
 		err = errors.New("--delay and --not-before say the same in two ways; give one of them")
 	}
 	if err != nil {
-		return usageError{err}
+		return Usage(err)
 	}
 	setAll(h, schemas.HeaderDelay, f.delay, schemas.HeaderNotBefore, f.notBefore, schemas.HeaderPriority, f.priority)
 	return nil
@@ -167,7 +167,7 @@ func (f *bodyFlags) member(env *Env) (name string, value json.RawMessage, err er
 	}
 	switch {
 	case given > 1:
-		return "", nil, usageError{errors.New("a call has one body; use one of -d, --data-binary, --data-urlencode and -F")}
+		return "", nil, usagef("a call has one body; use one of -d, --data-binary, --data-urlencode and -F")
 	case f.data != "":
 		value, err = env.document("body", f.data)
 		return "body", value, err
@@ -198,7 +198,7 @@ func form(flag string, fields []string, value func(text string) (any, error)) (j
 	for _, field := range fields {
 		name, text, ok := strings.Cut(field, "=")
 		if !ok || name == "" {
-			return nil, usageError{fmt.Errorf("%s %q has no name; write %s 'name=value'", flag, field, flag)}
+			return nil, usagef("%s %q has no name; write %s 'name=value'", flag, field, flag)
 		}
 		v, err := value(text)
 		if err != nil {
@@ -244,7 +244,7 @@ func (s *Streams) part(text string) (any, error) {
 			p.Filename = value
 		case "":
 		default:
-			return nil, usageError{fmt.Errorf("-F has no option %q; use type and filename: -F 'name=@FILE;type=image/png;filename=a.png'", key)}
+			return nil, usagef("-F has no option %q; use type and filename: -F 'name=@FILE;type=image/png;filename=a.png'", key)
 		}
 	}
 	data, err := s.read(name, maxInput)

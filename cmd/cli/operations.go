@@ -96,12 +96,12 @@ func operatorCommand(env *Env, reason bool, cmd *cobra.Command, all ...operation
 			req.Entry = args[n]
 		}
 		if req.Named() != 1 {
-			return usageError{fmt.Errorf("name one of these: %s; see `%s --help`", what, cmd.CommandPath())}
+			return usagef("name one of these: %s; see `%s --help`", what, cmd.CommandPath())
 		}
 		state := strings.Join(args[:n], "")
 		i := slices.IndexFunc(all, func(o operation) bool { return o.state == state })
 		if i < 0 {
-			return usageError{fmt.Errorf("%q is not open, closed or off%s", state, nearest.Hint(state, pinWords()))}
+			return usagef("%q is not open, closed or off%s", state, nearest.Hint(state, pinWords()))
 		}
 		if state != "off" {
 			req.State = state
@@ -232,7 +232,7 @@ It needs a token with the scope admin of the tenant default. weir restore reads 
 	}, func(ctx context.Context, c *api, args []string) error {
 		name := args[0]
 		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-			return usageError{fmt.Errorf("%s exists already; name another file, or remove it", name)}
+			return usagef("%s exists already; name another file, or remove it", name)
 		}
 		resp, err := c.Do(ctx, http.MethodGet, schemas.RouteBackup, nil, nil)
 		if err != nil {
@@ -253,11 +253,11 @@ It needs a token with the scope admin of the tenant default. weir restore reads 
 // receiveBackup writes a backup to a file while it verifies it, and prints what is in it.
 func receiveBackup(c *api, body io.Reader, file string) (err error) {
 	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a backup that was interrupted
-		return usageError{err}
+		return Usage(err)
 	}
 	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return usageError{err}
+		return Usage(err)
 	}
 	defer func() {
 		if err = errors.Join(err, out.Close()); err != nil {

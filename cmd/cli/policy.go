@@ -206,7 +206,7 @@ Exit codes:
 			}
 			cases, err := readCases(args[0], data)
 			if err != nil {
-				return usageError{err}
+				return Usage(err)
 			}
 			c, p, local, err := f.source(cmd, env)
 			if err != nil {
@@ -214,7 +214,7 @@ Exit codes:
 			}
 			for _, one := range cases {
 				if one.Entries != nil && !local {
-					return usageError{fmt.Errorf("%s:%d: entries: only for a local configuration; with --server the token says which may be used", args[0], one.line)}
+					return usagef("%s:%d: entries: only for a local configuration; with --server the token says which may be used", args[0], one.line)
 				}
 			}
 			return c.testPolicy(args[0], cases, p)

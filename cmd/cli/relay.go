@@ -60,7 +60,7 @@ func (f *relayFlags) run(ctx context.Context, env *Env, c *api) error {
 		return err
 	}
 	if f.lend && c.Token() == "" {
-		return usageError{errors.New("--lend-token: there is no token to lend; set $WEIR_TOKEN or name a file with --token-file")}
+		return usagef("--lend-token: there is no token to lend; set $WEIR_TOKEN or name a file with --token-file")
 	}
 	if cfg.URL.Scheme == "ws" && !loopbackHost(cfg.URL) {
 		fmt.Fprintln(env.Err, "weir: warning: tokens go over the network in clear; use a wss URL")
@@ -78,10 +78,10 @@ func (f *relayFlags) run(ctx context.Context, env *Env, c *api) error {
 // config is what the flags say of the relay.
 func (f *relayFlags) config(env *Env) (cfg relay.Config, err error) {
 	if f.url == "" {
-		return cfg, usageError{errors.New("--url names the relay, such as ws://127.0.0.1:8787; see `weir rules relay --help`")}
+		return cfg, usagef("--url names the relay, such as ws://127.0.0.1:8787; see `weir rules relay --help`")
 	}
 	if cfg.URL, err = relay.Address(f.url); err != nil {
-		return cfg, usageError{fmt.Errorf("--url: %w", err)}
+		return cfg, usagef("--url: %w", err)
 	}
 	cfg.Token = env.Lookup("WEIR_RELAY_TOKEN", "") // Weir's own is never sent there
 	if f.relayTokenFile != "" {
@@ -94,7 +94,7 @@ func (f *relayFlags) config(env *Env) (cfg relay.Config, err error) {
 	}
 	control := func(c rune) bool { return c < ' ' || c == 0x7f }
 	if len(f.session) > 256 || !utf8.ValidString(f.session) || strings.ContainsFunc(f.session, control) {
-		return cfg, usageError{errors.New("--session is up to 256 bytes of text")}
+		return cfg, usagef("--session is up to 256 bytes of text")
 	}
 	cfg.Session = f.session
 	return cfg, nil

@@ -119,7 +119,7 @@ it names itself, or else to "default".`,
 			rules = []json.RawMessage{doc}
 		}
 		if len(rules) == 0 {
-			return usageError{errors.New("the list holds no rule")}
+			return usagef("the list holds no rule")
 		}
 		for _, rule := range rules {
 			var named struct {

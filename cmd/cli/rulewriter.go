@@ -30,7 +30,7 @@ const maxAgentDoc = 16 << 20
 func (c *api) operate(ctx context.Context, operation string, args map[string]any) (written, error) {
 	text, err := client.Encode(args)
 	if err != nil {
-		return written{}, usageError{err}
+		return written{}, Usage(err)
 	}
 	body := schemas.AgentEnvelope{
 		Type:    schemas.AgentAPIType,
@@ -224,7 +224,7 @@ rule answers: a rehearsal would send it. The other rules are created.`,
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the rules and make none")
 	return changesRules(env, cmd, func(ctx context.Context, w *ruleWriter, args []string) error {
 		if f.expiresIn < 0 {
-			return usageError{errors.New("--expires-in is a duration such as 1h, or 0 for ever")}
+			return usagef("--expires-in is a duration such as 1h, or 0 for ever")
 		}
 		return f.record(ctx, w, args[0])
 	})

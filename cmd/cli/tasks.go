@@ -96,7 +96,7 @@ not need it.`,
 
 func (f *taskFlags) request(env *Env, text string, header http.Header) error {
 	if f.Repo == "" {
-		return usageError{errors.New("a task needs --repo; `weir repos ls` lists them, `weir repos create` makes one")}
+		return usagef("a task needs --repo; `weir repos ls` lists them, `weir repos create` makes one")
 	}
 	var err error
 	if f.Description, err = env.text(text); err != nil {
@@ -105,7 +105,7 @@ func (f *taskFlags) request(env *Env, text string, header http.Header) error {
 	for _, m := range f.metadata {
 		name, value, ok := strings.Cut(m, "=")
 		if !ok {
-			return usageError{fmt.Errorf("--meta %q is not NAME=VALUE", m)}
+			return usagef("--meta %q is not NAME=VALUE", m)
 		}
 		if f.Metadata == nil {
 			f.Metadata = map[string]string{}
@@ -287,7 +287,7 @@ from the policy's entry, never from the URL.`,
 	return remote(env, cmd, func(ctx context.Context, c *api, args []string) error {
 		req.Name = args[0]
 		if req.ImportURL != "" && req.UpstreamURL != "" {
-			return usageError{errors.New("a repository is either copied (--import) or stays where it is (--upstream)")}
+			return usagef("a repository is either copied (--import) or stays where it is (--upstream)")
 		}
 		made, err := c.createRepo(ctx, req)
 		return c.print(made, err, "repository %s, %s, branch %s: %s", made.Name, made.Mode, made.DefaultBranch, made.URL)

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -70,10 +69,10 @@ names, or patterns such as openai/*.`,
 	cmd.Flags().StringVar(&req.Rate, "rate", "", "how many requests it may send, such as 10/s (default the server's)")
 	return adminFlags().command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
 		if req.Name == "" || len(req.Scopes) == 0 {
-			return usageError{errors.New("a token needs --name and at least one --scope")}
+			return usagef("a token needs --name and at least one --scope")
 		}
 		if _, err := os.Lstat(out); out != "" && err == nil {
-			return usageError{fmt.Errorf("--out: %s exists, and no token was created; name a new file, or remove that one", out)}
+			return usagef("--out: %s exists, and no token was created; name a new file, or remove that one", out)
 		}
 		made, err := post[schemas.NewToken](ctx, c, routeTokens, req)
 		if err != nil {
@@ -134,7 +133,7 @@ func newTokenRevoke(env *Env) *cobra.Command {
 it go on; cancel them if they must not.`,
 	}, func(ctx context.Context, c *api, args []string) error {
 		if id, whole := wholeToken(args[0]); whole {
-			return usageError{fmt.Errorf("that is a whole token, and nothing was sent; name its id alone: weir tokens revoke %s", id)}
+			return usagef("that is a whole token, and nothing was sent; name its id alone: weir tokens revoke %s", id)
 		}
 		t, err := post[schemas.Token](ctx, c, within(routeTokens, args[0], "/revoke"), nil)
 		return c.print(t, err, "%s %s", t.ID, ends(t))

@@ -100,7 +100,7 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 		}
 	}
 	path := cmd.CommandPath()
-	return usageError{fmt.Errorf("`%s` has no command %q%s", path, args[0], cmp.Or(nearest.Hint(args[0], names), "; `"+path+" --help` lists them"))}
+	return usagef("`%s` has no command %q%s", path, args[0], cmp.Or(nearest.Hint(args[0], names), "; `"+path+" --help` lists them"))
 }
 
 // gone refuses the name of a command that was removed, and says what to use.
@@ -108,7 +108,7 @@ func gone(name, use string) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Hidden: true, DisableFlagParsing: true,
 		RunE: func(*cobra.Command, []string) error {
-			return usageError{errors.New("this command was removed; use " + use)}
+			return Usage(errors.New("this command was removed; use " + use))
 		},
 	}
 }
@@ -146,7 +146,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	if !strings.HasSuffix(err.Error()+hint, "?") {
 		hint += ";"
 	}
-	return usageError{fmt.Errorf("%w%s `%s --help` shows its flags", err, hint, cmd.CommandPath())}
+	return usagef("%w%s `%s --help` shows its flags", err, hint, cmd.CommandPath())
 }
 
 // listing is a command that lists by itself, and as its subcommand ls does.
