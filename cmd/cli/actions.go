@@ -107,7 +107,7 @@ func (c *api) listActions(ctx context.Context, query url.Values, limit int) erro
 	const empty, header = "weir: there are no such actions", "TIME\tID\tCALL\tHTTP\tSTATUS\tCODE\tDURATION\tCALLER"
 	now := time.Now()
 	err := printList(c, list[schemas.ActionEntry](ctx, c, routeActions, query, limit), empty, header, func(e schemas.ActionEntry) []any {
-		return []any{listTime(e.Created, now), e.ID, cut(entryCall(e), longestCall), httpStatus(e.HTTPStatus), e.Status, orDash(e.Code), took(e.DurationMS), orDash(e.Caller)}
+		return []any{listTime(e.Created, now), e.ID, cut(entryCall(e), longestCall), orDash(positive(e.HTTPStatus)), e.Status, orDash(e.Code), orDash(took(e.DurationMS)), orDash(e.Caller)}
 	})
 	if err != nil {
 		return err

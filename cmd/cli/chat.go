@@ -183,23 +183,17 @@ func chatError(raw []byte) (text string, code schemas.Code) {
 
 // chatHint says what to do about a refusal, where that can be said.
 func chatHint(resp *http.Response, code schemas.Code) string {
-	switch code {
-	case schemas.ModelNotFound:
-		return "`weir models` lists the models there are"
-	case schemas.BudgetExhausted:
-		return "`weir budgets` shows what is left of each"
-	case schemas.IdempotencyMismatch:
-		return "give another question another --idempotency-key"
-	case schemas.Forbidden:
-		return "`weir models` lists the models that the token may use"
-	case schemas.Unauthorized:
-		return client.TokenHint(resp, code)
-	default:
-		if after := resp.Header.Get("Retry-After"); after != "" {
-			return "try again in " + after + " s"
-		}
-		return ""
+	hint := map[schemas.Code]string{
+		schemas.ModelNotFound:       "`weir models` lists the models there are",
+		schemas.BudgetExhausted:     "`weir budgets` shows what is left of each",
+		schemas.IdempotencyMismatch: "give another question another --idempotency-key",
+		schemas.Forbidden:           "`weir models` lists the models that the token may use",
+		schemas.Unauthorized:        client.TokenHint(resp, code),
+	}[code]
+	if after := resp.Header.Get("Retry-After"); hint == "" && after != "" {
+		return "try again in " + after + " s"
 	}
+	return hint
 }
 
 func newModels(env *Env) *cobra.Command {
@@ -235,14 +229,11 @@ func (c *api) models(ctx context.Context) (list schemas.ModelList, err error) {
 }
 
 func modelRow(m schemas.ModelView) []any {
-	context, input, output, request := "-", "-", "-", "-"
-	if m.ContextLength > 0 {
-		context = strconv.FormatInt(m.ContextLength, 10)
-	}
+	input, output, request := "-", "-", "-"
 	if p := m.Pricing; p != nil {
 		input, output, request = perMillion(p.Prompt), perMillion(p.Completion), cmp.Or(p.Request, "0")
 	}
-	return []any{m.ID, m.OwnedBy, context, input, output, request, cmp.Or(m.AliasOf, "-")}
+	return []any{m.ID, m.OwnedBy, orDash(positive(m.ContextLength)), input, output, request, cmp.Or(m.AliasOf, "-")}
 }
 
 // maxAnswer is the most that is read of an answer, or of one event of it.

@@ -122,7 +122,7 @@ The policy is the one in force on a running Weir, or with --config the one of a 
   weir policy show --config weir.yaml`,
 		Args: Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, p, _, err := f.source(cmd, env)
+			c, p, err := f.source(cmd, env)
 			if err != nil {
 				return err
 			}
@@ -208,14 +208,9 @@ Exit codes:
 			if err != nil {
 				return Usage(err)
 			}
-			c, p, local, err := f.source(cmd, env)
+			c, p, err := f.source(cmd, env)
 			if err != nil {
 				return err
-			}
-			for _, one := range cases {
-				if one.Entries != nil && !local {
-					return usagef("%s:%d: entries: only for a local configuration; with --server the token says which may be used", args[0], one.line)
-				}
 			}
 			return c.testPolicy(args[0], cases, p)
 		},
@@ -288,10 +283,10 @@ type policyCase struct {
 	Entries        []string          `yaml:"entries"`
 	Key            string            `yaml:"key"`
 	Headers        map[string]string `yaml:"headers"`
-	Body           any               `yaml:"body"`
-	BodyText       any               `yaml:"body_text"`
-	BodyBase64     any               `yaml:"body_base64"`
-	Form           any               `yaml:"form"`
+	Body           json.RawMessage   `yaml:"body"`
+	BodyText       json.RawMessage   `yaml:"body_text"`
+	BodyBase64     json.RawMessage   `yaml:"body_base64"`
+	Form           json.RawMessage   `yaml:"form"`
 	IdempotencyKey string            `yaml:"idempotency_key"`
 
 	line int
@@ -352,7 +347,7 @@ func lineOf(node ast.Node) int {
 
 // read reads a case.
 func (c *policyCase) read(node ast.Node) error {
-	if err := yaml.NodeToValue(node, c, yaml.Strict()); err != nil {
+	if err := yaml.NodeToValue(node, c, yaml.Strict(), yaml.UseJSONUnmarshaler()); err != nil {
 		if wrong, ok := errors.AsType[yaml.Error](err); ok {
 			return fmt.Errorf("it is not a case: %s; see `weir policy test --help`", wrong.GetMessage())
 		}
@@ -380,16 +375,7 @@ func (c *policyCase) read(node ast.Node) error {
 	}
 	c.call = schemas.ExplainRequest{
 		Method: strings.ToUpper(parts[0]), URL: parts[1], Headers: c.Headers, AllowlistKey: c.Key, IdempotencyKey: c.IdempotencyKey,
+		Body: c.Body, BodyText: c.BodyText, BodyBase64: c.BodyBase64, Form: c.Form,
 	}
-	var err error
-	for value, to := range map[*any]*json.RawMessage{
-		&c.Body: &c.call.Body, &c.BodyText: &c.call.BodyText, &c.BodyBase64: &c.call.BodyBase64, &c.Form: &c.call.Form,
-	} {
-		if *value != nil {
-			var wrong error
-			*to, wrong = json.Marshal(*value)
-			err = errors.Join(err, wrong)
-		}
-	}
-	return err
+	return nil
 }

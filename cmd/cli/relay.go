@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -62,10 +61,11 @@ func (f *relayFlags) run(ctx context.Context, env *Env, c *api) error {
 	if f.lend && c.Token() == "" {
 		return usagef("--lend-token: there is no token to lend; set $WEIR_TOKEN or name a file with --token-file")
 	}
-	if cfg.URL.Scheme == "ws" && !loopbackHost(cfg.URL) {
+	addr, _ := netip.ParseAddr(cfg.URL.Hostname()) // the zero address for a name
+	if cfg.URL.Scheme == "ws" && !addr.IsLoopback() && !strings.EqualFold(cfg.URL.Hostname(), "localhost") {
 		fmt.Fprintln(env.Err, "weir: warning: tokens go over the network in clear; use a wss URL")
 	}
-	log := &relayLog{api: c, session: f.session, host: cfg.URL.Host}
+	log := &relayLog{api: c, host: cfg.URL.Host}
 	cfg.Notice, cfg.Ask = log.event, c.carry(f.lend)
 	r := relay.New(cfg)
 	err = r.Run(ctx)
@@ -138,51 +138,26 @@ func (c *api) tokenFor(body []byte, lent bool) string {
 	return token
 }
 
-func loopbackHost(u *url.URL) bool {
-	if strings.EqualFold(u.Hostname(), "localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(u.Hostname())
-	return err == nil && addr.IsLoopback()
-}
-
 // relayLog tells what happens: requests on standard output, the connection's fate
 // on standard error; with --json all of it on standard output, one document a line.
 type relayLog struct {
 	*api
-	session, host string
-
-	mu sync.Mutex
-}
-
-// relayLine is an event for a program.
-type relayLine struct {
-	Event     string `json:"event"`
-	Session   string `json:"session,omitempty"`
-	Operation string `json:"operation,omitempty"`
-	Result    string `json:"result,omitempty"`
-	// DurationMS of a request, and RetryMS before the next try to connect.
-	DurationMS int64  `json:"duration_ms,omitempty"`
-	RetryMS    int64  `json:"retry_ms,omitempty"`
-	Reason     string `json:"reason,omitempty"`
+	host string
+	mu   sync.Mutex
 }
 
 func (l *relayLog) event(e relay.Event) {
-	line := relayLine{
-		Event: e.Event, Operation: e.Operation, Result: e.Result,
-		DurationMS: e.Took.Milliseconds(), RetryMS: e.Wait.Milliseconds(), Reason: e.Reason,
-	}
 	to, text := l.Err, fmt.Sprintf("weir: %s; trying again in %s", e.Reason, e.Wait.Round(100*time.Millisecond))
 	switch e.Event {
 	case relay.Connected:
-		line.Session, text = l.session, fmt.Sprintf("weir: serving session %s at %s", l.session, l.host)
+		text = fmt.Sprintf("weir: serving session %s at %s", e.Session, l.host)
 	case relay.Served:
 		to, text = l.Out, fmt.Sprintf("%-14s %-20s %s", e.Operation, e.Result, e.Took.Round(100*time.Microsecond))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.asJSON {
-		_ = PrintDocument(l.Out, line) // a closed output ends nothing, here and below
+		_ = PrintDocument(l.Out, e) // a closed output ends nothing, here and below
 		return
 	}
 	fmt.Fprintln(to, text)
