@@ -108,15 +108,7 @@ func (f *callFlags) request(env *Env, method, target string) (req schemas.Explai
 	if req.Headers, err = headersOf(f.headers); err != nil {
 		return req, err
 	}
-	name, value, err := f.member(env)
-	switch name {
-	case "body":
-		req.Body = value
-	case "body_base64":
-		req.BodyBase64 = value
-	case "form":
-		req.Form = value
-	}
+	err = f.body(env, &req)
 	return req, err
 }
 

@@ -157,8 +157,8 @@ func (f *bodyFlags) bind(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.parts, "form", "F", nil, "a field of a form, `'name=value'` or 'name=@FILE;type=TYPE', sent as multipart/form-data; may be repeated")
 }
 
-// member is the member of a request that gives the body, and its value; "" without a body.
-func (f *bodyFlags) member(env *Env) (name string, value json.RawMessage, err error) {
+// body adds the body to a request, if there is one.
+func (f *bodyFlags) body(env *Env, req *schemas.ExplainRequest) (err error) {
 	given := 0
 	for _, one := range []bool{f.data != "", f.binary != "", len(f.fields) > 0, len(f.parts) > 0} {
 		if one {
@@ -167,28 +167,23 @@ func (f *bodyFlags) member(env *Env) (name string, value json.RawMessage, err er
 	}
 	switch {
 	case given > 1:
-		return "", nil, usagef("a call has one body; use one of -d, --data-binary, --data-urlencode and -F")
+		return usagef("a call has one body; use one of -d, --data-binary, --data-urlencode and -F")
 	case f.data != "":
-		value, err = env.document("body", f.data)
-		return "body", value, err
+		req.Body, err = env.document("body", f.data)
 	case f.binary != "":
 		raw := []byte(f.binary)
 		if file, ok := strings.CutPrefix(f.binary, "@"); ok {
 			raw, err = env.read(file, maxInput)
 		}
 		if err == nil {
-			value, err = json.Marshal(raw)
+			req.BodyBase64, err = json.Marshal(raw)
 		}
-		return "body_base64", value, err
 	case len(f.fields) > 0:
-		value, err = form("--data-urlencode", f.fields, func(text string) (any, error) { return text, nil })
-		return "form", value, err
+		req.Form, err = form("--data-urlencode", f.fields, func(text string) (any, error) { return text, nil })
 	case len(f.parts) > 0:
-		value, err = form("-F", f.parts, env.part)
-		return "form", value, err
-	default:
-		return "", nil, nil
+		req.Form, err = form("-F", f.parts, env.part)
 	}
+	return err
 }
 
 // form is fields in the order of their first names. The values of a name that is given again follow its first one.

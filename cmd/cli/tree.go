@@ -216,13 +216,8 @@ func (c choice) complete(_ *cobra.Command, _ []string, typed string) ([]cobra.Co
 // source reads ids or names from a running Weir. A description follows after a tab.
 type source func(ctx context.Context, c *api) []cobra.Completion
 
-// listed is the source of a value, and a description of it, for each item of the list that a route has.
-func listed[T any](route string, text func(T) (value, description string)) source {
-	return selected(route, nil, text)
-}
-
-// selected is listed for the items that a query selects.
-func selected[T any](route string, query url.Values, text func(T) (value, description string)) source {
+// listed is the source of a value, and a description of it, for each item that a query selects of the list at a route.
+func listed[T any](route string, query url.Values, text func(T) (value, description string)) source {
 	return func(ctx context.Context, c *api) []cobra.Completion {
 		return described(list[T](ctx, c, route, query, mostCompletions), text)
 	}
@@ -230,17 +225,17 @@ func selected[T any](route string, query url.Values, text func(T) (value, descri
 
 // actionIDs is the source of the ids of those actions that a query selects.
 func actionIDs(query url.Values) source {
-	return selected(routeActions, query, func(e schemas.ActionEntry) (string, string) { return e.ID, entryCall(e) + " " + string(e.Status) })
+	return listed(routeActions, query, func(e schemas.ActionEntry) (string, string) { return e.ID, entryCall(e) + " " + string(e.Status) })
 }
 
 // arguments are the sources of a command's arguments, by its path below weir, or by the command above it if it takes
 // an ID. The last one is also for the arguments after it, if the command takes several.
 func arguments() map[string][]source {
 	actions := actionIDs(nil)
-	dead := listed(routeDead, func(d schemas.DeadLetterView) (string, string) {
+	dead := listed(routeDead, nil, func(d schemas.DeadLetterView) (string, string) {
 		return d.ActionID, letterCall(d) + " " + string(d.Code)
 	})
-	tokens := listed(routeTokens, func(t schemas.Token) (string, string) { return t.ID, t.Name })
+	tokens := listed(routeTokens, nil, func(t schemas.Token) (string, string) { return t.ID, t.Name })
 	states := func(context.Context, *api) []cobra.Completion { return pinWords() }
 	tasks, entries, models := flagSources()["task"], flagSources()["entry"], flagSources()["model"]
 	return map[string][]source{
@@ -262,15 +257,15 @@ func arguments() map[string][]source {
 // flagSources are the sources of flags that have the same meaning in every command.
 func flagSources() map[string]source {
 	return map[string]source{
-		"budget": listed(schemas.RouteBudgets, func(b schemas.BudgetView) (string, string) { return b.Budget, ownerOf(b) }),
+		"budget": listed(schemas.RouteBudgets, nil, func(b schemas.BudgetView) (string, string) { return b.Budget, ownerOf(b) }),
 		"entry":  entryNames(func(string) bool { return true }),
 		// Those of agents and models are for runs and completions.
 		"key": entryNames(func(name string) bool {
 			return !strings.HasPrefix(name, "agent:") && !strings.HasPrefix(name, "model:")
 		}),
 		"model": modelNames,
-		"repo":  listed(schemas.RouteRepos, func(r schemas.Repo) (string, string) { return r.Name, string(r.Mode) }),
-		"task":  listed(schemas.RouteTasks, func(t schemas.TaskView) (string, string) { return t.ID, string(t.Status) + ": " + t.Description }),
+		"repo":  listed(schemas.RouteRepos, nil, func(r schemas.Repo) (string, string) { return r.Name, string(r.Mode) }),
+		"task":  listed(schemas.RouteTasks, nil, func(t schemas.TaskView) (string, string) { return t.ID, string(t.Status) + ": " + t.Description }),
 	}
 }
 
