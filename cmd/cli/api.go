@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -86,16 +85,11 @@ func (f *clientFlags) refused(env *Env, err error) error {
 	if _, nobody := errors.AsType[*client.UnreachableError](err); nobody {
 		return fmt.Errorf("%w, or name another with --server", err)
 	}
-	var raw json.RawMessage
-	if no, refused := errors.AsType[*agentError](err); refused {
-		raw = no.raw
-	} else if no, refused := errors.AsType[*client.Error](err); refused {
-		raw = no.Body
-	}
-	if raw == nil || !f.asJSON || f.words {
+	no, refused := errors.AsType[*client.Error](err)
+	if !refused || no.Body == nil || !f.asJSON || f.words {
 		return err
 	}
-	fmt.Fprintf(env.Err, "%s\n", bytes.TrimSpace(raw))
+	fmt.Fprintf(env.Err, "%s\n", bytes.TrimSpace(no.Body))
 	return exitError{code: exitCode(err)}
 }
 
