@@ -15,6 +15,7 @@ const queued = 8
 type agents struct {
 	find    func(taskType string) (schemas.Agent, bool)
 	metrics Metrics
+	waiting *limits.PerKey[*agentState] // runs without a place
 
 	mu     sync.Mutex
 	byType map[string]*agentState
@@ -56,7 +57,7 @@ func (d *agents) refresh() {
 	}
 }
 
-// agentState counts an agent's active runs, and has its circuit breaker.
+// agentState has an agent's circuit breaker and its places for runs.
 type agentState struct {
 	url, taskType string
 	breaker       *breaker
@@ -65,12 +66,11 @@ type agentState struct {
 
 	mu      sync.Mutex
 	retired bool // it was replaced or removed
-	waiting int
 }
 
 func newAgentState(taskType, url string, m Metrics) *agentState {
 	d := &agentState{url: url, taskType: taskType, metrics: m, slots: limits.NewShares(limits.Division{})}
-	d.breaker = newBreaker(d.reportBreaker)
+	d.breaker = &breaker{changed: d.reportBreaker}
 	return d
 }
 
@@ -89,19 +89,4 @@ func (d *agentState) retire() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.retired = true
-}
-
-// queue adds a waiting run; ok is false if there are too many.
-func (d *agentState) queue() (leave func(), ok bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.waiting >= queued {
-		return nil, false
-	}
-	d.waiting++
-	return func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.waiting--
-	}, true
 }

@@ -7,6 +7,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/limits"
 	"weir/processors/call"
 	"weir/processors/call/agent"
 	"weir/processors/settle"
@@ -64,7 +65,7 @@ func NewRemote(l call.Events, c Caller, r *settle.Recorder, a Answers, cfg Remot
 	cfg.TenantShare = cmp.Or(cfg.TenantShare, 100)
 	return &Remote{
 		ledger: l, caller: c, recorder: r, answers: a, cfg: cfg,
-		agents: agents{find: cfg.Agents, metrics: cfg.Metrics},
+		agents: agents{find: cfg.Agents, metrics: cfg.Metrics, waiting: limits.NewPerKey[*agentState](queued)},
 	}
 }
 

@@ -61,7 +61,7 @@ func (m *Remote) awaitSlot(ctx context.Context, d *agentState, granted <-chan st
 		return nil
 	default:
 	}
-	leave, ok := d.queue()
+	leave, ok := m.agents.waiting.TryAcquire(d)
 	if !ok {
 		return deferral(st, stop)
 	}
