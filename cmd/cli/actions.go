@@ -64,7 +64,7 @@ func registerFilters(flags *pflag.FlagSet, without string) {
 	}
 }
 
-// filters are the names of the filters that are set, in alphabetical order, and their parameters.
+// filters are the names of the filters that are set, and their parameters.
 func filters(flags *pflag.FlagSet) (names []string, query url.Values) {
 	query = url.Values{}
 	for _, f := range actionFilters() {

@@ -189,6 +189,15 @@ func list[T any](ctx context.Context, c *api, route string, query url.Values, li
 	return pages[T](ctx, c, route, "cursor", query, limit)
 }
 
+// param is a query with the flag of that name, if it is set.
+func param(cmd *cobra.Command, name string) url.Values {
+	query := url.Values{}
+	if value := cmd.Flags().Lookup(name).Value.String(); value != "" {
+		query.Set(name, value)
+	}
+	return query
+}
+
 // history reads the events so far below a route.
 func history[T any](ctx context.Context, c *api, route string, limit int) iter.Seq2[T, error] {
 	return pages[T](ctx, c, route+"/events", paramAfter, url.Values{"limit": {strconv.Itoa(biggestPage)}}, limit)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
-	"net/url"
 	"os"
 	"path"
 	"slices"
@@ -168,7 +167,6 @@ func heldBack(v schemas.OperationsView) (rows [][]any) {
 }
 
 func newBudgets(env *Env) *cobra.Command {
-	name := ""
 	cmd := &cobra.Command{
 		Use:   "budgets",
 		Short: "List the use of models and its limits",
@@ -179,19 +177,18 @@ a task's own.`,
   weir budgets --budget team --json`,
 		Args: Exactly(0, "no arguments"),
 	}
-	cmd.Flags().StringVar(&name, "budget", "", "only the accounts of this budget")
+	name := cmd.Flags().String("budget", "", "only the accounts of this budget")
 	return remote(env, cmd, func(ctx context.Context, c *api, _ []string) error {
-		query, empty := url.Values{}, "no budget was used yet; `budgets` in the configuration bounds what may be used"
-		if name != "" {
-			query.Set("budget", name)
+		empty := "no budget was used yet; `budgets` in the configuration bounds what may be used"
+		if *name != "" {
 			empty = ""
 		}
-		all := list[schemas.BudgetView](ctx, c, schemas.RouteBudgets, query, everything)
+		all := list[schemas.BudgetView](ctx, c, schemas.RouteBudgets, param(cmd, "budget"), everything)
 		err := printList(c, all, empty, "BUDGET\tOF\tREQUESTS\tTOKENS\tUSD\tOPEN\tRESETS", func(b schemas.BudgetView) []any {
 			return []any{b.Budget, ownerOf(b), countOf(b.Requests), countOf(b.Tokens), countOf(b.USD), b.Open, cmp.Or(when(b.Resets), "never")}
 		})
-		if err == nil && name != "" && c.items == 0 {
-			err = fmt.Errorf("there is no budget %s, or nothing was used of it yet; `weir budgets` lists those in use", name)
+		if err == nil && *name != "" && c.items == 0 {
+			err = fmt.Errorf("there is no budget %s, or nothing was used of it yet; `weir budgets` lists those in use", *name)
 		}
 		return err
 	})

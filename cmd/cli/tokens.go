@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,20 +84,15 @@ names, or patterns such as openai/*.`,
 }
 
 func newTokenList(env *Env) *cobra.Command {
-	tenant := ""
 	cmd := &cobra.Command{Use: "ls", Short: "List the tokens of a tenant, oldest first", Example: "  weir tokens ls", Args: Exactly(0, "no arguments")}
-	cmd.Flags().StringVar(&tenant, "tenant", "", "the tenant (default the admin's own)")
+	tenant := cmd.Flags().String("tenant", "", "the tenant (default the admin's own)")
 	return adminFlags().command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
-		query := url.Values{}
-		if tenant != "" {
-			query.Set("tenant", tenant)
-		}
 		const header = "ID\tNAME\tTENANT\tSTATUS\tENDS\tLAST USED\tRATE\tSCOPES\tENTRIES\tPOOLS\tMODELS"
-		empty := "the tenant " + tenant + " has no tokens; `weir tokens create --tenant " + tenant + "` makes one"
-		if tenant == "" { // not even the sender's own
+		empty := "the tenant " + *tenant + " has no tokens; `weir tokens create --tenant " + *tenant + "` makes one"
+		if *tenant == "" { // not even the sender's own
 			empty = "there are no tokens: the server is open and needs none; auth.mode tokens makes it require them"
 		}
-		return printList(c, list[schemas.Token](ctx, c, routeTokens, query, everything), empty, header, tokenRow)
+		return printList(c, list[schemas.Token](ctx, c, routeTokens, param(cmd, "tenant"), everything), empty, header, tokenRow)
 	})
 }
 
