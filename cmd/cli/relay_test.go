@@ -19,6 +19,7 @@ import (
 	"weir/cmd/cli/check"
 	"weir/internal/weirtest/agent"
 	"weir/internal/weirtest/capture"
+	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/relay"
 )
 
@@ -105,7 +106,7 @@ func TestRelayLendsItsTokenWhereItIsToldTo(t *testing.T) {
 	own := filepath.Join(dir, "own")
 	require.NoError(t, os.WriteFile(own, []byte("own\n"), 0o600))
 	r := relayed(t, nil, "--url", at.URL(), "--server", api.URL, "--token-file", own, "--lend-token", "--json")
-	at.WaitAttempts(1)
+	poll.Until(t, func() bool { return len(at.Ledger()) > 0 })
 	session := at.Ledger()[0].Session
 	require.NotEmpty(t, session)
 	agent := at.Agent(session)
