@@ -78,7 +78,7 @@ func newAgentState(taskType, url string, m Metrics) *agentState {
 func (d *agentState) reportBreaker(open bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.metrics != nil && !d.retired {
+	if !d.retired {
 		d.metrics.AgentBreaker(d.taskType, open)
 	}
 }

@@ -42,15 +42,10 @@ func (m *Remote) acquireSlot(ctx context.Context, d *agentState, st *ledger.Stat
 		release()
 		return nil, err
 	}
-	count := func(change int) {
-		if m.cfg.Metrics != nil {
-			m.cfg.Metrics.AgentRuns(d.taskType, change)
-		}
-	}
-	count(1)
+	m.cfg.Metrics.AgentRuns(d.taskType, 1)
 	return func() {
 		release()
-		count(-1)
+		m.cfg.Metrics.AgentRuns(d.taskType, -1)
 	}, nil
 }
 
