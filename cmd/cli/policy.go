@@ -283,10 +283,10 @@ type policyCase struct {
 	Entries        []string          `yaml:"entries"`
 	Key            string            `yaml:"key"`
 	Headers        map[string]string `yaml:"headers"`
-	Body           json.RawMessage   `yaml:"body"`
-	BodyText       json.RawMessage   `yaml:"body_text"`
-	BodyBase64     json.RawMessage   `yaml:"body_base64"`
-	Form           json.RawMessage   `yaml:"form"`
+	Body           any               `yaml:"body"`
+	BodyText       any               `yaml:"body_text"`
+	BodyBase64     any               `yaml:"body_base64"`
+	Form           any               `yaml:"form"`
 	IdempotencyKey string            `yaml:"idempotency_key"`
 
 	line int
@@ -347,7 +347,7 @@ func lineOf(node ast.Node) int {
 
 // read reads a case.
 func (c *policyCase) read(node ast.Node) error {
-	if err := yaml.NodeToValue(node, c, yaml.Strict(), yaml.UseJSONUnmarshaler()); err != nil {
+	if err := yaml.NodeToValue(node, c, yaml.Strict()); err != nil {
 		if wrong, ok := errors.AsType[yaml.Error](err); ok {
 			return fmt.Errorf("it is not a case: %s; see `weir policy test --help`", wrong.GetMessage())
 		}
@@ -375,7 +375,16 @@ func (c *policyCase) read(node ast.Node) error {
 	}
 	c.call = schemas.ExplainRequest{
 		Method: strings.ToUpper(parts[0]), URL: parts[1], Headers: c.Headers, AllowlistKey: c.Key, IdempotencyKey: c.IdempotencyKey,
-		Body: c.Body, BodyText: c.BodyText, BodyBase64: c.BodyBase64, Form: c.Form,
 	}
-	return nil
+	var err error
+	for value, to := range map[*any]*json.RawMessage{
+		&c.Body: &c.call.Body, &c.BodyText: &c.call.BodyText, &c.BodyBase64: &c.call.BodyBase64, &c.Form: &c.call.Form,
+	} {
+		if *value != nil {
+			var wrong error
+			*to, wrong = json.Marshal(*value)
+			err = errors.Join(err, wrong)
+		}
+	}
+	return err
 }
