@@ -52,7 +52,8 @@ func (a *Agent) Answer(id string) (answer []byte) {
 	a.r.t.Helper()
 	for {
 		if n := slices.IndexFunc(a.left, func(data []byte) bool { return idOf(data) == id }); n >= 0 {
-			answer, a.left = a.left[n], slices.Delete(a.left, n, n+1)
+			answer = a.left[n]
+			a.left = slices.Delete(a.left, n, n+1)
 			return answer
 		}
 		_, data, err := a.conn.Read(context.Background())
