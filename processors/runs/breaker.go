@@ -97,3 +97,11 @@ func (b *breaker) returned(sent bool) {
 		b.until = now.Add(quarantine)
 	}
 }
+
+// retire ends the reports: nothing is open any more, as far as they go.
+func (b *breaker) retire() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.changed(false)
+	b.changed = func(bool) {}
+}

@@ -55,7 +55,9 @@ func NewRemote(l call.Events, c Caller, r *settle.Recorder, a call.Answers, cfg 
 	cfg.TenantShare = cmp.Or(cfg.TenantShare, 100)
 	return &Remote{
 		ledger: l, caller: c, recorder: r, answers: a, cfg: cfg,
-		agents: agents{find: cfg.Agents, metrics: cfg.Metrics, waiting: limits.NewPerKey[*agentState](queued)},
+		agents: agents{
+			find: cfg.Agents, metrics: cfg.Metrics, waiting: limits.NewPerKey[*agentState](queued), byType: map[string]*agentState{},
+		},
 	}
 }
 
