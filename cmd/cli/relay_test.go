@@ -154,7 +154,7 @@ func TestCheckOfAgents(t *testing.T) {
 	assert.False(t, reports[0].Passed)
 	assert.True(t, reports[1].Passed)
 	assert.Equal(t, "A", reports[1].TaskType)
-	assert.Len(t, reports[1].Rules, len(check.Rules()))
+	assert.Len(t, reports[1].Rules, len(reports[0].Rules))
 
 	code, out, _ = command(t, "check", good.URL()+"=A")
 	assert.Equal(t, ExitOK, code)

@@ -89,15 +89,6 @@ func rules() []rule {
 	}
 }
 
-// Rules lists the ids of the rules in the order in which they are checked.
-func Rules() []string {
-	var ids []string
-	for _, r := range rules() {
-		ids = append(ids, r.id)
-	}
-	return ids
-}
-
 // about is the answer that the rule is about.
 func (r rule) about() string {
 	name, _, _ := strings.Cut(r.id, ".")
