@@ -61,23 +61,14 @@ func (m *Remote) awaitSlot(ctx context.Context, d *agentState, granted <-chan st
 		return deferral(st, stop)
 	}
 	defer leave()
-	patience := time.NewTimer(call.Within(st, inline))
-	defer patience.Stop()
-	for {
-		if canceled, over := call.Over(st, stop, time.Now()); over {
-			return &closed{canceled}
-		}
-		select {
-		case <-granted:
-			return nil
-		case <-stop.Done():
-		case <-patience.C:
-			return deferral(st, stop)
-		case <-m.cfg.Draining:
-			return call.ErrDraining
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	if err := call.Pause(ctx, st, inline, stop, m.cfg.Draining, granted); err != nil {
+		return err
+	}
+	select {
+	case <-granted:
+		return nil
+	default:
+		return deferral(st, stop)
 	}
 }
 
