@@ -232,12 +232,12 @@ func (r *responder) AgentTask(w http.ResponseWriter, _ *http.Request, ref schema
 	respond(w, http.StatusOK, map[string]any{"id": ref.ID})
 }
 
-// Leased answers with what was leased, unless it is told not to.
-func (r *responder) Leased(w http.ResponseWriter, _ *http.Request, ref schemas.Ref, lease int, token string, timeout time.Duration) bool {
+// Leased answers with what was leased, unless it is told not to or the client has gone.
+func (r *responder) Leased(w http.ResponseWriter, req *http.Request, ref schemas.Ref, lease int, token string, timeout time.Duration) bool {
 	if r.handing != nil {
 		r.handing()
 	}
-	if r.mute {
+	if r.mute || req.Context().Err() != nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return false
 	}

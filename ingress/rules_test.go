@@ -241,6 +241,7 @@ func TestTheTokenInTheBody(t *testing.T) {
 		"an empty header":         {`"rules"`, []string{""}, 401},
 		"a header that is a list": {`"rules"`, []string{"Bearer rules, Bearer chief"}, 401},
 		"twice":                   {`"rules"`, []string{"Bearer rules", "Bearer rules"}, 401},
+		"two members":             {`"another","auth_token":null`, []string{"Bearer rules"}, 400}, // a relay may have lent its token
 	} {
 		r := post("/v1/agent-api", `{"request_id":"r","operation":"status","auth_token":`+tc.token+`}`)
 		r.Header["Authorization"] = tc.header

@@ -389,6 +389,7 @@ func TestBadCases(t *testing.T) {
 	assert.Contains(t, errs, ":2: VALIDATION_ERROR: at /form: is a second form of the body")
 	for cases, want := range map[string]string{
 		"": "not a list of cases", "a: b": "not a list of cases", "[]": "not a list of cases", `{"id":"x"}`: "not a list of cases", "- a: [": ":1: it is not YAML",
+		"- allow: GET https://a.example/\n-\n": ": case 2 is empty",
 	} {
 		_, errs := run(cases)
 		assert.Contains(t, errs, want, cases)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -131,11 +130,7 @@ func printTimeline(out io.Writer, began time.Time, events []schemas.EventView) {
 }
 
 func attemptedText(a *schemas.EventViewAttempted) string {
-	status := ""
-	if a.Status > 0 {
-		status = strconv.Itoa(a.Status)
-	}
-	text := joined(" ", status, string(a.Code), strings.ReplaceAll(a.Effect, "_", " "))
+	text := joined(" ", positive(a.Status), string(a.Code), strings.ReplaceAll(a.Effect, "_", " "))
 	if a.DurationMS > 0 || text == "" { // unknown if its worker is gone
 		text = joined(" ", text, "in "+took(&a.DurationMS))
 	}
@@ -216,13 +211,6 @@ func viewCall(v schemas.ActionView) string {
 	return callText(v.Kind, v.Called, joined(" ", result.Dialect, result.Model, v.Agent))
 }
 
-func httpStatus(status int) string {
-	if status == 0 {
-		return "-"
-	}
-	return strconv.Itoa(status)
-}
-
 // evidenceText is the payload of a record of evidence: the call, the answer and the duration.
 func evidenceText(payload json.RawMessage) string {
 	var p struct {
@@ -241,11 +229,7 @@ func evidenceText(payload json.RawMessage) string {
 		return ""
 	}
 	call := joined(" ", p.Method, placeOf(p.Fingerprint, p.Target, p.URL), p.Model, p.Repo, p.Ref)
-	duration := ""
-	if p.DurationMS != nil {
-		duration = took(p.DurationMS)
-	}
-	return joined("  ", call, strings.Trim(string(p.Status), `"`), duration, p.Reason)
+	return joined("  ", call, strings.Trim(string(p.Status), `"`), took(p.DurationMS), p.Reason)
 }
 
 // placeOf is the host and the path in the first of some texts that name a URL, maybe after a method.
@@ -263,17 +247,9 @@ func placeOf(texts ...string) string {
 
 // tailCells are an action as `weir tail actions` shows it.
 func tailCells(e schemas.ActionEntry) []any {
-	duration := ""
-	if e.DurationMS != nil {
-		duration = took(e.DurationMS)
-	}
 	at := e.Created.Local().Format("15:04:05.000")
-	status := ""
-	if e.HTTPStatus != 0 {
-		status = httpStatus(e.HTTPStatus)
-	}
 	state := tinted{fmt.Sprintf("%-9s", e.Status), string(e.Status)}
-	return filled([]any{at, e.ID, state, cut(entryCall(e), longestCall), status, e.Code, duration, e.Caller})
+	return filled([]any{at, e.ID, state, cut(entryCall(e), longestCall), positive(e.HTTPStatus), e.Code, took(e.DurationMS), e.Caller})
 }
 
 // listTime is an instant in a list: without the day if that is today.
@@ -285,10 +261,10 @@ func listTime(at, now time.Time) string {
 	return at.Format(time.DateTime)
 }
 
-// took is a time in milliseconds for a person.
+// took is a time in milliseconds for a person; empty: it is not known.
 func took(ms *float64) string {
 	if ms == nil {
-		return "-"
+		return ""
 	}
 	d := time.Duration(*ms * float64(time.Millisecond))
 	switch {

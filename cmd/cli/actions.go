@@ -64,7 +64,7 @@ func registerFilters(flags *pflag.FlagSet, without string) {
 	}
 }
 
-// filters are the names of the filters that are set, in alphabetical order, and their parameters.
+// filters are the names of the filters that are set, and their parameters.
 func filters(flags *pflag.FlagSet) (names []string, query url.Values) {
 	query = url.Values{}
 	for _, f := range actionFilters() {
@@ -94,7 +94,7 @@ func newActionList(env *Env) *cobra.Command {
 		_, query := filters(cmd.Flags())
 		switch {
 		case limit < 1:
-			return usageError{fmt.Errorf("--limit %d: it takes a number of at least 1", limit)}
+			return usagef("--limit %d: it takes a number of at least 1", limit)
 		case count:
 			return c.countActions(ctx, query)
 		default:
@@ -107,7 +107,7 @@ func (c *api) listActions(ctx context.Context, query url.Values, limit int) erro
 	const empty, header = "weir: there are no such actions", "TIME\tID\tCALL\tHTTP\tSTATUS\tCODE\tDURATION\tCALLER"
 	now := time.Now()
 	err := printList(c, list[schemas.ActionEntry](ctx, c, routeActions, query, limit), empty, header, func(e schemas.ActionEntry) []any {
-		return []any{listTime(e.Created, now), e.ID, cut(entryCall(e), longestCall), httpStatus(e.HTTPStatus), e.Status, orDash(e.Code), took(e.DurationMS), orDash(e.Caller)}
+		return []any{listTime(e.Created, now), e.ID, cut(entryCall(e), longestCall), orDash(positive(e.HTTPStatus)), e.Status, orDash(e.Code), orDash(took(e.DurationMS)), orDash(e.Caller)}
 	})
 	if err != nil {
 		return err
@@ -199,7 +199,7 @@ first: Weir cannot know. The answer is recorded once; the status of the action s
 	cmd.Flags().StringVar(&req.Note, "note", "", "how you know, at most 2000 bytes")
 	return remote(env, cmd, func(ctx context.Context, c *api, args []string) error {
 		if applied == notApplied {
-			return usageError{errors.New("say what you found at the target: give one of --applied and --not-applied")}
+			return usagef("say what you found at the target: give one of --applied and --not-applied")
 		}
 		req.Effect = schemas.EffectApplied
 		if notApplied {
@@ -266,15 +266,15 @@ func (f *redriveFlags) check(flags *pflag.FlagSet, args []string) (*rate.Limiter
 	count, per, ok := schemas.ParseRate(f.rate)
 	switch {
 	case !ok:
-		return nil, usageError{fmt.Errorf("--rate %q is no rate; write 10/s, 100/m or 1000/h", f.rate)}
+		return nil, usagef("--rate %q is no rate; write 10/s, 100/m or 1000/h", f.rate)
 	case f.all && len(args) > 0:
-		return nil, usageError{errors.New("actions redrive takes ids or --all, not both")}
+		return nil, usagef("actions redrive takes ids or --all, not both")
 	case len(args) > 0 && len(filtered) > 0:
-		return nil, usageError{fmt.Errorf("actions redrive takes ids or --%s, not both", filtered[0])}
+		return nil, usagef("actions redrive takes ids or --%s, not both", filtered[0])
 	case f.all && slices.ContainsFunc(filtered, func(name string) bool { return name != "kind" && name != "code" }):
-		return nil, usageError{errors.New("with --all, only --kind and --code choose among the dead letters")}
+		return nil, usagef("with --all, only --kind and --code choose among the dead letters")
 	case !f.all && len(args) == 0 && f.query.Get("status") == "":
-		return nil, usageError{errors.New("actions redrive takes ids, --status, or --all; `weir dead ls` lists the dead letters")}
+		return nil, usagef("actions redrive takes ids, --status, or --all; `weir dead ls` lists the dead letters")
 	}
 	return rate.NewLimiter(rate.Every(per/time.Duration(count)), 1), nil
 }

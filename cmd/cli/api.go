@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -86,16 +85,11 @@ func (f *clientFlags) refused(env *Env, err error) error {
 	if _, nobody := errors.AsType[*client.UnreachableError](err); nobody {
 		return fmt.Errorf("%w, or name another with --server", err)
 	}
-	var raw json.RawMessage
-	if no, refused := errors.AsType[*agentError](err); refused {
-		raw = no.raw
-	} else if no, refused := errors.AsType[*client.Error](err); refused {
-		raw = no.Body
-	}
-	if raw == nil || !f.asJSON || f.words {
+	no, refused := errors.AsType[*client.Error](err)
+	if !refused || no.Body == nil || !f.asJSON || f.words {
 		return err
 	}
-	fmt.Fprintf(env.Err, "%s\n", bytes.TrimSpace(raw))
+	fmt.Fprintf(env.Err, "%s\n", bytes.TrimSpace(no.Body))
 	return exitError{code: exitCode(err)}
 }
 
@@ -106,7 +100,7 @@ func (f *clientFlags) client(env *Env) (*api, error) {
 	}
 	c, err := client.New(f.server, token)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--server %w", err)}
+		return nil, usagef("--server %w", err)
 	}
 	return &api{Client: c, Streams: env.Streams, asJSON: f.asJSON}, nil
 }
@@ -132,11 +126,11 @@ func (f *clientFlags) token(env *Env) (string, error) {
 func readToken(flag, name, not string) (string, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
-		return "", usageError{fmt.Errorf("%s: %w", flag, err)}
+		return "", usagef("%s: %w", flag, err)
 	}
 	token := strings.TrimSpace(string(data))
 	if token == "" || strings.ContainsAny(token, not) {
-		return "", usageError{fmt.Errorf("%s does not hold one token", name)}
+		return "", usagef("%s does not hold one token", name)
 	}
 	return token, nil
 }
@@ -193,6 +187,15 @@ const biggestPage = 1000
 // list reads the items of a route page by page, until there are no more of them or as many as limit.
 func list[T any](ctx context.Context, c *api, route string, query url.Values, limit int) iter.Seq2[T, error] {
 	return pages[T](ctx, c, route, "cursor", query, limit)
+}
+
+// param is a query with the flag of that name, if it is set.
+func param(cmd *cobra.Command, name string) url.Values {
+	query := url.Values{}
+	if value := cmd.Flags().Lookup(name).Value.String(); value != "" {
+		query.Set(name, value)
+	}
+	return query
 }
 
 // history reads the events so far below a route.

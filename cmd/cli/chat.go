@@ -54,7 +54,7 @@ Exit codes:
 	flags.StringVar(&f.key, "idempotency-key", "", "make a repeat of this command join the same completion")
 	return remote(env, cmd, func(ctx context.Context, c *api, args []string) error {
 		if flags.Changed("max-tokens") && f.maxTokens < 1 {
-			return usageError{errors.New("--max-tokens is below 1; leave it out for the model's own")}
+			return usagef("--max-tokens is below 1; leave it out for the model's own")
 		}
 		body, err := f.request(ctx, env, args)
 		if err != nil {
@@ -80,7 +80,7 @@ type chatRequest struct {
 func (f *chatFlags) request(ctx context.Context, env *Env, args []string) (chatRequest, error) {
 	r := chatRequest{Model: args[0], MaxTokens: f.maxTokens}
 	if !schemas.ValidModel(r.Model) {
-		return r, usageError{fmt.Errorf("%q is no name of a model; `weir models` lists those there are", r.Model)}
+		return r, usagef("%q is no name of a model; `weir models` lists those there are", r.Model)
 	}
 	if f.system != "" {
 		text, err := env.text(f.system)
@@ -94,7 +94,7 @@ func (f *chatFlags) request(ctx context.Context, env *Env, args []string) (chatR
 		return r, err
 	}
 	if strings.TrimSpace(text) == "" {
-		return r, usageError{errors.New("there is nothing to ask: give a message, or one on standard input")}
+		return r, usagef("there is nothing to ask: give a message, or one on standard input")
 	}
 	r.Messages = append(r.Messages, chatMessage{"user", text})
 	if !f.whole {
@@ -183,23 +183,17 @@ func chatError(raw []byte) (text string, code schemas.Code) {
 
 // chatHint says what to do about a refusal, where that can be said.
 func chatHint(resp *http.Response, code schemas.Code) string {
-	switch code {
-	case schemas.ModelNotFound:
-		return "`weir models` lists the models there are"
-	case schemas.BudgetExhausted:
-		return "`weir budgets` shows what is left of each"
-	case schemas.IdempotencyMismatch:
-		return "give another question another --idempotency-key"
-	case schemas.Forbidden:
-		return "`weir models` lists the models that the token may use"
-	case schemas.Unauthorized:
-		return client.TokenHint(resp, code)
-	default:
-		if after := resp.Header.Get("Retry-After"); after != "" {
-			return "try again in " + after + " s"
-		}
-		return ""
+	hint := map[schemas.Code]string{
+		schemas.ModelNotFound:       "`weir models` lists the models there are",
+		schemas.BudgetExhausted:     "`weir budgets` shows what is left of each",
+		schemas.IdempotencyMismatch: "give another question another --idempotency-key",
+		schemas.Forbidden:           "`weir models` lists the models that the token may use",
+		schemas.Unauthorized:        client.TokenHint(resp, code),
+	}[code]
+	if after := resp.Header.Get("Retry-After"); hint == "" && after != "" {
+		return "try again in " + after + " s"
 	}
+	return hint
 }
 
 func newModels(env *Env) *cobra.Command {
@@ -235,14 +229,11 @@ func (c *api) models(ctx context.Context) (list schemas.ModelList, err error) {
 }
 
 func modelRow(m schemas.ModelView) []any {
-	context, input, output, request := "-", "-", "-", "-"
-	if m.ContextLength > 0 {
-		context = strconv.FormatInt(m.ContextLength, 10)
-	}
+	input, output, request := "-", "-", "-"
 	if p := m.Pricing; p != nil {
 		input, output, request = perMillion(p.Prompt), perMillion(p.Completion), cmp.Or(p.Request, "0")
 	}
-	return []any{m.ID, m.OwnedBy, context, input, output, request, cmp.Or(m.AliasOf, "-")}
+	return []any{m.ID, m.OwnedBy, orDash(positive(m.ContextLength)), input, output, request, cmp.Or(m.AliasOf, "-")}
 }
 
 // maxAnswer is the most that is read of an answer, or of one event of it.

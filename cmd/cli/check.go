@@ -62,7 +62,7 @@ fails.`,
 func (f *checkFlags) run(cmd *cobra.Command, env *Env, args []string) error {
 	targets, err := check.Targets(args)
 	if err != nil {
-		return usageError{err}
+		return Usage(err)
 	}
 	cfg, err := f.bounds(env)
 	if err != nil {
@@ -109,10 +109,10 @@ func (f *checkFlags) run(cmd *cobra.Command, env *Env, args []string) error {
 func (f *checkFlags) bounds(env *Env) (check.Config, error) {
 	cfg := check.Config{FirstEvent: f.first, Timeout: f.whole, IDPrefix: f.idPrefix}
 	if f.idPrefix != "" && (len(f.idPrefix) > 100 || !schemas.ValidID(f.idPrefix)) {
-		return cfg, usageError{errors.New("--id-prefix is 1 to 100 of the characters A-Z a-z 0-9 . _ : -")}
+		return cfg, usagef("--id-prefix is 1 to 100 of the characters A-Z a-z 0-9 . _ : -")
 	}
 	if f.first <= 0 || f.whole <= 0 {
-		return cfg, usageError{errors.New("--first-event and --timeout are durations above zero, such as 10s")}
+		return cfg, usagef("--first-event and --timeout are durations above zero, such as 10s")
 	}
 	if f.inputs == "" {
 		return cfg, nil
@@ -123,7 +123,7 @@ func (f *checkFlags) bounds(env *Env) (check.Config, error) {
 	}
 	var object map[string]json.RawMessage
 	if json.Unmarshal(inputs, &object) != nil || object == nil {
-		return cfg, usageError{errors.New("--inputs is not a JSON object")}
+		return cfg, usagef("--inputs is not a JSON object")
 	}
 	cfg.Inputs = inputs
 	return cfg, nil
@@ -168,7 +168,7 @@ and standard error says why. It sends no token. URL is the node's, in place of -
 		Args: AtMost(1, "one URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && cmd.Flags().Changed("server") {
-				return usageError{errors.New("URL and --server name two nodes; give one of them")}
+				return usagef("URL and --server name two nodes; give one of them")
 			}
 			c, err := client.New(append(args, server)[0], "")
 			if err != nil {

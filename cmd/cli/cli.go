@@ -64,14 +64,6 @@ func ExitMeanings() []string {
 	}
 }
 
-// usageError is a mistake on the command line or in the configuration.
-type usageError struct{ error }
-
-func (u usageError) Unwrap() error { return u.error }
-
-// Usage returns a mistake on the command line or in the configuration: Run ends with ExitUsage.
-func Usage(err error) error { return usageError{err} }
-
 // exitError ends the program with a code of its own. An error of nil is one that was printed.
 type exitError struct {
 	error
@@ -88,6 +80,11 @@ func (e exitError) Error() string {
 
 // Unwrap returns the error that is printed.
 func (e exitError) Unwrap() error { return e.error }
+
+// Usage returns a mistake on the command line or in the configuration: Run ends with ExitUsage.
+func Usage(err error) error { return exitError{err, ExitUsage} }
+
+func usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
 
 // Printed ends the program with ExitFailed after the errors were printed.
 func Printed() error { return ended(ExitFailed) }
@@ -136,9 +133,7 @@ func exitCode(err error) int {
 	if answer, ok := errors.AsType[*client.Error](err); ok {
 		return exitOf(answer.Problem.Code)
 	}
-	_, usage := errors.AsType[usageError](err)
-	_, malformed := errors.AsType[*client.RequestError](err)
-	if usage || malformed {
+	if _, malformed := errors.AsType[*client.RequestError](err); malformed {
 		return ExitUsage
 	}
 	return ExitFailed
@@ -251,7 +246,7 @@ func AtMost(n int, what string) cobra.PositionalArgs {
 func between(least, most int, expected string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
-			return usageError{errors.New(strings.ReplaceAll(expected, "%s", cmd.CommandPath()))}
+			return Usage(errors.New(strings.ReplaceAll(expected, "%s", cmd.CommandPath())))
 		}
 		return nil
 	}
@@ -339,7 +334,7 @@ func newSchema(env *Env) *cobra.Command {
 					return err
 				}
 			}
-			return usageError{fmt.Errorf("there is no schema %q%s", args[0], cmp.Or(nearest.Hint(args[0], names), "; there are: "+strings.Join(names, ", ")))}
+			return usagef("there is no schema %q%s", args[0], cmp.Or(nearest.Hint(args[0], names), "; there are: "+strings.Join(names, ", ")))
 		},
 	}
 }

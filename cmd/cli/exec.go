@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -121,7 +120,7 @@ func (f *execFlags) target(cmd *cobra.Command, args []string) error {
 	}
 	for _, name := range []string{"header", "data", "data-binary", "data-urlencode", "form", "key", "response-schema", "upstream-idempotency-key", "include", "output"} {
 		if cmd.Flags().Changed(name) {
-			return usageError{fmt.Errorf("--%s belongs to one call; with --batch each request in the file has its own", name)}
+			return usagef("--%s belongs to one call; with --batch each request in the file has its own", name)
 		}
 	}
 	return Exactly(0, "no arguments with --batch")(cmd, args)
@@ -135,7 +134,7 @@ func (f *execFlags) sendBatch(ctx context.Context, c *api, header http.Header) e
 	}
 	requests, err := batchIn(data)
 	if err != nil {
-		return usageError{fmt.Errorf("--batch: %w", err)}
+		return usagef("--batch: %w", err)
 	}
 	header.Set("Accept", schemas.MediaNDJSON)
 	resp, err := c.Batch(ctx, header, requests)
@@ -191,17 +190,14 @@ func batchIn(data []byte) (requests []json.RawMessage, err error) {
 
 // itemRow is what is printed of an item, index first, and the exit code that it alone would have.
 func itemRow(item schemas.BatchItem) (exit int, row []any) {
-	status, code, text := "-", schemas.Code(""), ""
+	status, code, text := 0, schemas.Code(""), ""
 	switch e := item.Error; {
 	case item.Result != nil:
-		status = strconv.Itoa(item.Result.Status)
+		status = item.Result.Status
 	case e != nil:
-		exit, code, text = faultExit(e), e.Code, oneLine(e.Message)
-		if e.Status != 0 {
-			status = strconv.Itoa(e.Status)
-		}
+		exit, status, code, text = faultExit(e), e.Status, e.Code, oneLine(e.Message)
 	default:
 		text = "accepted"
 	}
-	return exit, []any{item.Index, tinted{status, string(outcomeOfExit(exit))}, orDash(item.ActionID), orDash(code), orDash(text)}
+	return exit, []any{item.Index, tinted{orDash(positive(status)), string(outcomeOfExit(exit))}, orDash(item.ActionID), orDash(code), orDash(text)}
 }

@@ -31,7 +31,7 @@ func (f *outputFlags) register(flags *pflag.FlagSet) {
 // check refuses flags that do not go together, and a file that cannot be written, before the call is made.
 func (f *outputFlags) check(asJSON bool) error {
 	if asJSON && (f.include || f.output != "") {
-		return usageError{errors.New("--json prints one document with status, headers and body; leave out -i and -o")}
+		return usagef("--json prints one document with status, headers and body; leave out -i and -o")
 	}
 	if f.output == "" || f.output == "-" {
 		return nil
@@ -42,7 +42,7 @@ func (f *outputFlags) check(asJSON bool) error {
 	}
 	file, err := os.OpenFile(f.output, os.O_WRONLY|os.O_CREATE, newFile)
 	if err != nil {
-		return usageError{fmt.Errorf("-o: %w", err)}
+		return usagef("-o: %w", err)
 	}
 	err = file.Close()
 	if missing != nil { // a call that fails leaves no file
@@ -203,30 +203,23 @@ func targetBody(doc json.RawMessage, encoding string, headers []schemas.Header) 
 
 // failed prints an error of the executor, with what the target answered.
 func (f *outputFlags) failed(c *api, resp *http.Response, e *schemas.ExecuteFault, id string) error {
-	message := e.Message
+	message, reason, body, hint := e.Message, e.Reason, "", ""
 	if e.Variant == schemas.VariantDisallowedHost {
 		message = "policy denied the call: " + message
 	}
-	exit, hint := faultExit(e), ""
-	c.sayOutcome(exit, "weir:", " "+coded(message, e.Code))
-	if e.Reason != "" && !strings.Contains(e.Message, e.Reason) {
-		fmt.Fprintln(c.Err, e.Reason)
-	}
-	if of := client.TokenHint(resp, e.Code); of != "" {
-		fmt.Fprintln(c.Err, of)
+	if strings.Contains(e.Message, reason) {
+		reason = ""
 	}
 	if e.Status != 0 && !c.asJSON {
-		body, err := targetBody(e.Body, e.BodyEncoding, e.Headers)
-		if err == nil && e.BodyEncoding != "" {
+		var err error
+		if body, err = targetBody(e.Body, e.BodyEncoding, e.Headers); err == nil && e.BodyEncoding != "" {
 			body = fmt.Sprintf("(%d bytes that are no text; --json has them)", len(body))
 		}
 		if f.include {
 			body = headText(e.Status, e.Headers) + body
 		}
-		if body != "" {
-			fmt.Fprintln(c.Err, strings.TrimSuffix(body, "\n"))
-		}
 	}
+	exit := faultExit(e)
 	switch {
 	case exit == ExitDenied:
 		hint = "`weir policy explain` with the same call says what would allow it"
@@ -241,7 +234,8 @@ func (f *outputFlags) failed(c *api, resp *http.Response, e *schemas.ExecuteFaul
 			hint += " in " + wait + " s"
 		}
 	}
-	for _, line := range []string{hint, labels(" ", "", "action", id)} {
+	c.sayOutcome(exit, "weir:", " "+coded(message, e.Code))
+	for _, line := range []string{reason, client.TokenHint(resp, e.Code), strings.TrimSuffix(body, "\n"), hint, labels(" ", "", "action", id)} {
 		if line != "" {
 			fmt.Fprintln(c.Err, line)
 		}

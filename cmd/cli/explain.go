@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,24 +23,25 @@ func (f *policyFlags) register(cmd *cobra.Command, env *Env) {
 	cmd.Flags().StringVar(&f.config, "config", "", "use the policy of this configuration file, and not a running Weir's")
 }
 
-// source is the policy of the configuration file that a flag names, or else of a running Weir; local says which. A
-// running Weir decides for the token, and not for a list of entries.
-func (f *policyFlags) source(cmd *cobra.Command, env *Env) (c *api, p Policy, local bool, err error) {
-	local = cmd.Flags().Changed("config")
-	switch {
-	case local && cmd.Flags().Changed("server"):
-		return nil, p, local, usageError{errors.New("--config and --server name two policies; give one of them")}
-	case local:
+// source is the policy of the configuration file that a flag names, or else of a running Weir. A running Weir
+// decides for the token, and not for a list of entries.
+func (f *policyFlags) source(cmd *cobra.Command, env *Env) (c *api, p Policy, err error) {
+	if cmd.Flags().Changed("config") {
+		if cmd.Flags().Changed("server") {
+			return nil, p, usagef("--config and --server name two policies; give one of them")
+		}
 		p, err = env.Policy(f.config)
-		return &api{Streams: env.Streams, asJSON: f.asJSON}, p, local, err
+		return &api{Streams: env.Streams, asJSON: f.asJSON}, p, err
 	}
 	c, err = f.client(env)
-	return c, Policy{
-		View: func() (schemas.PolicyView, error) { return get[schemas.PolicyView](cmd.Context(), c, routePolicy, nil) },
-		Explain: func(req schemas.ExplainRequest, _ []string) (schemas.Explanation, error) {
-			return c.Explain(cmd.Context(), req)
-		},
-	}, local, err
+	p.View = func() (schemas.PolicyView, error) { return get[schemas.PolicyView](cmd.Context(), c, routePolicy, nil) }
+	p.Explain = func(req schemas.ExplainRequest, only []string) (schemas.Explanation, error) {
+		if only != nil {
+			return schemas.Explanation{}, usagef("entries: only for a local configuration; with --server the token says which may be used")
+		}
+		return c.Explain(cmd.Context(), req)
+	}
+	return c, p, err
 }
 
 type callFlags struct {
@@ -75,7 +75,7 @@ denied. For a CONNECT through the forward proxy, write host:port in place of the
 			if err != nil {
 				return err
 			}
-			c, p, _, err := f.source(cmd, env)
+			c, p, err := f.source(cmd, env)
 			if err != nil {
 				return err
 			}
@@ -108,15 +108,7 @@ func (f *callFlags) request(env *Env, method, target string) (req schemas.Explai
 	if req.Headers, err = headersOf(f.headers); err != nil {
 		return req, err
 	}
-	name, value, err := f.member(env)
-	switch name {
-	case "body":
-		req.Body = value
-	case "body_base64":
-		req.BodyBase64 = value
-	case "form":
-		req.Form = value
-	}
+	err = f.body(env, &req)
 	return req, err
 }
 
@@ -187,16 +179,12 @@ func shadowText(s *schemas.Shadow) string {
 }
 
 func classText(c schemas.Class) string {
-	switch c {
-	case schemas.ClassSafe, schemas.ClassIdempotent:
-		return string(c) + ": tried again if its result is lost"
-	case schemas.ClassKeyed:
-		return string(c) + ": tried again with the same key if its result is lost"
-	case schemas.ClassOnce:
-		return string(c) + ": sent once, never again"
-	default:
-		return string(c)
-	}
+	const again = ": tried again if its result is lost"
+	return string(c) + map[schemas.Class]string{
+		schemas.ClassSafe: again, schemas.ClassIdempotent: again,
+		schemas.ClassKeyed: ": tried again with the same key if its result is lost",
+		schemas.ClassOnce:  ": sent once, never again",
+	}[c]
 }
 
 // retriesText says how often a call of a class is repeated, and after what.
@@ -232,15 +220,11 @@ func neverText(n *schemas.EntryNeverRetry) string {
 
 // keyText is the idempotency key that a call is sent with.
 func keyText(c *schemas.Contract) string {
-	var text string
-	switch c.Key {
-	case schemas.KeyCaller:
-		text = "the caller's, sent as " + c.KeyHeader
-	case schemas.KeyDerived:
-		text = "derived by Weir, sent as " + c.KeyHeader
-	default:
+	text := map[string]string{schemas.KeyCaller: "the caller's", schemas.KeyDerived: "derived by Weir"}[c.Key]
+	if text == "" {
 		return ""
 	}
+	text += ", sent as " + c.KeyHeader
 	if c.KeyTTL != "" {
 		text += ", valid for " + c.KeyTTL
 	}
@@ -252,19 +236,14 @@ func keyText(c *schemas.Contract) string {
 
 // deliveryText is the delivery contract and the limits of an entry.
 func deliveryText(e schemas.EntryView) string {
-	var keys, attempts, on, probe, schema, rate, concurrency string
-	if e.UpstreamIdempotencyTTL != "" {
-		keys = e.UpstreamIdempotencyTTL
-		switch {
-		case e.DerivesKey:
-			keys += " derived"
-		case e.RequiresKey:
-			keys += " required"
-		}
+	var retry schemas.EntryRetry
+	var limits schemas.EntryLimits
+	var probe, schema string
+	if e.Retry != nil {
+		retry = *e.Retry
 	}
-	if r := e.Retry; r != nil {
-		attempts = strconv.Itoa(r.Attempts)
-		on = strings.Trim(strings.ReplaceAll(fmt.Sprint(r.On), " ", ", "), "[]")
+	if e.Limits != nil {
+		limits = *e.Limits
 	}
 	if e.Reconcile != nil {
 		probe = e.Reconcile.Method
@@ -272,12 +251,15 @@ func deliveryText(e schemas.EntryView) string {
 	if e.ResponseSchema != nil {
 		schema = e.ResponseSchema.Mode
 	}
-	if l := e.Limits; l != nil {
-		rate = l.Rate
-		if l.Concurrency > 0 {
-			concurrency = strconv.Itoa(l.Concurrency)
-		}
+	keys := e.UpstreamIdempotencyTTL
+	switch {
+	case keys == "":
+	case e.DerivesKey:
+		keys += " derived"
+	case e.RequiresKey:
+		keys += " required"
 	}
-	return labels(": ", "; ", "keys", keys, "attempts", attempts, "retry on", on, "never retry", neverText(e.NeverRetry),
-		"probe", probe, "schema", schema, "rate", rate, "concurrency", concurrency)
+	on := strings.Trim(strings.ReplaceAll(fmt.Sprint(retry.On), " ", ", "), "[]")
+	return labels(": ", "; ", "keys", keys, "attempts", positive(retry.Attempts), "retry on", on, "never retry", neverText(e.NeverRetry),
+		"probe", probe, "schema", schema, "rate", limits.Rate, "concurrency", positive(limits.Concurrency))
 }

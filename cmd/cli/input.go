@@ -31,7 +31,7 @@ func (s *Streams) read(name string, most int64) ([]byte, error) {
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, Usage(err)
 		}
 		defer f.Close()
 		in = f
@@ -44,7 +44,7 @@ func (s *Streams) read(name string, most int64) ([]byte, error) {
 		err = fmt.Errorf("%s has more than %d MiB", name, most>>20)
 	}
 	if err != nil {
-		return nil, usageError{err}
+		return nil, Usage(err)
 	}
 	return data, nil
 }
@@ -73,13 +73,13 @@ func (s *Streams) document(what, text string) (json.RawMessage, error) {
 	if err := json.Unmarshal(data, &doc); err != nil {
 		what = strings.ReplaceAll(what, "_", " ")
 		if text := strings.TrimSpace(string(data)); text == "" || strings.ContainsRune(`{["`, rune(text[0])) {
-			return nil, usageError{fmt.Errorf("the %s is not JSON: %w", what, err)}
+			return nil, usagef("the %s is not JSON: %w", what, err)
 		}
 		hint := "a JSON string has quotes: '\"text\"'"
 		if what == "body" {
 			hint += "; other bodies are sent with --data-binary, --data-urlencode or -F"
 		}
-		return nil, usageError{fmt.Errorf("the %s is not JSON; %s", what, hint)}
+		return nil, usagef("the %s is not JSON; %s", what, hint)
 	}
 	return data, nil
 }
@@ -101,7 +101,7 @@ func headersOf(all []string) (headers map[string]string, err error) {
 	for _, h := range all {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok {
-			return nil, usageError{fmt.Errorf("-H %q has no colon; write -H 'Name: value'", h)}
+			return nil, usagef("-H %q has no colon; write -H 'Name: value'", h)
 		}
 		if headers == nil {
 			headers = map[string]string{}
@@ -139,7 +139,7 @@ func (f *beginFlags) header(h http.Header) error {
 		err = errors.New("--delay and --not-before say the same in two ways; give one of them")
 	}
 	if err != nil {
-		return usageError{err}
+		return Usage(err)
 	}
 	setAll(h, schemas.HeaderDelay, f.delay, schemas.HeaderNotBefore, f.notBefore, schemas.HeaderPriority, f.priority)
 	return nil
@@ -157,8 +157,8 @@ func (f *bodyFlags) bind(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.parts, "form", "F", nil, "a field of a form, `'name=value'` or 'name=@FILE;type=TYPE', sent as multipart/form-data; may be repeated")
 }
 
-// member is the member of a request that gives the body, and its value; "" without a body.
-func (f *bodyFlags) member(env *Env) (name string, value json.RawMessage, err error) {
+// body adds the body to a request, if there is one.
+func (f *bodyFlags) body(env *Env, req *schemas.ExplainRequest) (err error) {
 	given := 0
 	for _, one := range []bool{f.data != "", f.binary != "", len(f.fields) > 0, len(f.parts) > 0} {
 		if one {
@@ -167,28 +167,23 @@ func (f *bodyFlags) member(env *Env) (name string, value json.RawMessage, err er
 	}
 	switch {
 	case given > 1:
-		return "", nil, usageError{errors.New("a call has one body; use one of -d, --data-binary, --data-urlencode and -F")}
+		return usagef("a call has one body; use one of -d, --data-binary, --data-urlencode and -F")
 	case f.data != "":
-		value, err = env.document("body", f.data)
-		return "body", value, err
+		req.Body, err = env.document("body", f.data)
 	case f.binary != "":
 		raw := []byte(f.binary)
 		if file, ok := strings.CutPrefix(f.binary, "@"); ok {
 			raw, err = env.read(file, maxInput)
 		}
 		if err == nil {
-			value, err = json.Marshal(raw)
+			req.BodyBase64, err = json.Marshal(raw)
 		}
-		return "body_base64", value, err
 	case len(f.fields) > 0:
-		value, err = form("--data-urlencode", f.fields, func(text string) (any, error) { return text, nil })
-		return "form", value, err
+		req.Form, err = form("--data-urlencode", f.fields, func(text string) (any, error) { return text, nil })
 	case len(f.parts) > 0:
-		value, err = form("-F", f.parts, env.part)
-		return "form", value, err
-	default:
-		return "", nil, nil
+		req.Form, err = form("-F", f.parts, env.part)
 	}
+	return err
 }
 
 // form is fields in the order of their first names. The values of a name that is given again follow its first one.
@@ -198,7 +193,7 @@ func form(flag string, fields []string, value func(text string) (any, error)) (j
 	for _, field := range fields {
 		name, text, ok := strings.Cut(field, "=")
 		if !ok || name == "" {
-			return nil, usageError{fmt.Errorf("%s %q has no name; write %s 'name=value'", flag, field, flag)}
+			return nil, usagef("%s %q has no name; write %s 'name=value'", flag, field, flag)
 		}
 		v, err := value(text)
 		if err != nil {
@@ -244,7 +239,7 @@ func (s *Streams) part(text string) (any, error) {
 			p.Filename = value
 		case "":
 		default:
-			return nil, usageError{fmt.Errorf("-F has no option %q; use type and filename: -F 'name=@FILE;type=image/png;filename=a.png'", key)}
+			return nil, usagef("-F has no option %q; use type and filename: -F 'name=@FILE;type=image/png;filename=a.png'", key)
 		}
 	}
 	data, err := s.read(name, maxInput)

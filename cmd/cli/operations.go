@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
-	"net/url"
 	"os"
 	"path"
 	"slices"
@@ -96,12 +95,12 @@ func operatorCommand(env *Env, reason bool, cmd *cobra.Command, all ...operation
 			req.Entry = args[n]
 		}
 		if req.Named() != 1 {
-			return usageError{fmt.Errorf("name one of these: %s; see `%s --help`", what, cmd.CommandPath())}
+			return usagef("name one of these: %s; see `%s --help`", what, cmd.CommandPath())
 		}
 		state := strings.Join(args[:n], "")
 		i := slices.IndexFunc(all, func(o operation) bool { return o.state == state })
 		if i < 0 {
-			return usageError{fmt.Errorf("%q is not open, closed or off%s", state, nearest.Hint(state, pinWords()))}
+			return usagef("%q is not open, closed or off%s", state, nearest.Hint(state, pinWords()))
 		}
 		if state != "off" {
 			req.State = state
@@ -168,7 +167,6 @@ func heldBack(v schemas.OperationsView) (rows [][]any) {
 }
 
 func newBudgets(env *Env) *cobra.Command {
-	name := ""
 	cmd := &cobra.Command{
 		Use:   "budgets",
 		Short: "List the use of models and its limits",
@@ -179,19 +177,18 @@ a task's own.`,
   weir budgets --budget team --json`,
 		Args: Exactly(0, "no arguments"),
 	}
-	cmd.Flags().StringVar(&name, "budget", "", "only the accounts of this budget")
+	name := cmd.Flags().String("budget", "", "only the accounts of this budget")
 	return remote(env, cmd, func(ctx context.Context, c *api, _ []string) error {
-		query, empty := url.Values{}, "no budget was used yet; `budgets` in the configuration bounds what may be used"
-		if name != "" {
-			query.Set("budget", name)
+		empty := "no budget was used yet; `budgets` in the configuration bounds what may be used"
+		if *name != "" {
 			empty = ""
 		}
-		all := list[schemas.BudgetView](ctx, c, schemas.RouteBudgets, query, everything)
+		all := list[schemas.BudgetView](ctx, c, schemas.RouteBudgets, param(cmd, "budget"), everything)
 		err := printList(c, all, empty, "BUDGET\tOF\tREQUESTS\tTOKENS\tUSD\tOPEN\tRESETS", func(b schemas.BudgetView) []any {
 			return []any{b.Budget, ownerOf(b), countOf(b.Requests), countOf(b.Tokens), countOf(b.USD), b.Open, cmp.Or(when(b.Resets), "never")}
 		})
-		if err == nil && name != "" && c.items == 0 {
-			err = fmt.Errorf("there is no budget %s, or nothing was used of it yet; `weir budgets` lists those in use", name)
+		if err == nil && *name != "" && c.items == 0 {
+			err = fmt.Errorf("there is no budget %s, or nothing was used of it yet; `weir budgets` lists those in use", *name)
 		}
 		return err
 	})
@@ -232,7 +229,7 @@ It needs a token with the scope admin of the tenant default. weir restore reads 
 	}, func(ctx context.Context, c *api, args []string) error {
 		name := args[0]
 		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-			return usageError{fmt.Errorf("%s exists already; name another file, or remove it", name)}
+			return usagef("%s exists already; name another file, or remove it", name)
 		}
 		resp, err := c.Do(ctx, http.MethodGet, schemas.RouteBackup, nil, nil)
 		if err != nil {
@@ -253,11 +250,11 @@ It needs a token with the scope admin of the tenant default. weir restore reads 
 // receiveBackup writes a backup to a file while it verifies it, and prints what is in it.
 func receiveBackup(c *api, body io.Reader, file string) (err error) {
 	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a backup that was interrupted
-		return usageError{err}
+		return Usage(err)
 	}
 	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return usageError{err}
+		return Usage(err)
 	}
 	defer func() {
 		if err = errors.Join(err, out.Close()); err != nil {

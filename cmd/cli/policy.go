@@ -12,7 +12,6 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 	"github.com/spf13/cobra"
 
 	"weir/schemas"
@@ -122,7 +121,7 @@ The policy is the one in force on a running Weir, or with --config the one of a 
   weir policy show --config weir.yaml`,
 		Args: Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, p, _, err := f.source(cmd, env)
+			c, p, err := f.source(cmd, env)
 			if err != nil {
 				return err
 			}
@@ -206,16 +205,11 @@ Exit codes:
 			}
 			cases, err := readCases(args[0], data)
 			if err != nil {
-				return usageError{err}
+				return Usage(err)
 			}
-			c, p, local, err := f.source(cmd, env)
+			c, p, err := f.source(cmd, env)
 			if err != nil {
 				return err
-			}
-			for _, one := range cases {
-				if one.Entries != nil && !local {
-					return usageError{fmt.Errorf("%s:%d: entries: only for a local configuration; with --server the token says which may be used", args[0], one.line)}
-				}
 			}
 			return c.testPolicy(args[0], cases, p)
 		},
@@ -294,49 +288,40 @@ type policyCase struct {
 	Form           any               `yaml:"form"`
 	IdempotencyKey string            `yaml:"idempotency_key"`
 
-	line int
-	call schemas.ExplainRequest
+	line  int
+	wrong error
+	call  schemas.ExplainRequest
 }
 
 // readCases reads a YAML list of cases. The error joins one for each mistake, with its line.
-func readCases(name string, data []byte) ([]policyCase, error) {
-	root, err := parseCases(name, data)
-	if err != nil {
-		return nil, err
-	}
-	list, ok := root.(*ast.SequenceNode)
-	if !ok || len(list.Values) == 0 {
-		return nil, fmt.Errorf("%s: it is not a list of cases; write one a line, such as: - allow: GET https://api.example.com/orders", name)
-	}
-	var cases []policyCase
-	var all []error
-	for _, node := range list.Values {
-		c := policyCase{line: lineOf(node)}
-		if err := c.read(node); err != nil {
-			all = append(all, fmt.Errorf("%s:%d: %w", name, c.line, err))
-		}
-		cases = append(cases, c)
-	}
-	return cases, errors.Join(all...)
-}
-
-func parseCases(name string, data []byte) (root ast.Node, err error) {
+func readCases(name string, data []byte) (cases []policyCase, err error) {
 	defer func() {
 		if recover() != nil { // the parser fails so on some broken texts
 			err = fmt.Errorf("%s: it is not YAML", name)
 		}
 	}()
-	file, err := parser.ParseBytes(data, 0)
+	err = yaml.Unmarshal(data, &cases)
 	if syntax, ok := errors.AsType[*yaml.SyntaxError](err); ok && syntax.Token != nil {
 		return nil, fmt.Errorf("%s:%d: it is not YAML: %s", name, syntax.Token.Position.Line, syntax.Message)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: it is not YAML: %w", name, err)
+	if err != nil || len(cases) == 0 {
+		return nil, fmt.Errorf("%s: it is not a list of cases; write one a line, such as: - allow: GET https://api.example.com/orders", name)
 	}
-	if len(file.Docs) == 0 {
-		return nil, nil //nolint:nilnil // an empty file holds no list
+	for i, c := range cases {
+		if c.line == 0 { // an item of nothing is not read
+			err = errors.Join(err, fmt.Errorf("%s: case %d is empty: give one of allow and deny", name, i+1))
+		}
+		if c.wrong != nil {
+			err = errors.Join(err, fmt.Errorf("%s:%d: %w", name, c.line, c.wrong))
+		}
 	}
-	return file.Docs[0].Body, nil
+	return cases, err
+}
+
+// UnmarshalYAML reads a case, and keeps what is wrong with it.
+func (c *policyCase) UnmarshalYAML(node ast.Node) error {
+	c.line, c.wrong = lineOf(node), c.read(node)
+	return nil
 }
 
 // lineOf is the line on which a case begins.
@@ -352,16 +337,17 @@ func lineOf(node ast.Node) int {
 
 // read reads a case.
 func (c *policyCase) read(node ast.Node) error {
-	if err := yaml.NodeToValue(node, c, yaml.Strict()); err != nil {
+	type members policyCase // without the method that called this one
+	if err := yaml.NodeToValue(node, (*members)(c), yaml.Strict()); err != nil {
 		if wrong, ok := errors.AsType[yaml.Error](err); ok {
 			return fmt.Errorf("it is not a case: %s; see `weir policy test --help`", wrong.GetMessage())
 		}
 		return fmt.Errorf("it is not a case: %w; see `weir policy test --help`", err)
 	}
-	var members map[string]any
-	_ = yaml.NodeToValue(node, &members) // it can: c has them
+	var given map[string]any
+	_ = yaml.NodeToValue(node, &given) // it can: c has them
 	for _, name := range []string{"because", "by", "entries", "headers", "idempotency_key", "key"} {
-		if value, ok := members[name]; ok && (value == nil || value == "") {
+		if value, ok := given[name]; ok && (value == nil || value == "") {
 			return errors.New(name + ": it is empty, and would test nothing; leave it out")
 		}
 	}

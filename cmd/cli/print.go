@@ -8,6 +8,7 @@ import (
 	"math/big"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -210,6 +211,14 @@ func perMillion(price string) string {
 	}
 	text := one.Mul(one, big.NewRat(1_000_000, 1)).FloatString(6)
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+}
+
+// positive is a number in a table; empty: it is 0.
+func positive[T int | int64](n T) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(int64(n), 10)
 }
 
 // orDash is a text in a table, or a dash.

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -60,12 +59,13 @@ func (f *relayFlags) run(ctx context.Context, env *Env, c *api) error {
 		return err
 	}
 	if f.lend && c.Token() == "" {
-		return usageError{errors.New("--lend-token: there is no token to lend; set $WEIR_TOKEN or name a file with --token-file")}
+		return usagef("--lend-token: there is no token to lend; set $WEIR_TOKEN or name a file with --token-file")
 	}
-	if cfg.URL.Scheme == "ws" && !loopbackHost(cfg.URL) {
+	addr, _ := netip.ParseAddr(cfg.URL.Hostname()) // the zero address for a name
+	if cfg.URL.Scheme == "ws" && !addr.IsLoopback() && !strings.EqualFold(cfg.URL.Hostname(), "localhost") {
 		fmt.Fprintln(env.Err, "weir: warning: tokens go over the network in clear; use a wss URL")
 	}
-	log := &relayLog{api: c, session: f.session, host: cfg.URL.Host}
+	log := &relayLog{api: c, host: cfg.URL.Host}
 	cfg.Notice, cfg.Ask = log.event, c.carry(f.lend)
 	r := relay.New(cfg)
 	err = r.Run(ctx)
@@ -78,10 +78,10 @@ func (f *relayFlags) run(ctx context.Context, env *Env, c *api) error {
 // config is what the flags say of the relay.
 func (f *relayFlags) config(env *Env) (cfg relay.Config, err error) {
 	if f.url == "" {
-		return cfg, usageError{errors.New("--url names the relay, such as ws://127.0.0.1:8787; see `weir rules relay --help`")}
+		return cfg, usagef("--url names the relay, such as ws://127.0.0.1:8787; see `weir rules relay --help`")
 	}
 	if cfg.URL, err = relay.Address(f.url); err != nil {
-		return cfg, usageError{fmt.Errorf("--url: %w", err)}
+		return cfg, usagef("--url: %w", err)
 	}
 	cfg.Token = env.Lookup("WEIR_RELAY_TOKEN", "") // Weir's own is never sent there
 	if f.relayTokenFile != "" {
@@ -94,7 +94,7 @@ func (f *relayFlags) config(env *Env) (cfg relay.Config, err error) {
 	}
 	control := func(c rune) bool { return c < ' ' || c == 0x7f }
 	if len(f.session) > 256 || !utf8.ValidString(f.session) || strings.ContainsFunc(f.session, control) {
-		return cfg, usageError{errors.New("--session is up to 256 bytes of text")}
+		return cfg, usagef("--session is up to 256 bytes of text")
 	}
 	cfg.Session = f.session
 	return cfg, nil
@@ -138,51 +138,26 @@ func (c *api) tokenFor(body []byte, lent bool) string {
 	return token
 }
 
-func loopbackHost(u *url.URL) bool {
-	if strings.EqualFold(u.Hostname(), "localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(u.Hostname())
-	return err == nil && addr.IsLoopback()
-}
-
 // relayLog tells what happens: requests on standard output, the connection's fate
 // on standard error; with --json all of it on standard output, one document a line.
 type relayLog struct {
 	*api
-	session, host string
-
-	mu sync.Mutex
-}
-
-// relayLine is an event for a program.
-type relayLine struct {
-	Event     string `json:"event"`
-	Session   string `json:"session,omitempty"`
-	Operation string `json:"operation,omitempty"`
-	Result    string `json:"result,omitempty"`
-	// DurationMS of a request, and RetryMS before the next try to connect.
-	DurationMS int64  `json:"duration_ms,omitempty"`
-	RetryMS    int64  `json:"retry_ms,omitempty"`
-	Reason     string `json:"reason,omitempty"`
+	host string
+	mu   sync.Mutex
 }
 
 func (l *relayLog) event(e relay.Event) {
-	line := relayLine{
-		Event: e.Event, Operation: e.Operation, Result: e.Result,
-		DurationMS: e.Took.Milliseconds(), RetryMS: e.Wait.Milliseconds(), Reason: e.Reason,
-	}
 	to, text := l.Err, fmt.Sprintf("weir: %s; trying again in %s", e.Reason, e.Wait.Round(100*time.Millisecond))
 	switch e.Event {
 	case relay.Connected:
-		line.Session, text = l.session, fmt.Sprintf("weir: serving session %s at %s", l.session, l.host)
+		text = fmt.Sprintf("weir: serving session %s at %s", e.Session, l.host)
 	case relay.Served:
 		to, text = l.Out, fmt.Sprintf("%-14s %-20s %s", e.Operation, e.Result, e.Took.Round(100*time.Microsecond))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.asJSON {
-		_ = PrintDocument(l.Out, line) // a closed output ends nothing, here and below
+		_ = PrintDocument(l.Out, e) // a closed output ends nothing, here and below
 		return
 	}
 	fmt.Fprintln(to, text)

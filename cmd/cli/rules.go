@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"weir/schemas"
 )
@@ -119,7 +120,7 @@ it names itself, or else to "default".`,
 			rules = []json.RawMessage{doc}
 		}
 		if len(rules) == 0 {
-			return usageError{errors.New("the list holds no rule")}
+			return usagef("the list holds no rule")
 		}
 		for _, rule := range rules {
 			var named struct {
@@ -141,22 +142,19 @@ it names itself, or else to "default".`,
 	})
 }
 
-// scopeFlags name the actions that rules are for.
-type scopeFlags struct{ schemas.RuleScope }
-
-func (f *scopeFlags) bind(cmd *cobra.Command, who string) {
-	flags := cmd.Flags()
-	flags.StringVar((*string)(&f.ActionKind), "kind", "", "the kind of "+who+", such as http, passthrough or run")
-	flags.StringVar(&f.Agent, "agent", "", "the task type or the token's id of "+who)
-	flags.StringVar(&f.RequestID, "request-id", "", "the id of "+who)
+// bindScope adds the flags that name the actions that rules are for.
+func bindScope(flags *pflag.FlagSet, scope *schemas.RuleScope, who string) {
+	flags.StringVar((*string)(&scope.ActionKind), "kind", "", "the kind of "+who+", such as http, passthrough or run")
+	flags.StringVar(&scope.Agent, "agent", "", "the task type or the token's id of "+who)
+	flags.StringVar(&scope.RequestID, "request-id", "", "the id of "+who)
 }
 
-// scope is nil where nothing was said.
-func (f *scopeFlags) scope() *schemas.RuleScope {
-	if f.RuleScope == (schemas.RuleScope{}) {
+// given is what flags have set; nil: none was given.
+func given[T comparable](doc T) *T {
+	if doc == *new(T) {
 		return nil
 	}
-	return &f.RuleScope
+	return &doc
 }
 
 func newRulesReset(env *Env) *cobra.Command {

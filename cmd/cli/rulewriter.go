@@ -26,11 +26,11 @@ import (
 const maxAgentDoc = 16 << 20
 
 // operate asks the agent API for one operation and returns its data. A refusal is
-// an *agentError.
+// a *client.Error with its code and detail.
 func (c *api) operate(ctx context.Context, operation string, args map[string]any) (written, error) {
 	text, err := client.Encode(args)
 	if err != nil {
-		return written{}, usageError{err}
+		return written{}, Usage(err)
 	}
 	body := schemas.AgentEnvelope{
 		Type:    schemas.AgentAPIType,
@@ -65,7 +65,11 @@ func (c *api) agent(ctx context.Context, path string, header http.Header, body a
 		return done, client.NewError(resp.StatusCode, text, nil)
 	}
 	if !answer.OK {
-		return done, &agentError{answer: answer, raw: raw, token: client.TokenHint(resp, answer.Error.Code)}
+		e := answer.Error
+		text := fmt.Sprintf("%s (%s)", e.Message, joined(", ", string(e.Code), e.Detail))
+		refused := client.NewError(resp.StatusCode, joined("\n", text, agentHint(resp, answer)), raw)
+		refused.Problem = schemas.Problem{Code: e.Code, Detail: e.Detail}
+		return done, exitError{refused, ExitFailed}
 	}
 	done.data = answer.Data
 	if err := json.Unmarshal(done.data, &done); err != nil && !c.asJSON {
@@ -74,36 +78,24 @@ func (c *api) agent(ctx context.Context, path string, header http.Header, body a
 	return done, nil
 }
 
-// agentError is an answer of the agent API that is an error.
-type agentError struct {
-	answer schemas.AgentResponse
-	raw    []byte
-	token  string // what to do about the token
-}
-
-func (r *agentError) Error() string {
-	e := r.answer.Error
-	return joined("\n", fmt.Sprintf("%s (%s)", e.Message, joined(", ", string(e.Code), e.Detail)), r.hint())
-}
-
-// hint says what to do about a refusal, where that can be said.
-func (r *agentError) hint() string {
-	switch e := r.answer.Error; {
+// agentHint says what to do about a refusal, where that can be said.
+func agentHint(resp *http.Response, answer schemas.AgentResponse) string {
+	switch e := answer.Error; {
 	case e.Detail == schemas.DetailAPIDisabled:
 		return "the server's configuration has rules.agent_api: false; remove that and restart it"
-	case e.Detail == schemas.DetailScopeRequired && r.answer.Operation == schemas.OpRulesReset:
+	case e.Detail == schemas.DetailScopeRequired && answer.Operation == schemas.OpRulesReset:
 		return "an admin of the tenant may, with a token that is limited to no entries"
 	case e.Detail == schemas.DetailScopeRequired:
 		return "an admin makes a token that may with `weir tokens create --scope rules:write`, without --entry"
 	case e.Code == schemas.Unauthorized:
-		return r.token
+		return client.TokenHint(resp, e.Code)
 	case e.Detail == schemas.DetailRuleExists:
 		return "change the rule that is there with `weir rules patch ID PATCH`, or give the new one another id"
 	case e.Detail == string(schemas.DenyRule):
 		return "`weir rules preview METHOD URL --rule FILE` says what the rule would make of a call, and why policy denies that"
 	case e.Code == schemas.EtagMismatch:
 		return "another client changed the rules; read them again with `weir rules ls` before you write"
-	case e.Code == schemas.NotFound && r.answer.Operation == schemas.OpRulesCreate:
+	case e.Code == schemas.NotFound && answer.Operation == schemas.OpRulesCreate:
 		return "--create-group makes the group"
 	case e.Code == schemas.NotFound:
 		return "`weir rules ls` shows the ids there are"
@@ -170,8 +162,8 @@ func (w *ruleWriter) write(ctx context.Context, operation string, args map[strin
 			w.etag = done.RulesEtag
 			return done, nil
 		}
-		no, refused := errors.AsType[*agentError](err)
-		if !refused || w.pinned || try >= w.tries || no.answer.Error.Code != schemas.EtagMismatch {
+		no, refused := errors.AsType[*client.Error](err)
+		if !refused || w.pinned || try >= w.tries || no.Problem.Code != schemas.EtagMismatch {
 			return written{}, err
 		}
 		w.etag = ""
@@ -191,7 +183,7 @@ func (w *ruleWriter) create(ctx context.Context, rule any, group string, makes b
 }
 
 type recordFlags struct {
-	scopeFlags
+	scope     schemas.RuleScope
 	group     string
 	expiresIn time.Duration
 	dryRun    bool
@@ -218,20 +210,20 @@ rule answers: a rehearsal would send it. The other rules are created.`,
   weir rules record 01890a5d-… --dry-run --json | jq .rules`,
 		Args: Exactly(1, "the id of an action"),
 	}
-	f.bind(cmd, "the actions that the rules answer")
+	bindScope(cmd.Flags(), &f.scope, "the actions that the rules answer")
 	cmd.Flags().StringVar(&f.group, "group", "", "the group that the rules go to; it is made if there is none (default default)")
 	cmd.Flags().DurationVar(&f.expiresIn, "expires-in", recordedFor, "how long the rules answer; 0: for ever")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the rules and make none")
 	return changesRules(env, cmd, func(ctx context.Context, w *ruleWriter, args []string) error {
 		if f.expiresIn < 0 {
-			return usageError{errors.New("--expires-in is a duration such as 1h, or 0 for ever")}
+			return usagef("--expires-in is a duration such as 1h, or 0 for ever")
 		}
 		return f.record(ctx, w, args[0])
 	})
 }
 
 func (f *recordFlags) record(ctx context.Context, w *ruleWriter, action string) error {
-	req := schemas.RecordRequest{ActionID: action, Group: f.group, Scope: f.scope()}
+	req := schemas.RecordRequest{ActionID: action, Group: f.group, Scope: given(f.scope)}
 	if f.expiresIn > 0 {
 		req.ExpiresAt = time.Now().Add(f.expiresIn).UTC().Truncate(time.Second)
 	}
@@ -246,7 +238,7 @@ func (f *recordFlags) record(ctx context.Context, w *ruleWriter, action string) 
 	var exists error
 	for _, r := range rec.Rules {
 		done, err := w.create(ctx, r, f.group, f.group != "")
-		if no, ok := errors.AsType[*agentError](err); ok && no.answer.Error.Detail == schemas.DetailRuleExists {
+		if no, ok := errors.AsType[*client.Error](err); ok && no.Problem.Detail == schemas.DetailRuleExists {
 			// It is of an earlier recording, which may have ended before the others.
 			if exists = err; !w.asJSON {
 				fmt.Fprintf(w.Err, "weir: rule %s of an earlier recording stays as it is; `weir rules patch %[1]s PATCH` changes it\n", r.ID)
@@ -297,8 +289,8 @@ func (c *api) printRecording(rec schemas.Recording) error {
 
 type previewFlags struct {
 	callFlags
-	scopeFlags
-	rule string
+	scope schemas.RuleScope
+	rule  string
 }
 
 func newRulesPreview(env *Env) *cobra.Command {
@@ -316,8 +308,8 @@ scope actions:read or rules:write. Exit 3 if the policy would deny the call.`,
   weir rules preview GET https://api.example.com/ --kind run --agent SUMMARY --json`,
 		Args: Exactly(2, "a method and a URL"),
 	}
-	f.callFlags.bind(cmd, "would get")
-	f.scopeFlags.bind(cmd, "the action that would make the call")
+	f.bind(cmd, "would get")
+	bindScope(cmd.Flags(), &f.scope, "the action that would make the call")
 	cmd.Flags().StringVar(&f.rule, "rule", "", "a rule to look at as well: JSON, FILE, @FILE or -")
 	return remote(env, cmd, func(ctx context.Context, c *api, args []string) error {
 		req, err := f.preview(env, args[0], args[1])
@@ -344,7 +336,7 @@ func (f *previewFlags) preview(env *Env, method, target string) (req schemas.Pre
 	if req.ExplainRequest, err = f.request(env, method, target); err != nil {
 		return req, err
 	}
-	req.Scope = f.scope()
+	req.Scope = given(f.scope)
 	if f.rule != "" {
 		req.Rule, err = env.looseDocument("rule", f.rule)
 	}

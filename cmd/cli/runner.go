@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -102,15 +101,15 @@ func newRunnerRelay(env *Env) *cobra.Command {
 func (f *runnerFlags) run(ctx context.Context, env *Env, c *api) (err error) {
 	switch {
 	case strings.TrimSpace(f.Command) == "":
-		return usageError{errors.New("--exec names the command to start for each task, such as --exec ./agent.sh; see `weir runner --help`")}
+		return usagef("--exec names the command to start for each task, such as --exec ./agent.sh; see `weir runner --help`")
 	case f.Slots < 1 || f.Slots > 1000:
-		return usageError{errors.New("--slots is 1 to 1000")}
+		return usagef("--slots is 1 to 1000")
 	case f.output < 1 || f.output > 1<<20:
-		return usageError{errors.New("--output is 1 to 1048576 KiB")}
+		return usagef("--output is 1 to 1048576 KiB")
 	case f.Grace <= 0:
-		return usageError{errors.New("--grace is a time such as 10s")}
+		return usagef("--grace is a time such as 10s")
 	case len(f.read) > 0 && !f.sandbox:
-		return usageError{errors.New("--read is for --sandbox; without it, the commands can read what the runner can")}
+		return usagef("--read is for --sandbox; without it, the commands can read what the runner can")
 	}
 	if f.Proxy, err = proxyAddress(f.proxyURL); err != nil {
 		return err
@@ -154,7 +153,7 @@ func (f *runnerFlags) newSandbox(ctx context.Context, script string) (*runner.Sa
 			_, err = os.Stat(abs)
 		}
 		if err != nil {
-			return nil, usageError{fmt.Errorf("--read: %w; name a file or directory of this machine", err)}
+			return nil, usagef("--read: %w; name a file or directory of this machine", err)
 		}
 		read = append(read, abs)
 	}
@@ -168,7 +167,7 @@ func proxyAddress(text string) (string, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" || u.Hostname() == "" || u.Port() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
-		return "", usageError{errors.New("--proxy is the URL of Weir's forward proxy, such as http://127.0.0.1:8093; the runner adds the task's token")}
+		return "", usagef("--proxy is the URL of Weir's forward proxy, such as http://127.0.0.1:8093; the runner adds the task's token")
 	}
 	return u.Host, nil
 }
@@ -190,9 +189,9 @@ func fromHere(command string) (_, path string, err error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return "", "", usageError{fmt.Errorf("--exec: %w; name a program of this machine, or one that PATH has", err)}
+		return "", "", usagef("--exec: %w; name a program of this machine, or one that PATH has", err)
 	case info.IsDir() || info.Mode()&0o111 == 0:
-		return "", "", usageError{fmt.Errorf("--exec: %s is no program that may be run; chmod +x, or name a shell before it", first)}
+		return "", "", usagef("--exec: %s is no program that may be run; chmod +x, or name a shell before it", first)
 	}
 	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'" + rest, path, nil
 }
@@ -202,7 +201,7 @@ func (f *runnerFlags) environ(env *Env) ([]string, error) {
 	var all []string
 	for _, name := range append([]string{"PATH", "LANG", "TZ", "TMPDIR"}, f.pass...) {
 		if name == "WEIR_TOKEN" || strings.ContainsAny(name, "= ") || name == "" {
-			return nil, usageError{fmt.Errorf("--pass %q: it names a variable, and never the runner's own token", name)}
+			return nil, usagef("--pass %q: it names a variable, and never the runner's own token", name)
 		}
 		if v := env.Lookup(name, ""); v != "" {
 			all = append(all, name+"="+v)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -19,17 +18,13 @@ import (
 )
 
 func newTaskList(env *Env) *cobra.Command {
-	status, limit := "", 50
+	limit := 50
 	cmd := &cobra.Command{Use: "ls", Short: "List tasks, newest first", Example: "  weir tasks ls --status Running", Args: Exactly(0, "no arguments")}
-	cmd.Flags().StringVar(&status, "status", "", "only this status: Queued, Running, Completed, Failed, Canceled or Expired")
+	cmd.Flags().String("status", "", "only this status: Queued, Running, Completed, Failed, Canceled or Expired")
 	cmd.Flags().IntVar(&limit, "limit", 50, "the most tasks to list")
 	return remote(env, cmd, func(ctx context.Context, c *api, _ []string) error {
-		query := url.Values{}
-		if status != "" {
-			query.Set("status", status)
-		}
 		const empty = "there are no such tasks; `weir tasks create` makes one"
-		all := list[schemas.TaskView](ctx, c, schemas.RouteTasks, query, limit)
+		all := list[schemas.TaskView](ctx, c, schemas.RouteTasks, param(cmd, "status"), limit)
 		err := printList(c, all, empty, "ID\tSTATUS\tREPO\tPUSHES\tCREATED\tDESCRIPTION", func(t schemas.TaskView) []any {
 			first, _, _ := strings.Cut(strings.TrimSpace(t.Description), "\n")
 			return []any{t.ID, standingOf(t), t.Repo, t.Pushes, when(t.Created), oneLine(cut(first, 60))}

@@ -41,7 +41,7 @@ Writing needs a token with the scope tasks:write, reading that one or actions:re
 type taskFlags struct {
 	schemas.TaskRequest
 	metadata  []string
-	budget    budgetFlags
+	budget    schemas.TaskBudget
 	tokenFile string
 	follow    bool
 	begin     beginFlags
@@ -75,7 +75,7 @@ not need it.`,
 	f.begin.register(flags)
 	flags.StringVar(&f.RequestID, "id", "", "the task's id (default a new one); a repeat joins the task")
 	flags.StringArrayVar(&f.metadata, "meta", nil, "a NAME=VALUE to keep with it; may be repeated")
-	f.budget.register(flags)
+	bindBudget(flags, &f.budget)
 	flags.StringVar(&f.tokenFile, "task-token-file", "", "a file to write the task's token to, instead of printing it")
 	flags.BoolVar(&f.follow, "follow", false, "follow the task until it ends; exit 1 unless it is completed")
 	return remote(env, cmd, func(ctx context.Context, c *api, args []string) error {
@@ -96,7 +96,7 @@ not need it.`,
 
 func (f *taskFlags) request(env *Env, text string, header http.Header) error {
 	if f.Repo == "" {
-		return usageError{errors.New("a task needs --repo; `weir repos ls` lists them, `weir repos create` makes one")}
+		return usagef("a task needs --repo; `weir repos ls` lists them, `weir repos create` makes one")
 	}
 	var err error
 	if f.Description, err = env.text(text); err != nil {
@@ -105,32 +105,22 @@ func (f *taskFlags) request(env *Env, text string, header http.Header) error {
 	for _, m := range f.metadata {
 		name, value, ok := strings.Cut(m, "=")
 		if !ok {
-			return usageError{fmt.Errorf("--meta %q is not NAME=VALUE", m)}
+			return usagef("--meta %q is not NAME=VALUE", m)
 		}
 		if f.Metadata == nil {
 			f.Metadata = map[string]string{}
 		}
 		f.Metadata[name] = value
 	}
-	f.Budget = f.budget.given()
+	f.Budget = given(f.budget)
 	return f.begin.header(header)
 }
 
-// budgetFlags bound what a token may use of models.
-type budgetFlags struct{ schemas.TaskBudget }
-
-func (f *budgetFlags) register(flags *pflag.FlagSet) {
-	flags.Int64Var(&f.Requests, "budget-requests", 0, "requests to models")
-	flags.Int64Var(&f.Tokens, "budget-tokens", 0, "tokens of models")
-	flags.Float64Var(&f.USD, "budget-usd", 0, "dollars for models")
-}
-
-// given is nil if no flag was given.
-func (f *budgetFlags) given() *schemas.TaskBudget {
-	if f.TaskBudget == (schemas.TaskBudget{}) {
-		return nil
-	}
-	return &f.TaskBudget
+// bindBudget adds the flags that bound what a token may use of models.
+func bindBudget(flags *pflag.FlagSet, b *schemas.TaskBudget) {
+	flags.Int64Var(&b.Requests, "budget-requests", 0, "requests to models")
+	flags.Int64Var(&b.Tokens, "budget-tokens", 0, "tokens of models")
+	flags.Float64Var(&b.USD, "budget-usd", 0, "dollars for models")
 }
 
 // printMade prints a document with a secret, or a line about it on Err and the secret on Out. With a file the secret
@@ -221,7 +211,7 @@ func newTaskToken(env *Env) *cobra.Command {
 
 func newSubtoken(env *Env) *cobra.Command {
 	var req schemas.SubtokenRequest
-	var budget budgetFlags
+	var budget schemas.TaskBudget
 	file := ""
 	cmd := &cobra.Command{
 		Use: "subtoken", Short: "Make a token for a child of a task's holder", Args: Exactly(0, "no arguments"),
@@ -236,10 +226,10 @@ and ends with the token of the task's holder. It goes to standard output or to -
 	flags.StringArrayVar(&req.Models, "model", nil, "a model that it may use, or a pattern; may be repeated (default all that the token may)")
 	flags.StringVar(&req.TTL, "ttl", "", "how long it lasts, such as 30m (default as long as the token)")
 	flags.StringVar(&req.Repo, "repo", "", "read or write: its rights on the repository (default none)")
-	budget.register(flags)
+	bindBudget(flags, &budget)
 	flags.StringVar(&file, "task-token-file", "", "a file to write the token to, instead of printing it")
 	return remote(env, cmd, func(ctx context.Context, c *api, _ []string) error {
-		req.Budget = budget.given()
+		req.Budget = given(budget)
 		made, err := post[schemas.NewSubtoken](ctx, c, schemas.RouteAgentSubtokens, req)
 		if err != nil {
 			return err
@@ -287,7 +277,7 @@ from the policy's entry, never from the URL.`,
 	return remote(env, cmd, func(ctx context.Context, c *api, args []string) error {
 		req.Name = args[0]
 		if req.ImportURL != "" && req.UpstreamURL != "" {
-			return usageError{errors.New("a repository is either copied (--import) or stays where it is (--upstream)")}
+			return usagef("a repository is either copied (--import) or stays where it is (--upstream)")
 		}
 		made, err := c.createRepo(ctx, req)
 		return c.print(made, err, "repository %s, %s, branch %s: %s", made.Name, made.Mode, made.DefaultBranch, made.URL)

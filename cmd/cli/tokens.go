@@ -3,9 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,10 +68,10 @@ names, or patterns such as openai/*.`,
 	cmd.Flags().StringVar(&req.Rate, "rate", "", "how many requests it may send, such as 10/s (default the server's)")
 	return adminFlags().command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
 		if req.Name == "" || len(req.Scopes) == 0 {
-			return usageError{errors.New("a token needs --name and at least one --scope")}
+			return usagef("a token needs --name and at least one --scope")
 		}
 		if _, err := os.Lstat(out); out != "" && err == nil {
-			return usageError{fmt.Errorf("--out: %s exists, and no token was created; name a new file, or remove that one", out)}
+			return usagef("--out: %s exists, and no token was created; name a new file, or remove that one", out)
 		}
 		made, err := post[schemas.NewToken](ctx, c, routeTokens, req)
 		if err != nil {
@@ -86,20 +84,15 @@ names, or patterns such as openai/*.`,
 }
 
 func newTokenList(env *Env) *cobra.Command {
-	tenant := ""
 	cmd := &cobra.Command{Use: "ls", Short: "List the tokens of a tenant, oldest first", Example: "  weir tokens ls", Args: Exactly(0, "no arguments")}
-	cmd.Flags().StringVar(&tenant, "tenant", "", "the tenant (default the admin's own)")
+	tenant := cmd.Flags().String("tenant", "", "the tenant (default the admin's own)")
 	return adminFlags().command(env, cmd, func(ctx context.Context, c *api, _ []string) error {
-		query := url.Values{}
-		if tenant != "" {
-			query.Set("tenant", tenant)
-		}
 		const header = "ID\tNAME\tTENANT\tSTATUS\tENDS\tLAST USED\tRATE\tSCOPES\tENTRIES\tPOOLS\tMODELS"
-		empty := "the tenant " + tenant + " has no tokens; `weir tokens create --tenant " + tenant + "` makes one"
-		if tenant == "" { // not even the sender's own
+		empty := "the tenant " + *tenant + " has no tokens; `weir tokens create --tenant " + *tenant + "` makes one"
+		if *tenant == "" { // not even the sender's own
 			empty = "there are no tokens: the server is open and needs none; auth.mode tokens makes it require them"
 		}
-		return printList(c, list[schemas.Token](ctx, c, routeTokens, query, everything), empty, header, tokenRow)
+		return printList(c, list[schemas.Token](ctx, c, routeTokens, param(cmd, "tenant"), everything), empty, header, tokenRow)
 	})
 }
 
@@ -134,7 +127,7 @@ func newTokenRevoke(env *Env) *cobra.Command {
 it go on; cancel them if they must not.`,
 	}, func(ctx context.Context, c *api, args []string) error {
 		if id, whole := wholeToken(args[0]); whole {
-			return usageError{fmt.Errorf("that is a whole token, and nothing was sent; name its id alone: weir tokens revoke %s", id)}
+			return usagef("that is a whole token, and nothing was sent; name its id alone: weir tokens revoke %s", id)
 		}
 		t, err := post[schemas.Token](ctx, c, within(routeTokens, args[0], "/revoke"), nil)
 		return c.print(t, err, "%s %s", t.ID, ends(t))

@@ -100,7 +100,7 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 		}
 	}
 	path := cmd.CommandPath()
-	return usageError{fmt.Errorf("`%s` has no command %q%s", path, args[0], cmp.Or(nearest.Hint(args[0], names), "; `"+path+" --help` lists them"))}
+	return usagef("`%s` has no command %q%s", path, args[0], cmp.Or(nearest.Hint(args[0], names), "; `"+path+" --help` lists them"))
 }
 
 // gone refuses the name of a command that was removed, and says what to use.
@@ -108,7 +108,7 @@ func gone(name, use string) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Hidden: true, DisableFlagParsing: true,
 		RunE: func(*cobra.Command, []string) error {
-			return usageError{errors.New("this command was removed; use " + use)}
+			return Usage(errors.New("this command was removed; use " + use))
 		},
 	}
 }
@@ -146,7 +146,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	if !strings.HasSuffix(err.Error()+hint, "?") {
 		hint += ";"
 	}
-	return usageError{fmt.Errorf("%w%s `%s --help` shows its flags", err, hint, cmd.CommandPath())}
+	return usagef("%w%s `%s --help` shows its flags", err, hint, cmd.CommandPath())
 }
 
 // listing is a command that lists by itself, and as its subcommand ls does.
@@ -216,13 +216,8 @@ func (c choice) complete(_ *cobra.Command, _ []string, typed string) ([]cobra.Co
 // source reads ids or names from a running Weir. A description follows after a tab.
 type source func(ctx context.Context, c *api) []cobra.Completion
 
-// listed is the source of a value, and a description of it, for each item of the list that a route has.
-func listed[T any](route string, text func(T) (value, description string)) source {
-	return selected(route, nil, text)
-}
-
-// selected is listed for the items that a query selects.
-func selected[T any](route string, query url.Values, text func(T) (value, description string)) source {
+// listed is the source of a value, and a description of it, for each item that a query selects of the list at a route.
+func listed[T any](route string, query url.Values, text func(T) (value, description string)) source {
 	return func(ctx context.Context, c *api) []cobra.Completion {
 		return described(list[T](ctx, c, route, query, mostCompletions), text)
 	}
@@ -230,47 +225,41 @@ func selected[T any](route string, query url.Values, text func(T) (value, descri
 
 // actionIDs is the source of the ids of those actions that a query selects.
 func actionIDs(query url.Values) source {
-	return selected(routeActions, query, func(e schemas.ActionEntry) (string, string) { return e.ID, entryCall(e) + " " + string(e.Status) })
+	return listed(routeActions, query, func(e schemas.ActionEntry) (string, string) { return e.ID, entryCall(e) + " " + string(e.Status) })
 }
 
-// arguments are the sources of a command's arguments, by its path below weir, or by the command above it if it takes
-// an ID. The last one is also for the arguments after it, if the command takes several.
-func arguments() map[string][]source {
+// sources are those of the flags that have the same meaning in every command, and of a command's arguments by its path
+// below weir, or by the command above it if it takes an ID. The last one is also for the arguments after it, if the
+// command takes several.
+func sources() map[string][]source {
 	actions := actionIDs(nil)
-	dead := listed(routeDead, func(d schemas.DeadLetterView) (string, string) {
+	entries := entryNames(func(string) bool { return true })
+	callable := entryNames(func(name string) bool { // those of agents and models are for runs and completions
+		return !strings.HasPrefix(name, "agent:") && !strings.HasPrefix(name, "model:")
+	})
+	tasks := listed(schemas.RouteTasks, nil, func(t schemas.TaskView) (string, string) { return t.ID, string(t.Status) + ": " + t.Description })
+	dead := listed(routeDead, nil, func(d schemas.DeadLetterView) (string, string) {
 		return d.ActionID, letterCall(d) + " " + string(d.Code)
 	})
-	tokens := listed(routeTokens, func(t schemas.Token) (string, string) { return t.ID, t.Name })
-	states := func(context.Context, *api) []cobra.Completion { return pinWords() }
-	tasks, entries, models := flagSources()["task"], flagSources()["entry"], flagSources()["model"]
 	return map[string][]source{
+		"--budget":        {listed(schemas.RouteBudgets, nil, func(b schemas.BudgetView) (string, string) { return b.Budget, ownerOf(b) })},
+		"--entry":         {entries},
+		"--key":           {callable},
+		"--model":         {modelNames},
+		"--repo":          {listed(schemas.RouteRepos, nil, func(r schemas.Repo) (string, string) { return r.Name, string(r.Mode) })},
+		"--task":          {tasks},
 		"actions":         {actions},
 		"actions cancel":  {actionIDs(url.Values{"status": {"open"}})},
 		"actions redrive": {dead},
 		"actions resolve": {actionIDs(url.Values{"status": {string(schemas.OutcomeUnknown)}, "resolved": {"false"}})},
-		"chat":            {models},
+		"chat":            {modelNames},
 		"pause":           {entries},
-		"pin":             {states, entries},
+		"pin":             {func(context.Context, *api) []cobra.Completion { return pinWords() }, entries},
 		"resume":          {entries},
 		"rules":           {ruleIDs},
 		"rules record":    {actions},
 		"tasks":           {tasks},
-		"tokens":          {tokens},
-	}
-}
-
-// flagSources are the sources of flags that have the same meaning in every command.
-func flagSources() map[string]source {
-	return map[string]source{
-		"budget": listed(schemas.RouteBudgets, func(b schemas.BudgetView) (string, string) { return b.Budget, ownerOf(b) }),
-		"entry":  entryNames(func(string) bool { return true }),
-		// Those of agents and models are for runs and completions.
-		"key": entryNames(func(name string) bool {
-			return !strings.HasPrefix(name, "agent:") && !strings.HasPrefix(name, "model:")
-		}),
-		"model": modelNames,
-		"repo":  listed(schemas.RouteRepos, func(r schemas.Repo) (string, string) { return r.Name, string(r.Mode) }),
-		"task":  listed(schemas.RouteTasks, func(t schemas.TaskView) (string, string) { return t.ID, string(t.Status) + ": " + t.Description }),
+		"tokens":          {listed(routeTokens, nil, func(t schemas.Token) (string, string) { return t.ID, t.Name })},
 	}
 }
 
@@ -288,16 +277,17 @@ func suggestValues(cmd *cobra.Command, env *Env) {
 	if cmd.Flags().Lookup("server") == nil {
 		return
 	}
-	for name, from := range flagSources() {
-		if cmd.Flags().Lookup(name) != nil {
-			_ = cmd.RegisterFlagCompletionFunc(name, func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-				return completions(cmd, env, from)
+	from := sources()
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if own := from["--"+f.Name]; own != nil {
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+				return completions(cmd, env, own[0])
 			})
 		}
-	}
-	all := arguments()[path]
+	})
+	all := from[path]
 	if all == nil && strings.Contains(cmd.Use, " ID") {
-		all = arguments()[cmd.Parent().Name()]
+		all = from[cmd.Parent().Name()]
 	}
 	several := strings.Contains(cmd.Use, "…")
 	if len(all) == 0 {

@@ -41,7 +41,7 @@ only grow. A gap between two of them, such as after a crash, means nothing.`,
 				return printCells(c.Out, "  ", []any{"       ", "call      ", viewCall(view)})
 			})
 		case len(args) == 2:
-			return usageError{errors.New(takes)}
+			return Usage(errors.New(takes))
 		case what == "actions":
 			return c.watchActions(ctx)
 		case what == "evidence":
@@ -49,7 +49,7 @@ only grow. A gap between two of them, such as after a crash, means nothing.`,
 		case what == "dead":
 			return c.watchDead(ctx)
 		default:
-			return usageError{fmt.Errorf("%q is not actions, evidence or dead%s", what, nearest.Hint(what, []string{"actions", "evidence", "dead"}))}
+			return usagef("%q is not actions, evidence or dead%s", what, nearest.Hint(what, []string{"actions", "evidence", "dead"}))
 		}
 	})
 }

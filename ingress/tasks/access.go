@@ -25,8 +25,7 @@ func access(b bearer, f file) Access {
 }
 
 func (d *Service) authorize(ctx context.Context, b bearer) (Access, error) {
-	v, _, err := d.serve(ctx, b, request{allow: d.acts})
-	return v, err
+	return d.serve(ctx, b, request{allow: d.acts})
 }
 
 // Holds is Send for a caller that has authenticated with another kind of token: it finds the task

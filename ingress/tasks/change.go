@@ -52,9 +52,9 @@ func (d *Service) over(f file) bool {
 const maxTries = 32
 
 // change reads a task, asks decide for the events, and writes them fenced; if another writer was
-// first, it starts over. wrote reports that the last result of decide was not empty and is on the
-// log.
-func (d *Service) change(ctx context.Context, ref schemas.Ref, decide func(f file) ([]*schemas.TaskEvent, error)) (f file, wrote bool, err error) {
+// first, it starts over. wrote reports that the last result of decide has changed the task and is on the
+// log. Output changes nothing: its loss loses no state.
+func (d *Service) change(ctx context.Context, ref schemas.Ref, decide func(f file) ([]schemas.Event, error)) (f file, wrote bool, err error) {
 	for range maxTries {
 		if f, err = d.open(ctx, ref); err != nil {
 			return file{}, false, err
@@ -63,14 +63,16 @@ func (d *Service) change(ctx context.Context, ref schemas.Ref, decide func(f fil
 		if err != nil {
 			return f, false, err
 		}
-		for _, e := range events {
-			if err = d.write(ctx, f, e); err != nil {
+		wrote = false
+		for _, ev := range events {
+			if err = d.write(ctx, f, ev); err != nil {
 				break
 			}
+			wrote = wrote || ev.Task != nil
 		}
 		switch {
 		case err == nil:
-			return f, len(events) > 0, nil
+			return f, wrote, nil
 		case !errors.Is(err, fault.ErrFenced):
 			return file{}, false, unknown(err)
 		}
@@ -83,10 +85,12 @@ func errBusy() error {
 }
 
 // write appends one event, with the resulting status of the task.
-func (d *Service) write(ctx context.Context, f file, e *schemas.TaskEvent) error {
-	ev := schemas.Event{Type: schemas.EventSignal, Time: d.cfg.Now().UTC(), Task: e}
-	f.task.Apply(ev)
-	e.Status = f.task.Status
+func (d *Service) write(ctx context.Context, f file, ev schemas.Event) error {
+	ev.Time = d.cfg.Now().UTC()
+	if ev.Task != nil {
+		f.task.Apply(ev)
+		ev.Task.Status = f.task.Status
+	}
 	return d.ledger.Append(ctx, f.log, ev)
 }
 

@@ -52,7 +52,7 @@ func (d *Service) AuthorizeOrLease(ctx context.Context, token string) (v Access,
 
 // own is Send without subtokens, and after the task's end a look at it.
 func (d *Service) own(ctx context.Context, token string) (Access, error) {
-	return d.serveToken(ctx, token, request{allow: func(b bearer, f file) ([]*schemas.TaskEvent, error) {
+	return d.serveToken(ctx, token, request{allow: func(b bearer, f file) ([]schemas.Event, error) {
 		if b.had(f) {
 			return nil, nil
 		}
@@ -125,7 +125,7 @@ func (d *Service) lease(ctx context.Context, w schemas.Token) (v Access, token s
 // an error says that it is leased, but may not stay so.
 func (d *Service) claim(ctx context.Context, ref schemas.Ref, w schemas.Token) (v Access, token string, err error) {
 	secret, lease := d.Secret(), 0
-	f, wrote, err := d.change(ctx, ref, func(f file) ([]*schemas.TaskEvent, error) {
+	f, wrote, err := d.change(ctx, ref, func(f file) ([]schemas.Event, error) {
 		if !f.task.Leasable() || d.over(f) || !may(w, f.task.Order.Pool, f.log.Action.Entries, f.log.Action.Models) {
 			return nil, nil
 		}
@@ -156,12 +156,12 @@ func (d *Service) Release(ctx context.Context, token string) (schemas.Ref, error
 
 // Return gives back a task that Await or Take has leased without delivering its token.
 func (d *Service) Return(ctx context.Context, v Access) error {
-	_, _, err := d.serve(ctx, bearer{ref: v.Ref, lease: v.Lease, agent: v.Task.Holder}, d.release())
+	_, err := d.serve(ctx, bearer{ref: v.Ref, lease: v.Lease, agent: v.Task.Holder}, d.release())
 	return err
 }
 
 func (d *Service) release() request {
-	return request{allow: d.acts, do: func(b bearer, f file) ([]*schemas.TaskEvent, error) {
+	return request{allow: d.acts, do: func(b bearer, f file) ([]schemas.Event, error) {
 		if b.lease == 0 {
 			return nil, fault.New(schemas.Conflict, "who has a task by its own token cannot give it back; report how it ended, or have it canceled")
 		}

@@ -168,7 +168,7 @@ func MayLease(pool string, pools []string) error {
 // ReadComplete reads a checked body of POST /agent/task/complete. Unknown members are ignored.
 func ReadComplete(body []byte) (schemas.TaskReport, error) {
 	var doc struct {
-		Description jsontext.Value `json:"description"`
+		Description *string `json:"description"`
 	}
 	if err := strict.Open("", body, &doc); err != nil {
 		return schemas.TaskReport{}, err
@@ -181,7 +181,7 @@ func ReadComplete(body []byte) (schemas.TaskReport, error) {
 func ReadFail(body []byte) (schemas.TaskReport, error) {
 	var doc struct {
 		Reason      jsontext.Value `json:"reason"`
-		Description jsontext.Value `json:"description"`
+		Description *string        `json:"description"`
 	}
 	if err := strict.Open("", body, &doc); err != nil {
 		return schemas.TaskReport{}, err
@@ -202,7 +202,7 @@ func ReadFail(body []byte) (schemas.TaskReport, error) {
 // ReadInquiry reads a checked body of POST /agent/inquiry.
 func ReadInquiry(body []byte) (string, error) {
 	var doc struct {
-		Inquiry jsontext.Value `json:"inquiry"`
+		Inquiry *string `json:"inquiry"`
 	}
 	if err := strict.Decode(body, &doc); err != nil {
 		return "", err
@@ -217,8 +217,8 @@ func ReadInquiry(body []byte) (string, error) {
 // ReadOutput reads a checked body of POST /agent/output.
 func ReadOutput(body []byte) (schemas.OutputRequest, error) {
 	var doc struct {
-		Text jsontext.Value `json:"text"`
-		At   int64          `json:"at"`
+		Text *string `json:"text"`
+		At   int64   `json:"at"`
 	}
 	if err := strict.Decode(body, &doc); err != nil {
 		return schemas.OutputRequest{}, err
@@ -233,8 +233,8 @@ func ReadOutput(body []byte) (schemas.OutputRequest, error) {
 // ReadAnswer reads a checked body of POST /v1/tasks/{id}/answer.
 func ReadAnswer(body []byte) (schemas.AnswerRequest, error) {
 	var doc struct {
-		Answer  jsontext.Value `json:"answer"`
-		Inquiry *int           `json:"inquiry"`
+		Answer  *string `json:"answer"`
+		Inquiry *int    `json:"inquiry"`
 	}
 	if err := strict.Decode(body, &doc); err != nil {
 		return schemas.AnswerRequest{}, err
@@ -268,17 +268,13 @@ func ReadLease(body []byte) (schemas.LeaseRequest, error) {
 	return req, nil
 }
 
-// words is a member that must be a string of no more than most bytes.
-func words(name string, v jsontext.Value, most int) (string, error) {
-	if strict.Absent(v) {
+// words is a member that must be there, with no more than most bytes.
+func words(name string, text *string, most int) (string, error) {
+	if text == nil {
 		return "", refuse(name, "is missing")
 	}
-	s, ok := strict.String(v)
-	if !ok {
-		return "", refuse(name, "must be a string")
-	}
-	if len(s) > most {
+	if len(*text) > most {
 		return "", refuse(name, atMost(most))
 	}
-	return s, nil
+	return *text, nil
 }

@@ -2,7 +2,6 @@ package tasks
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"time"
 
@@ -15,7 +14,7 @@ import (
 )
 
 // decision decides about a bearer by its task: it refuses the bearer, or returns the events to write.
-type decision func(b bearer, f file) ([]*schemas.TaskEvent, error)
+type decision func(b bearer, f file) ([]schemas.Event, error)
 
 // request is what the holder of a token asks for.
 type request struct {
@@ -32,20 +31,19 @@ type request struct {
 
 // serve authorizes a bearer, writes the events of its request and keeps its lease. Errors are public
 // ones. The Access of an allowed bearer has its Ref, whatever fails after its body was read.
-func (d *Service) serve(ctx context.Context, b bearer, q request) (Access, file, error) {
-	var v Access
+func (d *Service) serve(ctx context.Context, b bearer, q request) (v Access, err error) {
 	if q.read != nil {
 		if _, err := d.allowed(ctx, b, q.allow); err != nil {
-			return v, file{}, err
+			return v, err
 		}
 		v.Ref = b.ref
 		if err := q.read(); err != nil {
-			return v, file{}, err
+			return v, err
 		}
 	}
 	ctx, cancel := d.bounded(ctx)
 	defer cancel()
-	f, wrote, err := d.change(ctx, b.ref, func(f file) ([]*schemas.TaskEvent, error) {
+	f, wrote, err := d.change(ctx, b.ref, func(f file) ([]schemas.Event, error) {
 		events, err := q.allow(b, f)
 		if err != nil || q.do == nil {
 			return events, err
@@ -54,18 +52,18 @@ func (d *Service) serve(ctx context.Context, b bearer, q request) (Access, file,
 		return append(events, more...), err
 	})
 	if err != nil {
-		return v, f, d.refusal(b, err)
+		return v, d.refusal(b, err)
 	}
 	d.known(b)
 	if wrote || q.joins {
 		if err := d.durable(ctx); err != nil {
-			return v, f, err
+			return v, err
 		}
 	}
 	if d.lives(f, b.lease) {
 		d.Touch(ctx, b.ref, b.lease)
 	}
-	return access(b, f), f, nil
+	return access(b, f), nil
 }
 
 // serveToken is serve for the bearer of a token.
@@ -74,8 +72,7 @@ func (d *Service) serveToken(ctx context.Context, token string, q request) (Acce
 	if err != nil {
 		return Access{}, err
 	}
-	v, _, err := d.serve(ctx, b, q)
-	return v, err
+	return d.serve(ctx, b, q)
 }
 
 // allowed opens the task of a bearer that may make a request.
@@ -94,7 +91,7 @@ func (d *Service) allowed(ctx context.Context, b bearer, allow decision) (file, 
 }
 
 // acts lets the holder of a running task act for it. Its first request takes the task.
-func (d *Service) acts(b bearer, f file) ([]*schemas.TaskEvent, error) {
+func (d *Service) acts(b bearer, f file) ([]schemas.Event, error) {
 	if !b.holds(f) || !d.lives(f, b.lease) {
 		return nil, d.refused(b, f)
 	}
@@ -105,7 +102,7 @@ func (d *Service) acts(b bearer, f file) ([]*schemas.TaskEvent, error) {
 }
 
 // delegates is acts for a request that a subtoken may make as well.
-func (d *Service) delegates(b bearer, f file) ([]*schemas.TaskEvent, error) {
+func (d *Service) delegates(b bearer, f file) ([]schemas.Event, error) {
 	if sub, err := d.subtoken(b, f); sub != nil || err != nil {
 		return nil, err
 	}
@@ -113,14 +110,16 @@ func (d *Service) delegates(b bearer, f file) ([]*schemas.TaskEvent, error) {
 }
 
 // reports lets those in who held the task when it ended.
-func (d *Service) reports(b bearer, f file) ([]*schemas.TaskEvent, error) {
+func (d *Service) reports(b bearer, f file) ([]schemas.Event, error) {
 	if !b.holds(f) && !b.had(f) {
 		return nil, d.refused(b, f)
 	}
 	return nil, nil
 }
 
-func one(e schemas.TaskEvent) []*schemas.TaskEvent { return []*schemas.TaskEvent{&e} }
+func one(e schemas.TaskEvent) []schemas.Event {
+	return []schemas.Event{{Type: schemas.EventSignal, Task: &e}}
+}
 
 // Report accepts an agent's report of how its task ended. read reads the report after the token is
 // authorized. Only the first report counts: a repeat from the same token is no error, and any other
@@ -130,7 +129,7 @@ func (d *Service) Report(ctx context.Context, token string, read func() (schemas
 	v, err := d.serveToken(ctx, token, request{
 		allow: d.reports, joins: true,
 		read: func() (err error) { r, err = read(); return err },
-		do: func(b bearer, f file) ([]*schemas.TaskEvent, error) {
+		do: func(b bearer, f file) ([]schemas.Event, error) {
 			switch repeat := b.had(f) && f.task.Report != nil && *f.task.Report == r; {
 			case repeat:
 				return nil, nil
@@ -138,7 +137,7 @@ func (d *Service) Report(ctx context.Context, token string, read func() (schemas
 				return nil, notRunning(f.task)
 			}
 			events, err := d.acts(b, f)
-			return append(events, &schemas.TaskEvent{What: schemas.TaskReported, Lease: b.lease, Report: &r}), err
+			return append(events, one(schemas.TaskEvent{What: schemas.TaskReported, Lease: b.lease, Report: &r})...), err
 		},
 	})
 	return v.Ref, err
@@ -163,7 +162,7 @@ func (d *Service) Ask(ctx context.Context, token string, read func() (text, key 
 	v, err = d.serveToken(ctx, token, request{
 		allow: d.acts, joins: true,
 		read: func() (err error) { text, key, err = read(); return err },
-		do: func(b bearer, f file) ([]*schemas.TaskEvent, error) {
+		do: func(b bearer, f file) ([]schemas.Event, error) {
 			if n, err = asked(f, text, key); err != nil || n > 0 {
 				return nil, err
 			}
@@ -198,7 +197,7 @@ func asked(f file, text, key string) (int, error) {
 // VALIDATION_ERROR where it does not say which question it answers; CONFLICT where that
 // one has another answer, or the task has ended.
 func (d *Service) Answer(ctx context.Context, tenant, id string, req schemas.AnswerRequest, by string) (schemas.Ref, error) {
-	return d.people(ctx, tenant, id, func(f file) ([]*schemas.TaskEvent, error) {
+	return d.people(ctx, tenant, id, func(f file) ([]schemas.Event, error) {
 		to, done, err := answers(f, req.Inquiry, req.Answer)
 		switch {
 		case err != nil || done:
@@ -238,7 +237,7 @@ func answers(f file, n int, text string) (to int, done bool, err error) {
 }
 
 // people runs a change of a task by its people.
-func (d *Service) people(ctx context.Context, tenant, id string, decide func(f file) ([]*schemas.TaskEvent, error)) (schemas.Ref, error) {
+func (d *Service) people(ctx context.Context, tenant, id string, decide func(f file) ([]schemas.Event, error)) (schemas.Ref, error) {
 	ref := schemas.Ref{Tenant: tenant, Kind: schemas.KindTask, ID: id}
 	if !schemas.ValidID(id) {
 		return schemas.Ref{}, missing(fault.ErrNotFound)
@@ -260,55 +259,32 @@ func errEnded() error {
 // Send and of read; TASK_NOT_RUNNING with the task's status for the token that was in force when
 // the task ended; and CONFLICT if the task has as much output as it may have.
 func (d *Service) Output(ctx context.Context, token string, read func() (schemas.OutputRequest, error)) (schemas.Ref, error) {
-	b, err := d.bearer(ctx, token)
-	if err != nil {
-		return schemas.Ref{}, err
-	}
 	var out schemas.OutputRequest
-	q := request{
+	var full error
+	v, err := d.serveToken(ctx, token, request{
 		allow: d.reports,
 		read:  func() (err error) { out, err = read(); return err },
-		do: func(b bearer, f file) ([]*schemas.TaskEvent, error) {
+		do: func(b bearer, f file) ([]schemas.Event, error) {
 			if !d.lives(f, b.lease) {
 				return nil, notRunning(f.task)
 			}
-			return d.acts(b, f)
+			events, err := d.acts(b, f)
+			if err != nil || out.Text == "" {
+				return events, err
+			}
+			if f.log.Progress >= schemas.MaxTaskOutputs || f.log.ProgressBytes+len(out.Text) > schemas.MaxTaskLog {
+				full = fault.New(schemas.Conflict, "the task has reached its limit of output: "+strconv.Itoa(schemas.MaxTaskOutputs)+" pieces or "+
+					strconv.Itoa(schemas.MaxTaskLog>>20)+" MiB; keep the rest on the agent's machine")
+				return events, nil
+			}
+			data, err := ledger.Encode(schemas.TaskOutput{Lease: b.lease, At: out.At, Text: out.Text})
+			return append(events, schemas.Event{Type: schemas.EventProgress, Data: data}), err
 		},
+	})
+	if err == nil {
+		err = full
 	}
-	v, f, err := d.serve(ctx, b, q)
-	if err != nil || out.Text == "" {
-		return v.Ref, err
-	}
-	q.read = nil
-	ctx, cancel := d.bounded(ctx)
-	defer cancel()
-	for range maxTries {
-		err = d.append(ctx, f, schemas.TaskOutput{Lease: b.lease, At: out.At, Text: out.Text})
-		if !errors.Is(err, fault.ErrFenced) {
-			return b.ref, err
-		}
-		if _, f, err = d.serve(ctx, b, q); err != nil {
-			return b.ref, err
-		}
-	}
-	return b.ref, errBusy()
-}
-
-// append writes a piece of output. Output is shown without a barrier: its loss loses no state.
-func (d *Service) append(ctx context.Context, f file, out schemas.TaskOutput) error {
-	if f.log.Progress >= schemas.MaxTaskOutputs || f.log.ProgressBytes+len(out.Text) > schemas.MaxTaskLog {
-		return fault.New(schemas.Conflict, "the task has reached its limit of output: "+strconv.Itoa(schemas.MaxTaskOutputs)+" pieces or "+
-			strconv.Itoa(schemas.MaxTaskLog>>20)+" MiB; keep the rest on the agent's machine")
-	}
-	data, err := ledger.Encode(out)
-	if err != nil {
-		return err
-	}
-	err = d.ledger.Append(ctx, f.log, schemas.Event{Type: schemas.EventProgress, Time: d.cfg.Now().UTC(), Data: data})
-	if err == nil || errors.Is(err, fault.ErrFenced) {
-		return err
-	}
-	return unknown(err)
+	return v.Ref, err
 }
 
 // ReadSubtoken reads a checked body of POST /agent/task/subtokens.
@@ -340,7 +316,7 @@ func (d *Service) Delegate(
 	v, err := d.serveToken(ctx, token, request{
 		allow: d.delegates,
 		read:  func() (err error) { req, err = read(); return err },
-		do: func(b bearer, f file) ([]*schemas.TaskEvent, error) {
+		do: func(b bearer, f file) ([]schemas.Event, error) {
 			parent, err := d.subtoken(b, f)
 			if err != nil {
 				return nil, err

@@ -120,7 +120,7 @@ func (s Secret) subtoken(ref schemas.Ref, lease, n int) string {
 // task has ended, was ever leased by an agent of a pool, or has reached its token limit.
 func (d *Service) Reissue(ctx context.Context, tenant, id string, bounds task.Bounds) (ref schemas.Ref, token string, err error) {
 	secret := d.Secret()
-	ref, err = d.people(ctx, tenant, id, func(f file) ([]*schemas.TaskEvent, error) {
+	ref, err = d.people(ctx, tenant, id, func(f file) ([]schemas.Event, error) {
 		switch {
 		case !bounds.Covers(task.Of(f.log.Action)):
 			return nil, fault.New(schemas.Forbidden, "the task may use entries of the policy or models that this token may not")

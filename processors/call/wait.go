@@ -55,10 +55,10 @@ func earlier(at, end time.Time) time.Time {
 	return at
 }
 
-// Pause waits in the worker's slot, unless the action must stop or its deadline has passed. A
-// draining worker gives the action back with ErrDraining.
-func Pause(ctx context.Context, st *ledger.State, d time.Duration, stop Stop, draining <-chan struct{}) error {
-	return await(ctx, Within(st, d), stop.Done(), draining, nil)
+// Pause waits in the worker's slot for a time or for what was awaited (nil: nothing is), unless the action must stop
+// or its deadline has passed. A draining worker gives the action back with ErrDraining.
+func Pause(ctx context.Context, st *ledger.State, d time.Duration, stop Stop, draining, awaited <-chan struct{}) error {
+	return await(ctx, Within(st, d), stop.Done(), draining, awaited)
 }
 
 // ErrDraining gives a message back: this worker begins nothing new, and the next worker continues

@@ -15,9 +15,17 @@ const queued = 8
 type agents struct {
 	find    func(taskType string) (schemas.Agent, bool)
 	metrics Metrics
+	waiting *limits.PerKey[*agentState] // runs without a place
 
 	mu     sync.Mutex
 	byType map[string]*agentState
+}
+
+// agentState has an agent's circuit breaker and its places for runs.
+type agentState struct {
+	url, taskType string
+	breaker       *breaker
+	slots         *limits.Shares // of the agent's concurrent runs
 }
 
 // of is the agent that serves a task type now, and its state. Both are read at once, so that a
@@ -33,14 +41,14 @@ func (d *agents) reread(taskType string) (a schemas.Agent, at *agentState, found
 	a, found = d.find(taskType)
 	at = d.byType[taskType]
 	if at != nil && (!found || at.url != a.URL) {
-		at.retire()
+		at.breaker.retire() // active runs still release their places there
 		delete(d.byType, taskType)
 		at = nil
 	}
 	if at == nil && found {
-		at = newAgentState(taskType, a.URL, d.metrics)
-		if d.byType == nil {
-			d.byType = make(map[string]*agentState)
+		at = &agentState{
+			url: a.URL, taskType: taskType, slots: limits.NewShares(limits.Division{}),
+			breaker: &breaker{changed: func(open bool) { d.metrics.AgentBreaker(taskType, open) }},
 		}
 		d.byType[taskType] = at
 	}
@@ -54,54 +62,4 @@ func (d *agents) refresh() {
 	for taskType := range d.byType {
 		d.reread(taskType)
 	}
-}
-
-// agentState counts an agent's active runs, and has its circuit breaker.
-type agentState struct {
-	url, taskType string
-	breaker       *breaker
-	metrics       Metrics
-	slots         *limits.Shares // of the agent's concurrent runs
-
-	mu      sync.Mutex
-	retired bool // it was replaced or removed
-	waiting int
-}
-
-func newAgentState(taskType, url string, m Metrics) *agentState {
-	d := &agentState{url: url, taskType: taskType, metrics: m, slots: limits.NewShares(limits.Division{})}
-	d.breaker = newBreaker(d.reportBreaker)
-	return d
-}
-
-// reportBreaker reports whether the breaker is open, until the state is retired.
-func (d *agentState) reportBreaker(open bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.metrics != nil && !d.retired {
-		d.metrics.AgentBreaker(d.taskType, open)
-	}
-}
-
-// retire ends the reports. Active runs still release their places here.
-func (d *agentState) retire() {
-	d.reportBreaker(false)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.retired = true
-}
-
-// queue adds a waiting run; ok is false if there are too many.
-func (d *agentState) queue() (leave func(), ok bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.waiting >= queued {
-		return nil, false
-	}
-	d.waiting++
-	return func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.waiting--
-	}, true
 }

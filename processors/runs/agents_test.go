@@ -281,7 +281,7 @@ func (broken) Run(context.Context, *call.Task) (call.Result, error) { panic("bro
 func TestARunThatPanics(t *testing.T) {
 	t.Parallel()
 	r := newEnv(t, options{})
-	m := runs.NewRemote(r.ledger, broken{}, nil, nil, runs.RemoteConfig{
+	m := runs.NewRemote(r.ledger, broken{}, nil, call.Answers{}, runs.RemoteConfig{
 		Agents: func(string) (schemas.Agent, bool) {
 			return schemas.Agent{URL: "http://127.0.0.1:1", Mode: schemas.AgentStream, Concurrency: 1}, true
 		},

@@ -3,8 +3,6 @@ package runs
 import (
 	"sync"
 	"time"
-
-	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 )
 
 // An agent that failed so many times in a row is paused for so long.
@@ -16,31 +14,26 @@ const (
 // breaker counts an agent's consecutive failures. Too many open it: no call passes for a while,
 // then a single probe. Its result closes the breaker, or keeps it open for the same time again. It
 // is safe for concurrent use.
-//
-// The states and their times are the library's. It does not match results to calls, and does not
-// know calls without a result or with an early one; breaker translates these for it.
 type breaker struct {
-	mu    sync.Mutex // held over what asks the library more than once
-	state circuitbreaker.CircuitBreaker[any]
-	// probed is when the newest probe was let through.
-	probed time.Time
+	// changed hears whether it is open now, and may hear the same twice.
+	changed func(open bool)
+
+	mu       sync.Mutex
+	failures int       // in a row; it is open at tolerated
+	until    time.Time // when the first probe may pass, if it is open
+	probed   time.Time // when the newest probe was let through; zero: none is under way
 }
 
-// newBreaker returns one that is closed. changed hears whether it is open now, and
-// may hear the same twice.
-func newBreaker(changed func(open bool)) *breaker {
-	return &breaker{state: circuitbreaker.NewBuilder[any]().
-		WithFailureThreshold(tolerated).WithSuccessThreshold(1).WithDelay(quarantine).
-		OnOpen(func(circuitbreaker.StateChangedEvent) { changed(true) }).
-		OnClose(func(circuitbreaker.StateChangedEvent) { changed(false) }).
-		Build()}
-}
+func (b *breaker) open() bool { return b.failures >= tolerated }
 
 // remaining is how long no call is let through yet.
 func (b *breaker) remaining() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.state.RemainingDelay()
+	if !b.open() {
+		return 0
+	}
+	return max(0, time.Until(b.until))
 }
 
 // acquire lets a call through, or not. probe: it is the one alone. A probe that was silent
@@ -48,61 +41,67 @@ func (b *breaker) remaining() time.Duration {
 func (b *breaker) acquire() (probe, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	ok = b.state.TryAcquirePermit()
-	if !ok && b.state.IsHalfOpen() && time.Since(b.probed) >= quarantine {
-		b.state.Open()
-		b.state.HalfOpen()
-		ok = b.state.TryAcquirePermit()
+	switch now := time.Now(); {
+	case !b.open():
+		return false, true
+	case now.Before(b.until), now.Sub(b.probed) < quarantine:
+		return false, false
+	default:
+		b.probed = now
+		return true, true
 	}
-	if probe = ok && b.state.IsHalfOpen(); probe {
-		b.probed = time.Now()
+}
+
+// close has calls pass after some failures.
+func (b *breaker) close(failures int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open() {
+		b.probed = time.Time{}
+		b.changed(false)
 	}
-	return probe, ok
+	b.failures = failures
 }
 
 // success is a call that shows the agent well, whenever it began.
-func (b *breaker) success() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.state.IsClosed() {
-		b.state.RecordSuccess()
-		return
-	}
-	b.state.Close()
-}
+func (b *breaker) success() { b.close(0) }
 
 // trial is a probe that is being answered. Others may call now, but the next
 // failure is one too many again.
-func (b *breaker) trial() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.state.Close()
-	for range tolerated - 1 {
-		b.state.RecordFailure()
-	}
-}
+func (b *breaker) trial() { b.close(tolerated - 1) }
 
 // failure is a call that speaks against the agent. One that began before the
 // breaker opened says nothing new: the probe alone decides then.
 func (b *breaker) failure(probe bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if probe || b.state.IsClosed() {
-		b.state.RecordFailure()
+	if b.open() && !probe {
+		return
+	}
+	if b.failures++; b.open() {
+		b.until, b.probed = time.Now().Add(quarantine), time.Time{}
+		b.changed(true)
 	}
 }
 
 // returned is a probe that has shown nothing. If it was sent, the next comes after as long again;
-// otherwise the next call takes its place: the library takes no permit back, but gives a new one
-// with the state.
+// otherwise the next call takes its place.
 func (b *breaker) returned(sent bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.state.IsHalfOpen() {
+	now := time.Now()
+	if !b.open() || now.Before(b.until) {
 		return
 	}
-	b.state.Open()
-	if !sent {
-		b.state.HalfOpen()
+	if b.probed = (time.Time{}); sent {
+		b.until = now.Add(quarantine)
 	}
+}
+
+// retire ends the reports: nothing is open any more, as far as they go.
+func (b *breaker) retire() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.changed(false)
+	b.changed = func(bool) {}
 }

@@ -12,21 +12,21 @@ import (
 // tried is one breaker, and whether it is open as somebody hears of it.
 type tried struct {
 	*breaker
-	t    *testing.T
-	open bool
+	t     *testing.T
+	heard bool
 }
 
 // brokenOff is a breaker that has just opened.
 func brokenOff(t *testing.T) *tried {
 	t.Helper()
 	b := &tried{t: t}
-	b.breaker = newBreaker(func(open bool) { b.open = open })
+	b.breaker = &breaker{changed: func(open bool) { b.heard = open }}
 	for range tolerated {
-		assert.False(t, b.open)
+		assert.False(t, b.heard)
 		b.lets(true, false)
 		b.failure(false)
 	}
-	assert.True(t, b.open)
+	assert.True(t, b.heard)
 	return b
 }
 
@@ -41,7 +41,7 @@ func (b *tried) lets(through, asProbe bool) {
 // isAlone: nothing goes through for ten seconds, then one alone.
 func (b *tried) isAlone() {
 	b.t.Helper()
-	assert.True(b.t, b.open)
+	assert.True(b.t, b.heard)
 	assert.Equal(b.t, quarantine, b.remaining())
 	time.Sleep(quarantine - time.Nanosecond)
 	b.lets(false, false)
@@ -49,7 +49,7 @@ func (b *tried) isAlone() {
 	assert.Zero(b.t, b.remaining())
 	b.lets(true, true)
 	b.lets(false, false)
-	assert.True(b.t, b.open)
+	assert.True(b.t, b.heard)
 }
 
 // TestABreakerByTheClock: what becomes of the call that goes alone, and what others
@@ -63,7 +63,7 @@ func TestABreakerByTheClock(t *testing.T) {
 		},
 		"a success": func(b *tried) {
 			b.success()
-			assert.False(b.t, b.open)
+			assert.False(b.t, b.heard)
 			for range tolerated - 1 {
 				b.failure(false)
 			}
@@ -77,13 +77,13 @@ func TestABreakerByTheClock(t *testing.T) {
 		},
 		"nothing, for it was not made": func(b *tried) {
 			b.returned(false)
-			assert.True(b.t, b.open)
+			assert.True(b.t, b.heard)
 			assert.Zero(b.t, b.remaining())
 			b.lets(true, true)
 			b.lets(false, false)
 			b.success()
 			b.lets(true, false)
-			assert.False(b.t, b.open)
+			assert.False(b.t, b.heard)
 		},
 		"silence": func(b *tried) {
 			time.Sleep(quarantine - time.Nanosecond)
@@ -96,7 +96,7 @@ func TestABreakerByTheClock(t *testing.T) {
 		},
 		"the beginning of an answer": func(b *tried) {
 			b.trial()
-			assert.False(b.t, b.open)
+			assert.False(b.t, b.heard)
 			b.lets(true, false)
 			b.failure(false)
 			b.isAlone()
@@ -117,7 +117,7 @@ func TestABreakerByTheClock(t *testing.T) {
 		},
 		"an old success": func(b *tried) {
 			b.success()
-			assert.False(b.t, b.open)
+			assert.False(b.t, b.heard)
 			b.returned(true) // of the probe, which does not matter any more
 			b.returned(false)
 			b.lets(true, false)

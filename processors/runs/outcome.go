@@ -155,22 +155,9 @@ func early(err error) (settle.Outcome, error) {
 func quoting(a *schemas.Answer, told schemas.RunResult) details {
 	d := details{Status: a.Status, RetryAfterMS: a.RetryAfter.Milliseconds()}
 	if e := told.Error; e != nil && e.Message != agent.NoWords {
-		d.AgentError = &quote{Code: e.Code, Message: bounded(e.Message)}
+		d.AgentError = &quote{Code: e.Code, Message: agent.Shorten(e.Message)}
 	} else if e != nil && e.Code != string(schemas.TaskFailed) {
 		d.AgentError = &quote{Code: e.Code}
 	}
 	return d
-}
-
-// maxQuote is how much is quoted of an agent, in code points.
-const maxQuote = 512
-
-func bounded(s string) string {
-	n := 0
-	for i := range s {
-		if n++; n > maxQuote {
-			return s[:i]
-		}
-	}
-	return s
 }

@@ -7,6 +7,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/limits"
 	"weir/processors/call"
 	"weir/processors/call/agent"
 	"weir/processors/settle"
@@ -16,16 +17,6 @@ import (
 // Caller makes the attempts of a call.
 type Caller interface {
 	Run(ctx context.Context, t *call.Task) (call.Result, error)
-}
-
-// Answers reads answers, wherever they are kept.
-type Answers interface {
-	Answer(ctx context.Context, t *ledger.Attempt) (*schemas.Answer, error)
-}
-
-// Adapter speaks the run contract.
-type Adapter interface {
-	For(t agent.CallOptions) call.Adapter
 }
 
 // Metrics describe the agents. Task types are the configured ones.
@@ -40,8 +31,8 @@ type Metrics interface {
 type RemoteConfig struct {
 	// Agents finds the agent in force for a task type.
 	Agents  func(taskType string) (schemas.Agent, bool)
-	Adapter Adapter
-	Metrics Metrics // nil: no metrics
+	Adapter *agent.Adapter
+	Metrics Metrics
 	// Draining is closed when nothing more may begin; nil never is.
 	Draining <-chan struct{}
 	// TenantShare is the percentage of an agent's concurrency that one tenant leaves to
@@ -54,17 +45,19 @@ type Remote struct {
 	ledger   call.Events
 	caller   Caller
 	recorder *settle.Recorder
-	answers  Answers
+	answers  call.Answers
 	cfg      RemoteConfig
 	agents   agents
 }
 
 // NewRemote returns an executor of remote runs.
-func NewRemote(l call.Events, c Caller, r *settle.Recorder, a Answers, cfg RemoteConfig) *Remote {
+func NewRemote(l call.Events, c Caller, r *settle.Recorder, a call.Answers, cfg RemoteConfig) *Remote {
 	cfg.TenantShare = cmp.Or(cfg.TenantShare, 100)
 	return &Remote{
 		ledger: l, caller: c, recorder: r, answers: a, cfg: cfg,
-		agents: agents{find: cfg.Agents, metrics: cfg.Metrics},
+		agents: agents{
+			find: cfg.Agents, metrics: cfg.Metrics, waiting: limits.NewPerKey[*agentState](queued), byType: map[string]*agentState{},
+		},
 	}
 }
 

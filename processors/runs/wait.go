@@ -42,15 +42,10 @@ func (m *Remote) acquireSlot(ctx context.Context, d *agentState, st *ledger.Stat
 		release()
 		return nil, err
 	}
-	count := func(change int) {
-		if m.cfg.Metrics != nil {
-			m.cfg.Metrics.AgentRuns(d.taskType, change)
-		}
-	}
-	count(1)
+	m.cfg.Metrics.AgentRuns(d.taskType, 1)
 	return func() {
 		release()
-		count(-1)
+		m.cfg.Metrics.AgentRuns(d.taskType, -1)
 	}, nil
 }
 
@@ -61,28 +56,19 @@ func (m *Remote) awaitSlot(ctx context.Context, d *agentState, granted <-chan st
 		return nil
 	default:
 	}
-	leave, ok := d.queue()
+	leave, ok := m.agents.waiting.TryAcquire(d)
 	if !ok {
 		return deferral(st, stop)
 	}
 	defer leave()
-	patience := time.NewTimer(call.Within(st, inline))
-	defer patience.Stop()
-	for {
-		if canceled, over := call.Over(st, stop, time.Now()); over {
-			return &closed{canceled}
-		}
-		select {
-		case <-granted:
-			return nil
-		case <-stop.Done():
-		case <-patience.C:
-			return deferral(st, stop)
-		case <-m.cfg.Draining:
-			return call.ErrDraining
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	if err := call.Pause(ctx, st, inline, stop, m.cfg.Draining, granted); err != nil {
+		return err
+	}
+	select {
+	case <-granted:
+		return nil
+	default:
+		return deferral(st, stop)
 	}
 }
 

@@ -34,18 +34,12 @@ func (w *work) checkHolder(ctx context.Context) error {
 // lastHeartbeat is when the holder was last heard of: by the record of its lease, or if there
 // is none when it took the task. The revision is another whenever it is heard of.
 func (w *work) lastHeartbeat(ctx context.Context) (at time.Time, revision uint64, err error) {
-	if w.cfg.Leases == nil {
-		return w.task.Since, 0, nil
-	}
 	rec, err := w.cfg.Leases.Get(ctx, task.LeaseKey(w.st.Ref, w.task.Lease))
 	switch {
-	case errors.Is(err, fault.ErrNotFound):
+	case errors.Is(err, fault.ErrNotFound): // no heartbeat in this lease yet
 		return w.task.Since, 0, nil
 	case err != nil:
 		return at, 0, &fault.RetryAfter{Cause: err}
-	}
-	if of, ok := task.DecodeHeartbeat(rec.Data); !ok || of != w.task.Lease {
-		return w.task.Since, 0, nil // no heartbeat in this lease yet
 	}
 	return rec.Time, rec.Seq, nil
 }

@@ -42,16 +42,15 @@ type Leases interface {
 	Get(ctx context.Context, key string) (schemas.Record, error)
 }
 
-// Config is what Tasks needs besides its collaborators. All have defaults.
+// Config is what Tasks needs besides its collaborators.
 type Config struct {
-	// Leases; nil: a holder is heard of once, when it takes the task.
 	Leases Leases
 	// Lease is how long a pool's agent may be silent before it loses its task; default
 	// 2 min.
 	Lease time.Duration
-	// Announce publishes a status to current subscribers; nil: no announcements.
+	// Announce publishes a status to current subscribers.
 	Announce func(subject string, data []byte) error
-	// Barrier waits until what was appended is as durable as promised; nil: it is.
+	// Barrier waits until what was appended is as durable as promised.
 	Barrier func(ctx context.Context) error
 	Now     func() time.Time // default time.Now
 }
@@ -68,12 +67,6 @@ type Tasks struct {
 // New returns an executor of tasks.
 func New(l Ledger, b Brancher, r *settle.Recorder, cfg Config) *Tasks {
 	cfg.Lease = cmp.Or(cfg.Lease, 2*time.Minute)
-	if cfg.Announce == nil {
-		cfg.Announce = func(string, []byte) error { return nil }
-	}
-	if cfg.Barrier == nil {
-		cfg.Barrier = func(context.Context) error { return nil }
-	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}

@@ -121,16 +121,6 @@ type Report struct {
 	Rules    []Result `json:"rules"`
 }
 
-// Count is how many rules have a verdict.
-func (r Report) Count(verdict string) (n int) {
-	for _, rule := range r.Rules {
-		if rule.Result == verdict {
-			n++
-		}
-	}
-	return n
-}
-
 // Run checks one target. It ends soon after ctx does, with what it has.
 func Run(ctx context.Context, t Target, cfg Config) Report {
 	p := &prober{target: t, cfg: cfg.withDefaults(), client: &http.Client{
@@ -192,21 +182,20 @@ func (p *prober) look(ctx context.Context) map[string]*answer {
 	if health.none != "" {
 		return all
 	}
-	id, task := cmp.Or(p.cfg.IDPrefix, "check-"+rand.Text()), p.target.TaskType
-	run := func(id, task string) *answer {
-		a := p.ask(ctx, http.MethodPost, schemas.RouteRunSync, p.body(id, task))
+	prefix, task := cmp.Or(p.cfg.IDPrefix, "check-"+rand.Text()), p.target.TaskType
+	run := func(route, id, task string) *answer {
+		a := p.ask(ctx, http.MethodPost, route, p.body(id, task))
 		a.id, a.task = id, task
 		return a
 	}
 	all["ready"] = p.ask(ctx, http.MethodGet, "/health/ready", nil)
-	all["sync"] = run(id+"-1", task)
-	stream := p.stream(ctx, p.body(id+"-2", task))
-	stream.id, stream.task = id+"-2", task
+	all["sync"] = run(schemas.RouteRunSync, prefix+"-1", task)
+	stream := run(schemas.RouteRunStream, prefix+"-2", task)
 	start, end := *stream, *stream
 	start.doc, end.doc = stream.first.doc, stream.end.doc
 	all["stream"], all["start"], all["end"] = stream, &start, &end
-	all["unknown"] = run(id+"-3", "WEIR_CHECK.NO_SUCH_TASK")
-	all["malformed"] = run("", task)
+	all["unknown"] = run(schemas.RouteRunSync, prefix+"-3", "WEIR_CHECK.NO_SUCH_TASK")
+	all["malformed"] = run(schemas.RouteRunSync, "", task)
 	return all
 }
 
@@ -227,63 +216,47 @@ func (p *prober) body(id, task string) []byte {
 // Text is the report for a person: a line for each group of rules, below it
 // what is wrong there, and one line about all that could not be checked.
 func (r Report) Text() string {
-	var w strings.Builder
+	var w, wrong strings.Builder
 	verdict := Failed
 	if r.Passed {
 		verdict = Passed
 	}
 	fmt.Fprintf(&w, "%s %s: %s\n", r.Target, r.TaskType, verdict)
-	for _, group := range r.groups() {
-		fmt.Fprintf(&w, "  %-10s%s\n", group[0].Group, tally(group))
-		for _, rule := range group {
-			if rule.Found != "" {
-				fmt.Fprintf(&w, "    %-9s%s: %s\n", rule.Result, rule.ID, rule.What)
-				fmt.Fprintf(&w, "    %-9sfound: %s\n    %-9sfix:   %s\n", "", rule.Found, "", rule.Hint)
-			}
+	all, group := map[string]int{}, map[string]int{} // how many rules have a verdict
+	var blamed []string                              // the rules whose failure left others unchecked
+	for i, rule := range r.Rules {
+		all[rule.Result]++
+		group[rule.Result]++
+		if rule.Because != "" && !slices.Contains(blamed, rule.Because) {
+			blamed = append(blamed, rule.Because)
+		}
+		if rule.Found != "" {
+			fmt.Fprintf(&wrong, "    %-9s%s: %s\n", rule.Result, rule.ID, rule.What)
+			fmt.Fprintf(&wrong, "    %-9sfound: %s\n    %-9sfix:   %s\n", "", rule.Found, "", rule.Hint)
+		}
+		if i+1 == len(r.Rules) || rule.Group != r.Rules[i+1].Group {
+			fmt.Fprintf(&w, "  %-10s%s\n%s", rule.Group, tally(group), &wrong)
+			clear(group)
+			wrong.Reset()
 		}
 	}
-	if blamed := r.blamed(); len(blamed) > 0 {
-		fmt.Fprintf(&w, "  %d rules could not be checked because %s failed\n", r.Count(Skipped), strings.Join(blamed, " and "))
+	if len(blamed) > 0 {
+		fmt.Fprintf(&w, "  %d rules could not be checked because %s failed\n", all[Skipped], strings.Join(blamed, " and "))
 	}
-	fmt.Fprintf(&w, "  %d passed, %d failed, %d skipped, %d warnings\n",
-		r.Count(Passed), r.Count(Failed), r.Count(Skipped), r.Count(Warning))
+	fmt.Fprintf(&w, "  %d passed, %d failed, %d skipped, %d warnings\n", all[Passed], all[Failed], all[Skipped], all[Warning])
 	return w.String()
 }
 
-// groups are the rules that stand together, in order.
-func (r Report) groups() [][]Result {
-	var all [][]Result
-	for i, rule := range r.Rules {
-		if i == 0 || rule.Group != r.Rules[i-1].Group {
-			all = append(all, nil)
-		}
-		all[len(all)-1] = append(all[len(all)-1], rule)
-	}
-	return all
-}
-
 // tally is what became of a group, at a glance.
-func tally(group []Result) string {
-	r := Report{Rules: group}
-	if r.Count(Skipped) == len(group) {
+func tally(group map[string]int) string {
+	if len(group) == 1 && group[Skipped] > 0 {
 		return "not checked"
 	}
-	parts := []string{}
+	var parts []string
 	for _, verdict := range []string{Failed, Warning, Passed, Skipped} {
-		if n := r.Count(verdict); n > 0 {
+		if n := group[verdict]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, verdict))
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-// blamed are the rules whose failure left others unjudged, in order.
-func (r Report) blamed() []string {
-	var all []string
-	for _, rule := range r.Rules {
-		if rule.Because != "" && !slices.Contains(all, rule.Because) {
-			all = append(all, rule.Because)
-		}
-	}
-	return all
 }

@@ -10,9 +10,13 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
+	"time"
 	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
+
+	"weir/schemas"
 )
 
 // maxAnswer bounds an answer that is one document, in bytes.
@@ -25,24 +29,70 @@ type answer struct {
 	none                string
 	status              int
 	mediaType, encoding string
-	// doc is the document; notDoc says why there is none.
-	doc    document
+	// doc is the document, an object; notDoc says why there is none.
+	doc    gjson.Result
 	notDoc string
 	streamed
 }
 
-type document map[string]json.RawMessage
-
-// ask sends one request and reads the document that answers it.
+// ask sends one request and reads the document that answers it, or the stream.
 func (p *prober) ask(ctx context.Context, method, path string, body []byte) *answer {
-	ctx, cancel := context.WithTimeoutCause(ctx, p.cfg.Timeout, late("no whole answer within "+p.cfg.Timeout.String()))
-	defer cancel()
-	a, content := p.send(ctx, method, path, "application/json", body)
-	if content != nil {
-		defer content.Close()
-		a.read(ctx, content)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	within := func(d time.Duration, what string) *time.Timer {
+		return time.AfterFunc(d, func() { cancel(late(what + " within " + d.String())) })
+	}
+	accept, whole, streams := "application/json", "no whole answer", path == schemas.RouteRunStream
+	if streams {
+		accept, whole = "text/event-stream", "no end"
+	}
+	end := within(p.cfg.Timeout, whole)
+	defer end.Stop()
+	first := end
+	if streams {
+		first = within(p.cfg.FirstEvent, "no event")
+		defer first.Stop()
+	}
+	a := &answer{}
+	resp, err := p.send(ctx, method, path, accept, body)
+	if err != nil {
+		a.none = why(ctx, err)
+		return a
+	}
+	defer resp.Body.Close()
+	a.status, a.encoding = resp.StatusCode, resp.Header.Get("Content-Encoding")
+	a.mediaType, _, _ = mime.ParseMediaType(resp.Header.Get("Content-Type")) // a malformed type fits no rule
+	if !streams || a.status != http.StatusOK {
+		a.read(ctx, resp.Body)
+		return a
+	}
+	err = a.follow(resp.Body, func(e event) {
+		first.Stop()
+		if e.terminal() && a.ends == 1 {
+			within(p.cfg.Grace, "not closed after the terminal event")
+		}
+	})
+	if err != nil {
+		a.stopped = why(ctx, err)
 	}
 	return a
+}
+
+// send sends one request. The body of the answer is the caller's to close.
+func (p *prober) send(ctx context.Context, method, path, accept string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, p.target.URL+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", accept)
+	req.Header.Set("Accept-Encoding", "identity")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if p.cfg.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+p.cfg.Token)
+	}
+	return p.client.Do(req)
 }
 
 // read reads the document that a body is, or says what is there instead.
@@ -56,32 +106,6 @@ func (a *answer) read(ctx context.Context, body io.Reader) {
 	default:
 		a.doc, a.notDoc = object(data)
 	}
-}
-
-// send sends one request. The body of the answer is nil if there is none, and else the caller's to close.
-func (p *prober) send(ctx context.Context, method, path, accept string, body []byte) (*answer, io.ReadCloser) {
-	a := &answer{}
-	req, err := http.NewRequestWithContext(ctx, method, p.target.URL+path, bytes.NewReader(body))
-	if err != nil {
-		a.none = why(ctx, err)
-		return a, nil
-	}
-	req.Header.Set("Accept", accept)
-	req.Header.Set("Accept-Encoding", "identity")
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if p.cfg.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+p.cfg.Token)
-	}
-	resp, err := p.client.Do(req)
-	if err != nil {
-		a.none = why(ctx, err)
-		return a, nil
-	}
-	a.status, a.encoding = resp.StatusCode, resp.Header.Get("Content-Encoding")
-	a.mediaType, _, _ = mime.ParseMediaType(resp.Header.Get("Content-Type")) // a malformed type fits no rule
-	return a, resp.Body
 }
 
 // late is the cause of a context's end: a limit of the check passed.
@@ -110,88 +134,57 @@ func why(ctx context.Context, err error) string {
 }
 
 // object reads one JSON object, or says what is there instead.
-func object(data []byte) (document, string) {
-	var doc document
-	switch err := json.Unmarshal(data, &doc); {
+func object(data []byte) (gjson.Result, string) {
+	switch doc := gjson.ParseBytes(data); {
 	case len(bytes.TrimSpace(data)) == 0:
-		return nil, "nothing"
+		return gjson.Result{}, "nothing"
 	case !utf8.Valid(data):
-		return nil, "bytes that are not UTF-8"
+		return gjson.Result{}, "bytes that are not UTF-8"
 	case !json.Valid(data):
-		return nil, "no JSON: " + quote(string(data))
-	case err != nil || doc == nil:
-		return nil, "JSON that is no object: " + quote(string(data))
+		return gjson.Result{}, "no JSON: " + quote(string(data))
+	case !doc.IsObject():
+		return gjson.Result{}, "JSON that is no object: " + quote(string(data))
+	default:
+		return doc, ""
 	}
-	return doc, ""
 }
 
-// text is a member that is a string; empty: it is none.
-func (d document) text(name string) (text string) {
-	_ = json.Unmarshal(d[name], &text)
-	return text
-}
-
-// found is what a member is, for a person.
-func (d document) found(name string) string {
-	raw, ok := d[name]
-	if !ok {
+// found is what a member of a document is, for a person.
+func found(doc gjson.Result, name string) string {
+	if !doc.Get(name).Exists() {
 		return "there is no " + name
 	}
-	return name + " is " + cut(string(compact(raw)))
+	return name + " is " + cut(doc.Get(name+"|@ugly").Raw)
 }
 
-// fault is the error in a document, as far as it has the contract's form. Its details may have a code
+// failure is the code and the message of the error in a document, ready to be added. Its details may have a code
 // that is closer to the cause.
-type fault struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-	Details struct {
-		Code string `json:"code"`
-	} `json:"details"`
-}
-
-func (d document) fault() (f fault) {
-	_ = json.Unmarshal(d["error"], &f) // a member of another kind stays empty
-	return f
-}
-
-// failure is the code and the message of an error, ready to be added.
-func (d document) failure() string {
-	said := d.fault()
-	if said.Code == "" {
+func failure(doc gjson.Result) string {
+	code, cause, message := doc.Get("error.code").Str, doc.Get("error.details.code").Str, doc.Get("error.message").Str
+	if code == "" {
 		return ""
 	}
-	text := "; its error is " + quote(said.Code)
-	if said.Details.Code != "" {
-		text += " (" + quote(said.Details.Code) + ")"
+	text := "; its error is " + quote(code)
+	if cause != "" {
+		text += " (" + quote(cause) + ")"
 	}
-	if said.Message != "" {
-		text += ": " + quote(said.Message)
+	if message != "" {
+		text += ": " + quote(message)
 	}
 	return text
 }
 
 // kind is the kind of a value; empty: there is none.
-func kind(raw json.RawMessage) string {
-	raw = bytes.TrimSpace(raw)
-	if len(raw) == 0 {
+func kind(v gjson.Result) string {
+	kinds := map[byte]string{'{': "an object", '[': "a list", '"': "a string", 'n': "null", 't': "a boolean", 'f': "a boolean"}
+	if !v.Exists() {
 		return ""
 	}
-	kinds := map[byte]string{'{': "an object", '[': "a list", '"': "a string", 'n': "null", 't': "a boolean", 'f': "a boolean"}
-	return cmp.Or(kinds[raw[0]], "a number")
+	return cmp.Or(kinds[v.Raw[0]], "a number")
 }
 
-// texts reports whether a list holds strings alone.
-func texts(raw json.RawMessage) bool {
-	var all []*string
-	return json.Unmarshal(raw, &all) == nil && !slices.Contains(all, nil)
-}
-
-func compact(raw json.RawMessage) []byte {
-	var line bytes.Buffer
-	_ = json.Compact(&line, raw) // it is a member of a document, so that it is JSON
-	return line.Bytes()
-}
+// noText reports whether a value is no string.
+func noText(v gjson.Result) bool { return v.Type != gjson.String }
 
 // most is how much of a text from outside is repeated, in characters.
 const most = 160

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"weir/schemas"
 )
 
@@ -87,15 +89,6 @@ func rules() []rule {
 	}
 }
 
-// Rules lists the ids of the rules in the order in which they are checked.
-func Rules() []string {
-	var ids []string
-	for _, r := range rules() {
-		ids = append(ids, r.id)
-	}
-	return ids
-}
-
 // about is the answer that the rule is about.
 func (r rule) about() string {
 	name, _, _ := strings.Cut(r.id, ".")
@@ -132,8 +125,7 @@ func (r rule) fix(a *answer) string {
 
 // hint says what to do about the error in an answer; empty: neither its code nor its status says more than a rule.
 func (a *answer) hint() string {
-	f := a.doc.fault()
-	code := schemas.Code(f.Code)
+	code := schemas.Code(a.doc.Get("error.code").Str)
 	switch {
 	case a.status == http.StatusTooManyRequests, a.status == http.StatusServiceUnavailable: // whatever the code is
 		return "it says that it is busy or not ready; try again when it is neither"
@@ -141,7 +133,7 @@ func (a *answer) hint() string {
 		return "start the agent that serves this task type, or correct its URL in the configuration"
 	case code == schemas.UnsupportedTaskType:
 		return "name a task type that it serves after the = of the target"
-	case strings.HasPrefix(f.Details.Code, "DENY_"):
+	case strings.HasPrefix(a.doc.Get("error.details.code").Str, "DENY_"):
 		return "its policy denies the run's call: change the policy, or the configuration of the agent"
 	case code == schemas.ValidationError && a.status == http.StatusOK:
 		return "give the inputs that the task type needs with --inputs"
@@ -181,7 +173,7 @@ func not4xx(a *answer) string { return a.within(400, 499) }
 // failed: the status is not 200. The error of the document is added.
 func failed(a *answer) string {
 	said := a.within(http.StatusOK, http.StatusOK)
-	return when(said != "", said+a.doc.failure())
+	return when(said != "", said+failure(a.doc))
 }
 
 func notType(want string) func(*answer) string {
@@ -201,11 +193,11 @@ func noStatus(a *answer) string {
 	if a.notDoc != "" {
 		return a.notDoc
 	}
-	return when(a.doc.text("status") == "", a.doc.found("status"))
+	return when(a.doc.Get("status").Str == "", found(a.doc, "status"))
 }
 
 func (a *answer) not(member, want string) string {
-	return when(want == "" || a.doc.text(member) != want, a.doc.found(member))
+	return when(want == "" || a.doc.Get(member).Str != want, found(a.doc, member))
 }
 
 func otherID(a *answer) string   { return a.not("request_id", a.id) }
@@ -215,26 +207,26 @@ func notWord(a *answer) string   { return a.not("status", schemas.RunOK) }
 // notSuccess: neither does the status mean success, nor is one of these members true.
 func notSuccess(flags ...string) func(*answer) string {
 	return func(a *answer) string {
-		status := a.doc.text("status")
-		well := status == schemas.RunOK || status == "success" || slices.ContainsFunc(flags, func(flag string) bool { return string(a.doc[flag]) == "true" })
-		return when(!well, a.doc.found("status")+a.doc.failure())
+		status := a.doc.Get("status").Str
+		well := status == schemas.RunOK || status == "success" || slices.ContainsFunc(flags, func(flag string) bool { return a.doc.Get(flag).Type == gjson.True })
+		return when(!well, found(a.doc, "status")+failure(a.doc))
 	}
 }
 
 func errorBeside(a *answer) string {
-	what := kind(a.doc["error"])
-	return when(what != "" && what != "null", a.doc.found("error")) // null is for the rule of members
+	what := kind(a.doc.Get("error"))
+	return when(what != "" && what != "null", found(a.doc, "error")) // null is for the rule of members
 }
 
 func notOutputs(names ...string) func(*answer) string {
 	return func(a *answer) string {
-		if slices.ContainsFunc(names, func(name string) bool { return kind(a.doc[name]) == "an object" }) {
+		if slices.ContainsFunc(names, func(name string) bool { return kind(a.doc.Get(name)) == "an object" }) {
 			return ""
 		}
-		if kind(a.doc[names[0]]) == "" {
+		if kind(a.doc.Get(names[0])) == "" {
 			return "there is no " + strings.Join(names, " and no ")
 		}
-		return a.doc.found(names[0])
+		return found(a.doc, names[0])
 	}
 }
 
@@ -243,12 +235,12 @@ func oddMember(a *answer) string {
 	for _, member := range []struct{ name, kind string }{
 		{"artifacts", "a list"}, {"warnings", "a list"}, {"provenance", "an object"}, {"usage", "an object"}, {"grounding", ""}, {"error", ""},
 	} {
-		got := kind(a.doc[member.name])
+		got := kind(a.doc.Get(member.name))
 		switch {
 		case got == "":
 		case got == "null", member.kind != "" && got != member.kind:
 			return member.name + " is " + got
-		case got == "a list" && member.kind != "" && !texts(a.doc[member.name]):
+		case got == "a list" && member.kind != "" && slices.ContainsFunc(a.doc.Get(member.name).Array(), noText):
 			return member.name + " holds what is no string"
 		}
 	}
@@ -260,7 +252,7 @@ func notRefusal(a *answer) string {
 	switch {
 	case a.notDoc != "":
 		return a.notDoc
-	case string(a.doc["ok"]) != "false" && string(a.doc["status"]) != `"`+schemas.RunFault+`"`:
+	case a.doc.Get("ok").Type != gjson.False && a.doc.Get("status").Str != schemas.RunFault:
 		return "neither \"ok\":false nor \"status\":\"error\""
 	default:
 		return notOutputs("outputs")(a)

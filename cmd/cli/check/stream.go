@@ -3,22 +3,19 @@ package check
 import (
 	"bufio"
 	"bytes"
-	"context"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
-	"net/http"
-	"time"
 	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
 
 	"weir/schemas"
 )
 
-// The bounds of a stream, in bytes.
-const (
-	maxLine   = 8 << 20 // and of the data of one event
-	maxStream = 16 << 20
-)
+// maxStream bounds a stream, in bytes.
+const maxStream = 16 << 20
 
 // streamed is what was seen of a stream. It holds three events at most.
 type streamed struct {
@@ -34,46 +31,11 @@ type streamed struct {
 
 type event struct {
 	word string // its name: the event line's, else data.event's or data.type's
-	doc  document
+	doc  gjson.Result
 }
 
 func (e event) terminal() bool {
 	return e.word == schemas.RunEventComplete || e.word == schemas.RunTypeFinal || e.word == "done"
-}
-
-// stream asks for a run on the streaming route and reads it to its end.
-func (p *prober) stream(ctx context.Context, body []byte) *answer {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	stop := func(d time.Duration, what string) *time.Timer {
-		return time.AfterFunc(d, func() { cancel(late(what + " within " + d.String())) })
-	}
-	all, first := stop(p.cfg.Timeout, "no end"), stop(p.cfg.FirstEvent, "no event")
-	defer all.Stop()
-	defer first.Stop()
-	a, content := p.send(ctx, http.MethodPost, schemas.RouteRunStream, "text/event-stream", body)
-	if content == nil {
-		return a
-	}
-	defer content.Close()
-	if a.status != http.StatusOK {
-		a.read(ctx, content)
-		return a
-	}
-	var grace *time.Timer
-	err := a.follow(content, func(e event) {
-		first.Stop()
-		if e.terminal() && grace == nil {
-			grace = stop(p.cfg.Grace, "not closed after the terminal event")
-		}
-	})
-	if grace != nil {
-		grace.Stop()
-	}
-	if err != nil {
-		a.stopped = why(ctx, err)
-	}
-	return a
 }
 
 var errTooLong = errors.New("more than a check reads")
@@ -96,7 +58,7 @@ func (s *streamed) follow(in io.Reader, each func(event)) error {
 			line = bytes.TrimPrefix(line, []byte("\ufeff"))
 		}
 		switch {
-		case limited.N <= 0 || len(r.data)+len(line) > maxLine:
+		case limited.N <= 0:
 			return errTooLong
 		case errors.Is(err, io.EOF):
 			if s.open = r.some || len(line) > 0; s.open {
@@ -123,7 +85,7 @@ type lineReader struct {
 
 // next is the next line, or the rest without an end and io.EOF.
 func (l *lineReader) next() (line []byte, err error) {
-	for len(line) <= maxLine {
+	for {
 		b, err := l.in.ReadByte()
 		if err != nil {
 			return line, err
@@ -137,7 +99,6 @@ func (l *lineReader) next() (line []byte, err error) {
 		}
 		line = append(line, b)
 	}
-	return line, errTooLong
 }
 
 // field takes in a line that is not empty, or the rest of a stream.
@@ -182,9 +143,7 @@ func (s *streamed) dispatch(r fields, each func(event)) {
 	if r.name == "" {
 		note(&s.unnamed, r.data)
 		doc, _ := object(r.data)
-		if e.word = doc.text("event"); e.word == "" {
-			e.word = doc.text("type")
-		}
+		e.word = cmp.Or(doc.Get("event").Str, doc.Get("type").Str)
 	}
 	if s.events == 0 || e.terminal() { // no rule needs the other documents
 		e.doc, _ = object(r.data)

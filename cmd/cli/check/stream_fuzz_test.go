@@ -8,6 +8,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// Rules lists the ids of the rules in the order in which they are checked.
+func Rules() []string {
+	var ids []string
+	for _, r := range rules() {
+		ids = append(ids, r.id)
+	}
+	return ids
+}
+
 func readAll(text string) (*streamed, error) {
 	s := &streamed{}
 	return s, s.follow(strings.NewReader(text), func(event) {})

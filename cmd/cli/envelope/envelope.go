@@ -15,9 +15,6 @@ import (
 // Names are what an answer repeats of its request. Either may be empty.
 type Names struct{ RequestID, Operation string }
 
-// maxName is how long a name may be that is repeated, in bytes.
-const maxName = 256
-
 // Object reads the members of a JSON object, by exactly their names; nil for
 // anything else. Of a name that stands twice it has the last.
 func Object(doc []byte) map[string]json.RawMessage {
@@ -30,28 +27,11 @@ func Object(doc []byte) map[string]json.RawMessage {
 
 // NamesOf reads the names of a request, as far as they can be read.
 func NamesOf(request map[string]json.RawMessage) Names {
-	return Names{RequestID: name(request[memberID]), Operation: name(request[memberOperation])}
+	return Names{RequestID: text(request["request_id"]), Operation: text(request["operation"])}
 }
 
-// IDOf is the request_id of a request whatever its length, or nothing.
-func IDOf(request map[string]json.RawMessage) string { return text(request[memberID]) }
-
-const (
-	memberID        = "request_id"
-	memberOperation = "operation"
-)
-
-// name is a short string, or nothing.
-func name(raw json.RawMessage) string {
-	s := text(raw)
-	if len(s) > maxName {
-		return ""
-	}
-	return s
-}
-
-func text(raw json.RawMessage) string {
-	var s string
+// text is a string, or nothing.
+func text(raw json.RawMessage) (s string) {
 	if json.Unmarshal(raw, &s) != nil {
 		return ""
 	}
@@ -105,5 +85,5 @@ func Result(doc []byte) string {
 	case !bytes.Equal(members["ok"], []byte("false")):
 		return ""
 	}
-	return name(Object(members["error"])["code"])
+	return text(Object(members["error"])["code"])
 }

@@ -2,7 +2,6 @@ package envelope_test
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,7 +13,6 @@ import (
 
 func TestNames(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("x", 257)
 	for doc, want := range map[string]envelope.Names{
 		`{"request_id":"r1","operation":"ping"}`:                                  {RequestID: "r1", Operation: "ping"},
 		`{"request":{"request_id":"r1","operation":"ping"},"request_id":"outer"}`: {RequestID: "r1", Operation: "ping"},
@@ -22,8 +20,6 @@ func TestNames(t *testing.T) {
 		`{"request_id":7,"operation":null}`:                                       {},
 		`{"Request_ID":"r1","OPERATION":"ping"}`:                                  {},
 		`{"request":"r1","request_id":"r2","operation":"ping"}`:                   {},
-		`{"request_id":"` + long + `","operation":"` + long + `"}`:                {},
-		`{"request_id":"` + long[1:] + `"}`:                                       {RequestID: long[1:]},
 		`["request_id","r1"]`:                                                     {},
 		`{"request_id":"r1"`:                                                      {},
 		"{\"request_id\":\"\xff\"}":                                               {},

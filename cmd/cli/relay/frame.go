@@ -3,12 +3,9 @@ package relay
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 
 	"weir/client"
 	"weir/cmd/cli/envelope"
-	"weir/ingress/strict"
-	"weir/internal/fault"
 	"weir/schemas"
 )
 
@@ -24,7 +21,8 @@ const opPing = "bridge.ping"
 // frame is one message of an agent.
 type frame struct {
 	envelope.Names
-	// id addresses the answer: the id of the request, or else of the message. The API may refuse it.
+	// id addresses the answer: the id of the request, or else of the message. What else is wrong with a request, such
+	// as a member that stands twice, the API refuses.
 	id string
 	// body is the request as the agent API takes it; nil where answer is set.
 	body []byte
@@ -52,47 +50,26 @@ func read(data []byte) (f frame, ok bool) {
 	} else {
 		raw = data
 	}
-	f.Names = envelope.NamesOf(inner)
-	if inner == nil {
-		f.Names = envelope.NamesOf(outer)
+	own, around := envelope.NamesOf(inner), envelope.NamesOf(outer)
+	if f.Names = own; inner == nil {
+		f.Names = around
 	}
-	if f.id = cmp.Or(envelope.IDOf(inner), envelope.IDOf(outer)); f.id == "" {
+	f.id = cmp.Or(own.RequestID, around.RequestID)
+	token, has := inner["auth_token"]
+	switch {
+	case f.id == "":
 		return f, false
-	}
-	if err := check(data, inner, wrapped); err != nil {
-		f.answer = envelope.Refuse(f.Names, schemas.InvalidRequest, "", message(err))
-		return f, true
-	}
-	if f.Operation == opPing && f.RequestID != "" {
+	case inner == nil:
+		f.answer = envelope.Refuse(f.Names, schemas.InvalidRequest, "", "request must be an object")
+	case !wrapped && inner["operation"] == nil:
+		f.answer = envelope.Refuse(f.Names, schemas.InvalidRequest, "", `a message is {"request":{"request_id":…,"operation":…,"args":…}}`)
+	case f.Operation == opPing && f.RequestID != "":
 		f.answer = envelope.Pong(f.Names)
-		return f, true
+	default:
+		f.tokened = has && string(token) != "null"
+		f.body = []byte(`{"type":"` + schemas.AgentAPIType + `","request":` + string(raw) + `}`)
 	}
-	token, ok := inner["auth_token"]
-	f.tokened = ok && !strict.Absent(token)
-	f.body = []byte(`{"type":"` + schemas.AgentAPIType + `","request":` + string(raw) + `}`)
 	return f, true
-}
-
-// check refuses what two readers could read differently: that the request has a
-// token of its own must mean the same here and at the server.
-func check(data []byte, request map[string]json.RawMessage, wrapped bool) error {
-	if err := strict.Check(data, strict.Limits{}); err != nil {
-		return err
-	}
-	if request == nil {
-		return fault.New(schemas.InvalidRequest, "request must be an object")
-	}
-	if _, ok := request["operation"]; !ok && !wrapped {
-		return fault.New(schemas.InvalidRequest, `a message is {"request":{"request_id":…,"operation":…,"args":…}}`)
-	}
-	return nil
-}
-
-func message(err error) string {
-	if public, ok := errors.AsType[*fault.Error](err); ok {
-		return public.Message
-	}
-	return "the message cannot be read"
 }
 
 type reply struct {

@@ -51,7 +51,7 @@ func (r *Relay) session(ctx context.Context) error {
 	if err != nil {
 		return undialed(resp, err)
 	}
-	r.cfg.Notice(Event{Event: Connected})
+	r.cfg.Notice(Event{Event: Connected, Session: r.cfg.Session})
 	l := &link{relay: r, conn: conn}
 	l.requests.SetLimit(r.cfg.Slots)
 	return l.serve(ctx)
@@ -187,7 +187,10 @@ func (l *link) answer(ctx context.Context, f frame, response []byte, began time.
 		l.relay.Unheard.Add(1)
 		return
 	}
-	l.relay.cfg.Notice(Event{Event: Served, Operation: known(f.Operation), Result: word(envelope.Result(response)), Took: time.Since(began)})
+	took := time.Since(began)
+	l.relay.cfg.Notice(Event{
+		Event: Served, Operation: known(f.Operation), Result: word(envelope.Result(response)), Took: took, DurationMS: took.Milliseconds(),
+	})
 }
 
 // known is an operation that there is: agents may write what they like.

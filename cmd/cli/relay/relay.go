@@ -70,14 +70,19 @@ const (
 
 // Event is something that happened. It holds nothing that an agent has written.
 type Event struct {
-	Event string
+	Event string `json:"event"`
+	// Session is the one that is served from now on.
+	Session string `json:"session,omitempty"`
 	// Operation of a request that was served, "other" for one that there is not.
 	// Result is ok or the code of its error, and Took how long it took.
-	Operation, Result string
-	Took              time.Duration
-	// Reason of a loss, for a person, and Wait what is left before the next try.
-	Reason string
-	Wait   time.Duration
+	Operation  string        `json:"operation,omitempty"`
+	Result     string        `json:"result,omitempty"`
+	Took       time.Duration `json:"-"`
+	DurationMS int64         `json:"duration_ms,omitempty"`
+	// RetryMS and Wait are what is left before the next try, and Reason is of a loss, for a person.
+	RetryMS int64         `json:"retry_ms,omitempty"`
+	Wait    time.Duration `json:"-"`
+	Reason  string        `json:"reason,omitempty"`
 }
 
 // Relay is one end of a relay's session.
@@ -111,7 +116,7 @@ func (r *Relay) Run(ctx context.Context) error {
 			failures = 0
 		}
 		wait := r.pause(failures)
-		r.cfg.Notice(Event{Event: Lost, Reason: err.Error(), Wait: wait})
+		r.cfg.Notice(Event{Event: Lost, Reason: err.Error(), Wait: wait, RetryMS: wait.Milliseconds()})
 		select {
 		case <-ctx.Done():
 			return nil

@@ -163,16 +163,15 @@ func (r *runner) work(ctx context.Context, t *schemas.LeasedTask) (began bool) {
 	end, out, err := r.run(ctx, t, name)
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), wrapUp)
 	defer cancel()
-	if err != nil {
-		note.What, note.Error, note.Output = Released, "the command could not begin: "+err.Error(), ""
-		r.release(last, t, &note)
-		r.cfg.Notify(note)
-		return false
-	}
-	if end.missing() {
+	if err != nil || end.missing() {
 		note.What, note.Error = Released, "the shell cannot find or run the command"
-		r.release(last, t, &note)
-		note.Tail = out.lines()
+		if err != nil {
+			note.Error, note.Output = "the command could not begin: "+err.Error(), ""
+		}
+		r.report(last, t, &note, schemas.RouteTaskRelease, nil)
+		if err == nil {
+			note.Tail = out.lines()
+		}
 		r.cfg.Notify(note)
 		return false
 	}
@@ -198,7 +197,7 @@ func (r *runner) conclude(ctx, last context.Context, t *schemas.LeasedTask, end 
 		note.What = Late
 	case ctx.Err() != nil && end.killed != nil && !errors.Is(end.killed, errOver):
 		note.What, note.Exit = Released, nil
-		r.release(last, t, note)
+		r.report(last, t, note, schemas.RouteTaskRelease, nil)
 	case r.cfg.CompleteOnSuccess && end.exit == 0 && end.killed == nil:
 		done := cmp.Or(out.summary(), "the command ended with exit status 0")
 		note.Completed = r.report(last, t, note, schemas.RouteAgentComplete, schemas.CompleteRequest{Description: done})
@@ -210,37 +209,29 @@ func (r *runner) conclude(ctx, last context.Context, t *schemas.LeasedTask, end 
 // wrapUp bounds the last words about a task.
 const wrapUp = 30 * time.Second
 
-// report says how the task ended, unless its agent has. It returns whether the server has stored that.
+// report says how the task ended, or that the runner releases it, unless its agent has said how it ended. It returns
+// whether the server has stored that. A release is sent once: without it, the lease runs out.
 func (r *runner) report(ctx context.Context, t *schemas.LeasedTask, note *Notice, route string, how any) bool {
 	for {
-		switch err := r.say(ctx, t, route, how); {
+		err := r.say(ctx, t, route, how)
+		switch {
 		case err == nil:
 			return true
 		case errors.Is(err, errReported):
-			note.Reported = true
+			note.What, note.Reported = Ended, true
 			return false
 		case errors.Is(err, errOver):
 			note.What = Lost
 			return false
-		default:
-			r.trouble(ctx, err)
-			note.Error = err.Error()
 		}
+		if note.Error = err.Error(); route == schemas.RouteTaskRelease {
+			return false
+		}
+		r.trouble(ctx, err)
 		if ctx.Err() != nil { // the lease runs out, and another runner has the task
 			return false
 		}
 		note.Error = ""
-	}
-}
-
-func (r *runner) release(ctx context.Context, t *schemas.LeasedTask, note *Notice) {
-	switch err := r.say(ctx, t, schemas.RouteTaskRelease, nil); {
-	case errors.Is(err, errReported):
-		note.What, note.Reported = Ended, true
-	case errors.Is(err, errOver):
-		note.What = Lost
-	case err != nil: // the lease runs out
-		note.Error = err.Error()
 	}
 }
 

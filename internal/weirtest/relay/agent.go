@@ -4,69 +4,31 @@ import (
 	"context"
 	"encoding/json"
 	"net/url"
-	"sync"
+	"slices"
 
 	"github.com/coder/websocket"
-
-	"weir/internal/weirtest/poll"
 )
 
-// Agent is the agent's end of a session, over a connection of its own.
+// Agent is the agent's end of a session, over a connection of its own. It reads where a test asks for an answer,
+// and belongs to the test's goroutine.
 type Agent struct {
 	r    *Relay
 	conn *websocket.Conn
-	end  context.CancelFunc
-	wg   sync.WaitGroup
-
-	mu      sync.Mutex
-	changed *sync.Cond
-	ledger  [][]byte
-	taken   map[int]bool
-	gone    bool
+	// ledger is what it has received, and left what of it no test has taken.
+	ledger, left [][]byte
 }
 
 // Agent connects to a session as an agent does. It leaves with its test.
 func (r *Relay) Agent(session string) *Agent {
 	r.t.Helper()
-	q := url.Values{"role": {RoleAgent}, "sessionId": {session}}
-	if r.cfg.Token != "" {
-		q.Set("token", r.cfg.Token)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	conn, _, err := websocket.Dial(ctx, r.URL()+"/?"+q.Encode(), nil) //nolint:bodyclose // there is none to close
+	q := url.Values{"role": {RoleAgent}, "sessionId": {session}, "token": {r.cfg.Token}}
+	conn, _, err := websocket.Dial(context.Background(), r.URL()+"/?"+q.Encode(), nil) //nolint:bodyclose // there is none to close
 	if err != nil {
-		cancel()
 		r.t.Fatalf("relay: no agent: %v", err)
 	}
 	conn.SetReadLimit(maxMessage)
-	a := &Agent{r: r, conn: conn, end: cancel, taken: map[int]bool{}}
-	a.changed = sync.NewCond(&a.mu)
-	a.wg.Go(func() { a.read(ctx) })
-	r.t.Cleanup(a.Close)
-	return a
-}
-
-// Close leaves the session. It may be called twice.
-func (a *Agent) Close() {
-	_ = a.conn.CloseNow()
-	a.end()
-	a.wg.Wait()
-}
-
-func (a *Agent) read(ctx context.Context) {
-	for {
-		_, data, err := a.conn.Read(ctx)
-		a.mu.Lock()
-		if err == nil {
-			a.ledger = append(a.ledger, data)
-		}
-		a.gone = err != nil
-		a.changed.Broadcast()
-		a.mu.Unlock()
-		if err != nil {
-			return
-		}
-	}
+	r.t.Cleanup(func() { _ = conn.CloseNow() })
+	return &Agent{r: r, conn: conn}
 }
 
 // Send sends a message as text.
@@ -82,29 +44,25 @@ func (a *Agent) write(kind websocket.MessageType, message string) {
 	}
 }
 
-// Ledger is a copy of what the agent has received.
-func (a *Agent) Ledger() [][]byte {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return append([][]byte(nil), a.ledger...)
-}
+// Ledger is what the agent has received up to the newest answer that a test has taken.
+func (a *Agent) Ledger() [][]byte { return a.ledger }
 
 // Answer blocks for the answer to a request_id that was not taken before.
 func (a *Agent) Answer(id string) (answer []byte) {
 	a.r.t.Helper()
-	poll.On(a.changed, func() bool {
-		for n, data := range a.ledger {
-			if !a.taken[n] && idOf(data) == id {
-				a.taken[n], answer = true, data
-				return true
-			}
+	for {
+		if n := slices.IndexFunc(a.left, func(data []byte) bool { return idOf(data) == id }); n >= 0 {
+			answer = a.left[n]
+			a.left = slices.Delete(a.left, n, n+1)
+			return answer
 		}
-		return a.gone
-	})
-	if answer == nil {
-		a.r.t.Errorf("relay: no answer to %q", id)
+		_, data, err := a.conn.Read(context.Background())
+		if err != nil {
+			a.r.t.Errorf("relay: no answer to %q: %v", id, err)
+			return nil
+		}
+		a.ledger, a.left = append(a.ledger, data), append(a.left, data)
 	}
-	return answer
 }
 
 // Ask sends a request and blocks for its answer.

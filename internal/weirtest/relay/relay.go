@@ -19,12 +19,15 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/coder/websocket"
+
+	"weir/internal/weirtest/poll"
 )
 
 // The roles.
@@ -43,12 +46,18 @@ type Config struct {
 }
 
 // Attempt is a connection that was asked for.
-type Attempt struct {
-	Role, Session, Token string
-	// Status is the answer to it: 101, or a refusal.
-	Status int
-	Header http.Header
+type Attempt struct{ Role, Session, Token string }
+
+// peer is the other end of its session.
+func (a Attempt) peer() place {
+	if a.Role == RoleAgent {
+		return place{a.Session, RoleRelay}
+	}
+	return place{a.Session, RoleAgent}
 }
+
+// place is one end of a session.
+type place struct{ session, role string }
 
 // Relay is a running double. It stops with its test.
 type Relay struct {
@@ -59,17 +68,11 @@ type Relay struct {
 	wg     sync.WaitGroup
 
 	mu       sync.Mutex
-	changed  *sync.Cond
 	ledger   []Attempt
 	refusing []int
-	sessions map[string]*session
+	ends     map[place]*end
+	came     map[place]int // how many connections ever had it
 	ended    bool
-}
-
-// session is where two ends meet.
-type session struct {
-	ends   map[string]*end
-	relays int // that ever came
 }
 
 // end is one connection.
@@ -86,8 +89,7 @@ func New(tb testing.TB, cfg Config) *Relay {
 	if err != nil {
 		tb.Fatalf("relay: %v", err)
 	}
-	r := &Relay{t: tb, cfg: cfg, addr: listener.Addr().String(), sessions: map[string]*session{}}
-	r.changed = sync.NewCond(&r.mu)
+	r := &Relay{t: tb, cfg: cfg, addr: listener.Addr().String(), ends: map[place]*end{}, came: map[place]int{}}
 	r.server = &http.Server{
 		Handler: http.HandlerFunc(r.serve), ReadHeaderTimeout: 10 * time.Second,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
@@ -107,12 +109,9 @@ func (r *Relay) Close() {
 	_ = r.server.Close()
 	r.mu.Lock()
 	r.ended = true
-	for _, s := range r.sessions {
-		for _, e := range s.ends {
-			_ = e.raw.Close()
-		}
+	for _, e := range r.ends {
+		_ = e.raw.Close()
 	}
-	r.changed.Broadcast()
 	r.mu.Unlock()
 	r.wg.Wait()
 }
@@ -120,14 +119,10 @@ func (r *Relay) Close() {
 // serve takes one connection and passes on what comes over it.
 func (r *Relay) serve(w http.ResponseWriter, req *http.Request) {
 	q := req.URL.Query()
-	a := Attempt{Role: q.Get("role"), Session: q.Get("sessionId"), Token: q.Get("token"), Header: req.Header.Clone()}
-	a.Status = r.check(a)
-	if a.Status != http.StatusSwitchingProtocols {
-		r.enter(a)
-		if a.Status >= 300 && a.Status < 400 {
-			w.Header().Set("Location", "http://"+r.addr+"/elsewhere")
-		}
-		w.WriteHeader(a.Status)
+	a := Attempt{Role: q.Get("role"), Session: q.Get("sessionId"), Token: q.Get("token")}
+	if status := r.check(a); status != http.StatusSwitchingProtocols {
+		w.Header().Set("Location", "http://"+r.addr+"/elsewhere") // for a redirect
+		w.WriteHeader(status)
 		return
 	}
 	e := &end{}
@@ -150,35 +145,28 @@ func (r *Relay) serve(w http.ResponseWriter, req *http.Request) {
 		if err != nil {
 			return
 		}
-		if peer := r.peer(a); peer != nil {
+		if peer := r.at(a.peer()); peer != nil {
 			_ = peer.conn.Write(context.WithoutCancel(req.Context()), kind, data) // nobody is left: it is dropped
 		}
 	}
 }
 
-// check is the status that a connection gets.
-func (r *Relay) check(a Attempt) int {
+// check is the status that a connection gets. It notes those that are refused.
+func (r *Relay) check(a Attempt) (status int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case len(r.refusing) > 0 && a.Role == RoleRelay:
-		status := r.refusing[0]
-		r.refusing = r.refusing[1:]
-		return status
+		status, r.refusing = r.refusing[0], r.refusing[1:]
 	case a.Session == "", a.Role != RoleAgent && a.Role != RoleRelay:
-		return http.StatusBadRequest
+		status = http.StatusBadRequest
 	case r.cfg.Token != "" && a.Token != r.cfg.Token:
-		return http.StatusUnauthorized
+		status = http.StatusUnauthorized
 	default:
 		return http.StatusSwitchingProtocols
 	}
-}
-
-func (r *Relay) enter(a Attempt) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.ledger = append(r.ledger, a)
-	r.changed.Broadcast()
+	return status
 }
 
 // join puts an end into its session, and the one before it out.
@@ -188,21 +176,14 @@ func (r *Relay) join(a Attempt, e *end) bool {
 	if r.ended {
 		return false
 	}
-	s := r.sessions[a.Session]
-	if s == nil {
-		s = &session{ends: map[string]*end{}}
-		r.sessions[a.Session] = s
-	}
-	if before := s.ends[a.Role]; before != nil {
+	at := place{a.Session, a.Role}
+	if before := r.ends[at]; before != nil {
 		r.wg.Go(func() { _ = before.conn.Close(websocket.StatusServiceRestart, "replaced") })
 	}
-	s.ends[a.Role] = e
-	if a.Role == RoleRelay {
-		s.relays++
-	}
+	r.ends[at] = e
+	r.came[at]++
 	r.wg.Add(1)
 	r.ledger = append(r.ledger, a)
-	r.changed.Broadcast()
 	return true
 }
 
@@ -210,27 +191,77 @@ func (r *Relay) leave(a Attempt, e *end) {
 	_ = e.conn.CloseNow()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s := r.sessions[a.Session]; s.ends[a.Role] == e {
-		delete(s.ends, a.Role)
+	if at := (place{a.Session, a.Role}); r.ends[at] == e {
+		delete(r.ends, at)
 	}
-	r.changed.Broadcast()
 	r.wg.Done()
 }
 
-// peer is the other end of a session, or nil.
-func (r *Relay) peer(a Attempt) *end {
-	role := RoleAgent
-	if a.Role == RoleAgent {
-		role = RoleRelay
-	}
-	return r.end(a.Session, role)
-}
-
-func (r *Relay) end(name, role string) *end {
+// at is the connection at one end of a session, or nil.
+func (r *Relay) at(p place) *end {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s := r.sessions[name]; s != nil {
-		return s.ends[role]
+	return r.ends[p]
+}
+
+// Ledger is a copy of the connections that were asked for, in their order.
+func (r *Relay) Ledger() []Attempt {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.ledger)
+}
+
+// Wait blocks until as many connections of role relay have come to a session, the
+// present one with it, and one is there.
+func (r *Relay) Wait(session string, times int) {
+	r.t.Helper()
+	at := place{session, RoleRelay}
+	poll.Until(r.t, func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.came[at] >= times && r.ends[at] != nil
+	}, "a relay end")
+}
+
+// WaitGone blocks until no connection of role relay is in a session.
+func (r *Relay) WaitGone(session string) {
+	r.t.Helper()
+	poll.Until(r.t, func() bool { return r.at(place{session, RoleRelay}) == nil }, "a relay end to go")
+}
+
+// Refuse answers the next connections of role relay with these statuses, one each.
+func (r *Relay) Refuse(statuses ...int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refusing = append(r.refusing, statuses...)
+}
+
+// End closes the relay end of a session with a code and a reason. It does not wait
+// for that to be heard.
+func (r *Relay) End(session string, code int, reason string) {
+	if e := r.present(session); e != nil {
+		r.wg.Go(func() { _ = e.conn.Close(websocket.StatusCode(code), reason) }) // it waits for the other side
 	}
-	return nil
+}
+
+// Cut ends the connection of the relay end without a word.
+func (r *Relay) Cut(session string) {
+	if e := r.present(session); e != nil {
+		_ = e.raw.Close()
+	}
+}
+
+// Stall has the connection of the relay end stay, without an answer to its pings.
+func (r *Relay) Stall(session string) {
+	if e := r.present(session); e != nil {
+		e.stalled.Store(true)
+	}
+}
+
+func (r *Relay) present(session string) *end {
+	e := r.at(place{session, RoleRelay})
+	if e == nil {
+		r.t.Errorf("relay: there is no relay end in session %q", session)
+	}
+	return e
 }

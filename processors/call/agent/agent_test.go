@@ -20,7 +20,6 @@ import (
 	"weir/internal/secrets"
 	double "weir/internal/weirtest/agent"
 	"weir/internal/weirtest/harness"
-	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/processors/call/agent"
@@ -45,12 +44,6 @@ type line struct {
 
 func newLine(t *testing.T, base string) *line {
 	t.Helper()
-	return newLineUnder(t, base, nil)
-}
-
-// newLineUnder is newLine with traffic rules.
-func newLineUnder(t *testing.T, base string, rules guard.Rules) *line {
-	t.Helper()
 	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{{
 		Name: schemas.AgentEntry(double.TaskType), URLPrefix: base + "/agents/run/", Methods: []string{"POST"},
 		Network: policy.NetworkLoopback, Agent: true, Headers: map[string]string{"Authorization": "Bearer ${secret:TOKEN}"},
@@ -62,7 +55,7 @@ func newLineUnder(t *testing.T, base string, rules guard.Rules) *line {
 	return &line{
 		// Small limits, so that what is endless ends.
 		adapter: agent.New(client, store, agent.Config{Event: 2 << 20, Stream: 6 << 20, Grace: grace}),
-		guard:   guard.New(func() *policy.Policy { return p }, rules), url: base,
+		guard:   guard.New(func() *policy.Policy { return p }, nil), url: base,
 	}
 }
 
@@ -440,58 +433,6 @@ func TestNamesAreScrubbedBeforeTheyAreCut(t *testing.T) {
 		got = append(got, e.Name)
 	}
 	assert.Equal(t, want, got)
-}
-
-// TestMock: a rule's answer is read as an agent's would be, in every dialect, and the
-// agent hears nothing.
-func TestMock(t *testing.T) {
-	t.Parallel()
-	const end = `{"request_id":"r-1","status":"ok","outputs":{"a":1}}`
-	sse := func(events ...string) schemas.Rule {
-		return rulebook.MockText("m", "*", 200, "text/event-stream", strings.Join(events, ""))
-	}
-	type testCase struct {
-		rule    schemas.Rule
-		events  int
-		outputs string
-		failed  string       // the code of the end's error
-		status  int          // default 200
-		code    schemas.Code // of the failed call
-	}
-	table.Run(t, map[string]testCase{
-		"a document":           {rule: rulebook.Mock("m", "*", 200, end), outputs: `{"a":1}`},
-		"a stream":             {rule: sse("event: started\ndata: {\"request_id\":\"r-1\"}\n\n", "event: progress\ndata: {\"n\":1}\n\n", "event: complete\ndata: "+end+"\n\n"), events: 1, outputs: `{"a":1}`},
-		"a stream by its look": {rule: rulebook.MockText("m", "*", 200, "", "event: complete\ndata: "+end+"\n\n"), outputs: `{"a":1}`},
-		"a failure":            {rule: rulebook.Mock("m", "*", 200, `{"request_id":"r-1","status":"error","error":{"code":"TASK_FAILED","message":"no"}}`), failed: "TASK_FAILED"},
-		"a refusal":            {rule: rulebook.Mock("m", "*", 429, `{"error":{"code":"BUSY","message":"later"}}`), status: 429, failed: "BUSY"},
-		"no such route":        {rule: rulebook.Mock("m", "*", 404, ""), status: 404},
-		"no end":               {rule: sse("event: progress\ndata: {}\n\n"), events: 1, code: schemas.UpstreamTruncated},
-		"nothing":              {rule: rulebook.Mock("m", "*", 200, ""), code: schemas.UpstreamProtocol},
-		"an array":             {rule: rulebook.Mock("m", "*", 200, "[]"), code: schemas.UpstreamProtocol},
-	}, func(t *testing.T, tt testCase) {
-		a := double.New(t, double.Config{})
-		var book rulebook.Book
-		book.Put(t, tt.rule)
-		events, got, reply, err := newLineUnder(t, a.URL(), &book).talk(t.Context(), t, schemas.RouteRunStream)
-		assert.Empty(t, a.Ledger())
-		if tt.code != "" {
-			failed := harness.As[*fault.Call](t, err)
-			assert.Equal(t, tt.code, failed.Code)
-			return
-		}
-		require.NoError(t, err)
-		assert.Len(t, events, tt.events)
-		assert.Equal(t, cmp.Or(tt.status, 200), reply.Answer.Status)
-		if tt.failed != "" {
-			require.NotNil(t, got.Error)
-			assert.Equal(t, tt.failed, got.Error.Code)
-		} else {
-			assert.Nil(t, got.Error)
-		}
-		if tt.outputs != "" {
-			assert.JSONEq(t, tt.outputs, string(got.Outputs))
-		}
-	})
 }
 
 // TestALateEndIsItself: the end that no other replaces is that of its own event, whatever came after.

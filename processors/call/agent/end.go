@@ -86,7 +86,7 @@ func (e *ends) end(d data, name string, raw []byte) {
 			e.warn(vagueBefore)
 		}
 		if e.failing != nil {
-			e.warn("before its end the agent said: " + shorten(e.failing.result.Error.Message))
+			e.warn("before its end the agent said: " + Shorten(e.failing.result.Error.Message))
 		}
 	case said && (success != (first.result.Error == nil) || now.id != "" && first.id != "" && now.id != first.id ||
 		success && now.outputs.Type != gjson.Null && first.outputs.Type != gjson.Null && !same(now.outputs.Raw, first.outputs.Raw)):
@@ -133,7 +133,7 @@ func (e *ends) result(m gjson.Result, success bool, id string) schemas.RunResult
 	if strings.EqualFold(m.Get("status").Str, "degraded") {
 		e.warn(degraded)
 		if told := failure(m); told != nil {
-			e.warn("the agent said: " + shorten(told.Message))
+			e.warn("the agent said: " + Shorten(told.Message))
 		}
 	}
 	if r.Outputs = e.outputs(m); r.Outputs == nil {
@@ -235,8 +235,8 @@ func decode(raw string) any {
 	return v
 }
 
-// shorten bounds what is quoted of an agent in a warning.
-func shorten(s string) string {
+// Shorten bounds what is quoted of an agent, in code points.
+func Shorten(s string) string {
 	if r := []rune(s); len(r) > maxStrayWords {
 		return string(r[:maxStrayWords])
 	}
