@@ -211,7 +211,7 @@ func build(tb testing.TB, change ...func(*config)) *env {
 	cfg.Service.Draining = h.feed.Draining()
 	x := index.New(h.log, h.feed, index.Config{Layout: layout, Path: filepath.Join(tb.TempDir(), "i.db"), Wait: time.Minute})
 	tb.Cleanup(x.Close)
-	cfg.Index = egress.Index{Actions: x.Serve, Stats: x.ServeStats, Usage: x.ServeUsage, Refs: x.Refs}
+	cfg.Index = egress.Index{Actions: x.List, Stats: x.Stats, Usage: x.Usage, Refs: x.Refs}
 	for _, f := range change {
 		f(&cfg)
 	}

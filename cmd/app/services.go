@@ -159,7 +159,7 @@ func (a *App) openIndex(feed *stream.Feed) egress.Index {
 	x := index.New(a.broker, feed, index.Config{Layout: a.layout(), Path: a.cfg.IndexPath(), Log: a.log})
 	x.Start()
 	a.teardown.push(func(context.Context) error { x.Close(); return nil })
-	return egress.Index{Actions: x.Serve, Stats: x.ServeStats, Usage: x.ServeUsage, Refs: x.Refs}
+	return egress.Index{Actions: x.List, Stats: x.Stats, Usage: x.Usage, Refs: x.Refs}
 }
 
 // service is what a node of every role reports about itself.

@@ -8,8 +8,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
@@ -18,7 +16,6 @@ import (
 
 	"weir/egress/stream"
 	"weir/internal/fault"
-	"weir/internal/problem"
 	"weir/internal/telemetry"
 	"weir/schemas"
 )
@@ -57,10 +54,9 @@ type Index struct {
 	cfg     Config
 	own     string // a temporary directory for the file; empty: none
 
-	using  sync.RWMutex // readers of the file hold it, so that it is not closed meanwhile
-	file   *store       // nil: not open
-	closed bool
-	asked  atomic.Int64 // the time of the last request, in nanoseconds
+	using sync.RWMutex // readers of the file hold it, so that it is not closed meanwhile
+	file  *store       // nil: not open
+	asked atomic.Int64 // the time of the last request, in nanoseconds
 
 	life  context.Context //nolint:containedctx // the index's own, ended by Close
 	end   context.CancelFunc
@@ -91,7 +87,6 @@ func (x *Index) Close() {
 	x.work.Wait()
 	x.using.Lock()
 	defer x.using.Unlock()
-	x.closed = true
 	if x.file != nil {
 		_ = x.file.db.Close() // records that are lost are read again
 		x.file = nil
@@ -106,7 +101,7 @@ func (x *Index) open() (err error) {
 	x.using.Lock()
 	defer x.using.Unlock()
 	switch {
-	case x.closed:
+	case x.life.Err() != nil:
 		return errors.New("the index is closed")
 	case x.file != nil:
 		return nil
@@ -145,19 +140,14 @@ func (x *Index) hold(ctx context.Context, do func(s *store) error) error {
 		return err
 	}
 	x.cfg.Log.InfoContext(ctx, "index_rebuilt", slog.String("component", "egress/index"), slog.String("err_kind", telemetry.ErrKind(err)))
-	return errors.Join(err, x.discard(s))
-}
-
-// discard closes and removes a file, unless another call has done so.
-func (x *Index) discard(s *store) error {
 	x.using.Lock()
 	defer x.using.Unlock()
-	if x.file != s {
-		return nil
+	if x.file == s { // no other call has done so
+		_ = s.db.Close()
+		x.file = nil
+		err = errors.Join(err, Discard(x.cfg.Path))
 	}
-	_ = x.file.db.Close()
-	x.file = nil
-	return Discard(x.cfg.Path)
+	return err
 }
 
 // with runs do on the file after the index has read what the log holds, or after Wait.
@@ -181,31 +171,4 @@ func (x *Index) with(ctx context.Context, do func(s *store, fresh schemas.Freshn
 		return err
 	}
 	return errors.Join(fault.ErrUnavailable, err) // its text may hold a path
-}
-
-// Serve answers GET /v1/actions. Tenant is whose actions are read; empty: all tenants'.
-func (x *Index) Serve(w http.ResponseWriter, r *http.Request, tenant string) {
-	answer(w, r, tenant, ParseList, x.List)
-}
-
-// ServeStats answers GET /v1/stats.
-func (x *Index) ServeStats(w http.ResponseWriter, r *http.Request, tenant string) {
-	answer(w, r, tenant, ParseStats, x.Stats)
-}
-
-func answer[Q, A any](
-	w http.ResponseWriter, r *http.Request, tenant string,
-	parse func(url.Values, string, time.Time) (Q, error), read func(context.Context, Q) (A, error),
-) {
-	q, err := parse(r.URL.Query(), tenant, time.Now())
-	if err != nil {
-		problem.Write(w, r, err)
-		return
-	}
-	doc, err := read(r.Context(), q)
-	if err != nil {
-		problem.Write(w, r, err)
-		return
-	}
-	stream.WriteJSON(w, r, http.StatusOK, doc)
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weir/egress/index"
 	"weir/internal/ledger"
 	"weir/internal/weirtest/memlog"
 	"weir/schemas"
@@ -197,7 +196,7 @@ func TestSearch(t *testing.T) {
 	} {
 		values, err := url.ParseQuery(query)
 		require.NoError(t, err)
-		_, err = index.ParseList(values, "acme", time.Now())
+		_, err = s.x.List(t.Context(), values, "acme", time.Now())
 		require.Error(t, err, query)
 	}
 }
