@@ -13,6 +13,7 @@ import (
 	"weir/egress/stream"
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/problem"
 	"weir/internal/redact"
 	"weir/internal/task"
 	"weir/schemas"
@@ -143,7 +144,8 @@ func (s *Server) Records() Surface {
 		s.ReadAction("/v1/actions/:id", s.showStatus),
 		s.ReadAction("/v1/actions/:id/payload", s.showPayload),
 		s.ReadAction("/v1/actions/:id/events", func(r *Request) error {
-			s.events.Serve(r.Writer, r.Request, r.Reader.Tenant, r.Param("id"))
+			ref := schemas.Ref{Tenant: r.Reader.Tenant, ID: r.Param("id")} // the kind is not in the path
+			s.events.ServeAs(r.Writer, r.Request, stream.Dialect{Ref: ref, Refuse: problem.Write})
 			return nil
 		}),
 		record("/v1/dead-letters", (*evidence.Records).ServeDead, schemas.ScopeActionsRead),

@@ -106,7 +106,7 @@ func (a Answerer) Answer(
 // stream is the stream of an action from its beginning.
 func (a Answerer) stream(r *http.Request, f *frames) stream.Dialect {
 	return stream.Dialect{
-		Ref: f.ref, Frame: f.frame, Refuse: f.refuse, Header: http.Header{"Weir-Action-Id": {f.ref.ID}},
+		Ref: f.ref, Frame: f.frame, Refuse: f.refuse,
 		Watch: a.cfg.Watch(r), Answer: true, Ended: Ended(f.order.Dialect), Interrupted: f.end,
 	}
 }

@@ -54,7 +54,6 @@ func (a Answerer) Stream(w http.ResponseWriter, r *http.Request, ref schemas.Ref
 	run := &frames{server: a.server, run: Stream{Ref: ref, TaskType: taskType}, suffix: Suffix(ref)}
 	a.server.Events().AnswerAs(w, r, stream.Dialect{
 		Ref: ref, After: after, Frame: run.frame,
-		Header: http.Header{"Weir-Action-Id": {ref.ID}},
 		Refuse: func(w http.ResponseWriter, _ *http.Request, err error) { problem.WriteRun(w, callers, err) },
 	})
 }

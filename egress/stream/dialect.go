@@ -29,8 +29,6 @@ type Dialect struct {
 	Data func(ctx context.Context, it *Item) ([]byte, error)
 	// Refuse answers with an error instead of a stream.
 	Refuse func(w http.ResponseWriter, r *http.Request, err error)
-	// Header is sent with every answer.
-	Header http.Header
 	// Hold is how long the beginning of an answer waits for the first frame, so that an error in
 	// its place can have a status of its own. After that a comment begins the stream. 0: no wait for
 	// events that are not stored yet.

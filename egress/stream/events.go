@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
 	"strconv"
 	"sync"
@@ -59,22 +58,16 @@ type Events struct {
 // NewEvents serves from feed.
 func NewEvents(feed *Feed, cfg HTTP) *Events { return &Events{feed: feed, cfg: cfg.WithDefaults()} }
 
-// Serve answers GET /v1/actions/{id}/events for an action of tenant.
-func (e *Events) Serve(w http.ResponseWriter, r *http.Request, tenant, id string) {
-	e.ServeAs(w, r, Dialect{Ref: schemas.Ref{Tenant: tenant, ID: id}, Refuse: problem.Write})
-}
-
 // AnswerAs answers with an action's events in a surface's own dialect, to the
 // action's end.
 func (e *Events) AnswerAs(w http.ResponseWriter, r *http.Request, d Dialect) {
-	maps.Copy(w.Header(), d.Header)
+	w.Header().Set("Weir-Action-Id", d.Ref.ID)
 	e.stream(w, r, &d)
 }
 
 // ServeAs answers with the events of one action in a surface's own dialect: as a stream, as pages,
 // or as a page with a wait. The request gives the position to start after.
 func (e *Events) ServeAs(w http.ResponseWriter, r *http.Request, d Dialect) {
-	maps.Copy(w.Header(), d.Header)
 	p := NewParams(r.URL.Query(), "after", "live", "limit", "timeout")
 	after, resumed := p.LastEventID(r) // before the parameter
 	if !resumed {
@@ -149,7 +142,7 @@ func (e *Events) page(
 	ctx context.Context, ref schemas.Ref, after uint64, p *Params, poll bool, data func(context.Context, *Item) ([]byte, error),
 ) (schemas.Page[json.RawMessage], error) {
 	page := schemas.Page[json.RawMessage]{Items: []json.RawMessage{}}
-	reader, err := e.feed.follow(ctx, ref, after, !poll)
+	reader, err := e.feed.Follow(ctx, ref, after)
 	if err != nil {
 		return page, err
 	}
@@ -200,7 +193,7 @@ func (e *Events) page(
 // EndWaits. Errors are those of Reader.Next, ErrClosed and fn's own, which stand for a client that
 // takes no more. If the client has gone, left is called as Dialect.OnAbandon is.
 func (e *Events) Each(client context.Context, ref schemas.Ref, after uint64, left func(), fn func(it *Item) (more bool, err error)) error {
-	reader, gone := e.feed.reader(ref, after, true, false), false
+	reader, gone := e.feed.reader(ref, after, true), false
 	defer func() {
 		if alone := e.feed.unregister(reader.w); gone || client.Err() != nil {
 			e.gone(client, alone, left)

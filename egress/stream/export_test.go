@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net/http"
 	"time"
 
+	"weir/internal/problem"
 	"weir/schemas"
 )
 
@@ -68,4 +70,9 @@ func (f *Feed) Watching() (n int) {
 		n += len(t.watchers)
 	}
 	return n
+}
+
+// Serve answers with the events of an action whose kind is not known.
+func (e *Events) Serve(w http.ResponseWriter, r *http.Request, tenant, id string) {
+	e.ServeAs(w, r, Dialect{Ref: schemas.Ref{Tenant: tenant, ID: id}, Refuse: problem.Write})
 }

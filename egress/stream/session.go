@@ -31,7 +31,7 @@ type session struct {
 // stream answers with the events of a dialect.
 func (e *Events) stream(w http.ResponseWriter, r *http.Request, d *Dialect) {
 	s := &session{
-		e: e, reader: e.feed.reader(d.Ref, d.After, d.Answer, false), d: d,
+		e: e, reader: e.feed.reader(d.Ref, d.After, d.Answer), d: d,
 		out: NewWriter(w, e.cfg.WriteTimeout), client: r.Context(),
 	}
 	defer s.close()
