@@ -53,14 +53,14 @@ type filter struct {
 	where        []condition // the most selective first
 }
 
-func (f *filter) add(column, index, text string, args ...any) {
-	f.where = append(f.where, condition{column, index, clause{text, args}})
+func (f *filter) add(column, index string, c clause) {
+	f.where = append(f.where, condition{column, index, c})
 }
 
 // is adds that a column has a value, unless that is empty.
 func (f *filter) is(column, value string) {
 	if value != "" {
-		f.add(column, "by_"+column, column+" = ? AND "+column+" <> ''", value)
+		f.add(column, "by_"+column, clause{column + " = ? AND " + column + " <> ''", []any{value}})
 	}
 }
 
@@ -86,19 +86,18 @@ func (f *filter) of(kinds, named []string, caller string, damaged bool) {
 	}
 	if slices.Equal(status, []string{""}) {
 		if len(kinds) == 1 {
-			f.add("status", "by_work", "kind = ? AND status = ''", kinds[0])
+			f.add("status", "by_work", clause{"kind = ? AND status = ''", []any{kinds[0]}})
 		}
-		f.add("status", "by_open", "status = ''")
+		f.add("status", "by_open", clause{text: "status = ''"})
 	}
 	f.is("caller", caller)
 	if c := in("status", status); damaged {
-		f.add("status", "", "("+c.text+" OR code = ?)", append(c.args, schemas.Poison)...)
+		f.add("status", "", clause{"(" + c.text + " OR code = ?)", append(c.args, schemas.Poison)})
 	} else {
 		f.oneOf("status", status)
 	}
 	if live > 0 && live < len(open) {
-		c := in("state", named)
-		f.add("state", "", c.text, c.args...)
+		f.add("state", "", in("state", named))
 	}
 	f.oneOf("kind", kinds)
 }
@@ -108,11 +107,11 @@ func (f *filter) oneOf(column string, values []string) {
 	if len(values) == 0 {
 		return
 	}
-	c, index := in(column, values), ""
+	index := ""
 	if len(values) == 1 {
 		index = "by_" + column
 	}
-	f.add(column, index, c.text, c.args...)
+	f.add(column, index, in(column, values))
 }
 
 // detailed reports whether a filter asks for more than table figure has, whose columns have the same names.
@@ -163,16 +162,15 @@ func (p params) filter(tenant string, now time.Time) filter {
 	}
 	entry, ok := p.One("entry")
 	if f.is("entry", entry); ok && entry == "" {
-		f.add("entry", "", "entry = ''")
+		f.add("entry", "", clause{text: "entry = ''"})
 	}
 	f.is("host", strings.ToLower(p.text("host")))
 	f.of(p.list("kind", words(schemas.Kinds())), p.list("status", append(words(schemas.Statuses()), StatusOpen)), p.id("caller"), false)
 	if resolved := p.Bool("resolved"); p.Has("resolved") {
-		f.add("resolution", "", "(resolution <> '') = ?", resolved)
+		f.add("resolution", "", clause{"(resolution <> '') = ?", []any{resolved}})
 	}
 	if methods := p.list("method", schemas.Methods()); len(methods) > 0 {
-		c := in("method", methods)
-		f.add("method", "", c.text, c.args...)
+		f.add("method", "", in("method", methods))
 	}
 	if v, ok := p.One("http_status"); ok {
 		if !regexp.MustCompile(`^[1-5](xx|\d\d)(,[1-5](xx|\d\d))*$`).MatchString(v) {
@@ -180,12 +178,12 @@ func (p params) filter(tenant string, now time.Time) filter {
 		}
 		answers := strings.Split(v, ",")
 		one, class := in("http_status", answers), in("(http_status / 100) || 'xx'", answers)
-		f.add("http_status", "", "("+one.text+" OR "+class.text+")", slices.Concat(one.args, class.args)...)
+		f.add("http_status", "", clause{"(" + one.text + " OR " + class.text + ")", slices.Concat(one.args, class.args)})
 	}
 	if text := p.text("q"); text != "" { // in an id from its beginning, and in any place of what lists show of the call
 		part := "%" + strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(text) + "%"
-		f.add("id", "", `((method || ' ' || host || path || char(10) || agent || char(10) || caller || char(10) || model) LIKE ? ESCAPE '!'
-OR id LIKE ? ESCAPE '!')`, part, part[1:])
+		f.add("id", "", clause{`((method || ' ' || host || path || char(10) || agent || char(10) || caller || char(10) || model) LIKE ? ESCAPE '!'
+OR id LIKE ? ESCAPE '!')`, []any{part, part[1:]}})
 	}
 	return f
 }

@@ -40,7 +40,7 @@ func parseStats(values url.Values, tenant string, now time.Time) (q statsQuery, 
 	q.filter, q.open = p.filter(tenant, now), filter{tenant: tenant}
 	q.open.of(p.list("kind", words(schemas.Kinds())), []string{StatusOpen}, "", false)
 	if p.Has("entry") {
-		q.add("status", "", "status <> ''") // an action has no entry before its end
+		q.add("status", "", clause{text: "status <> ''"}) // an action has no entry before its end
 	}
 	by, ok := p.One("by")
 	if q.by = map[string]string{"kind": "kind", "entry": "entry", "outcome": "status"}[by]; ok && q.by == "" {
@@ -109,11 +109,8 @@ func (s *spread) add(class int, n uint64) {
 
 // quantile is the latency, in milliseconds, that a share q of all stay below; nil of none.
 func (s spread) quantile(q float64) *float64 {
-	var all, below uint64
-	for _, n := range s {
-		all += n
-	}
-	rank := max(uint64(math.Ceil(q*float64(all))), 1)
+	var below uint64
+	rank := max(uint64(math.Ceil(q*float64(total(s)))), 1)
 	for class, n := range s {
 		if below += n; rank <= below {
 			ms := round(math.Pow(grow, float64(class))/1000, 3)
@@ -149,7 +146,7 @@ func (s *spread) unpack(b []byte) {
 	}
 }
 
-// series are the figures of one group, or of all: of each step, and last of all steps.
+// series are the figures of one group, or of all, for each step.
 type series struct {
 	accepted, settled []uint64
 	spread            []spread
@@ -157,54 +154,61 @@ type series struct {
 }
 
 func newSeries(points int) *series {
-	return &series{make([]uint64, points+1), make([]uint64, points+1), make([]spread, points+1), map[string][]uint64{}}
+	return &series{make([]uint64, points), make([]uint64, points), make([]spread, points), map[string][]uint64{}}
 }
 
 // add adds a slot to a step. Without an outcome it counts the actions that were accepted in it.
 func (s *series) add(point int, outcome string, n uint64, packed []byte) {
-	if outcome != "" && s.outcomes[outcome] == nil {
+	if outcome == "" {
+		s.accepted[point] += n
+		return
+	}
+	if s.outcomes[outcome] == nil {
 		s.outcomes[outcome] = make([]uint64, len(s.settled))
 	}
-	for _, i := range []int{point, len(s.settled) - 1} {
-		if outcome == "" {
-			s.accepted[i] += n
-			continue
-		}
-		s.settled[i] += n
-		s.outcomes[outcome][i] += n
-		s.spread[i].unpack(packed)
-	}
+	s.settled[point] += n
+	s.outcomes[outcome][point] += n
+	s.spread[point].unpack(packed)
 }
 
 // sum is of all steps.
 func (s *series) sum(over time.Duration) schemas.StatsSum {
-	last := len(s.settled) - 1
-	sum := schemas.StatsSum{
-		Accepted: s.accepted[last], Settled: s.settled[last], Outcomes: map[string]uint64{},
-		P50MS: s.spread[last].quantile(0.5), P99MS: s.spread[last].quantile(0.99),
-	}
+	sum := schemas.StatsSum{Accepted: total(s.accepted), Settled: total(s.settled), Outcomes: map[string]uint64{}}
 	for name, n := range s.outcomes {
-		sum.Outcomes[name] = n[last]
+		sum.Outcomes[name] = total(n)
 	}
+	var all spread
+	for _, of := range s.spread {
+		for class, n := range of {
+			all.add(class, n)
+		}
+	}
+	sum.P50MS, sum.P99MS = all.quantile(0.5), all.quantile(0.99)
 	if over > 0 {
 		sum.Rate = round(float64(sum.Settled)/over.Seconds(), 4)
 	}
 	return sum
 }
 
-// quantiles are those of the steps.
+func total(of []uint64) (sum uint64) {
+	for _, n := range of {
+		sum += n
+	}
+	return sum
+}
+
 func (s *series) quantiles(q float64) schemas.Latencies {
-	out := make(schemas.Latencies, len(s.spread)-1)
-	for i := range out {
-		out[i] = s.spread[i].quantile(q)
+	out := make(schemas.Latencies, len(s.spread))
+	for i, of := range s.spread {
+		out[i] = of.quantile(q)
 	}
 	return out
 }
 
 func (s *store) stats(ctx context.Context, q statsQuery, now time.Time) (schemas.Stats, error) {
-	points, step := int(q.to-q.from), int64(q.step)
+	step := int64(q.step)
 	out := schemas.Stats{Since: instant(q.from * step), Until: instant(q.to * step), StepS: int(q.step / time.Second)}
-	total, groups, err := s.gather(ctx, q)
+	all, groups, err := s.gather(ctx, q)
 	if err != nil {
 		return out, err
 	}
@@ -216,20 +220,17 @@ func (s *store) stats(ctx context.Context, q statsQuery, now time.Time) (schemas
 	}
 	out.Open.Oldest = instant(oldest)
 	over := min(out.Until.Sub(out.Since), now.Sub(out.Since))
-	out.Total = total.sum(over)
+	out.Total = all.sum(over)
 	out.Points = schemas.StatsPoints{
-		Time: make([]time.Time, points), Accepted: total.accepted[:points], Settled: total.settled[:points],
-		P50MS: total.quantiles(0.5), P99MS: total.quantiles(0.99), Outcomes: total.outcomes,
-	}
-	for name, n := range total.outcomes {
-		total.outcomes[name] = n[:points]
+		Time: make([]time.Time, q.to-q.from), Accepted: all.accepted, Settled: all.settled,
+		P50MS: all.quantiles(0.5), P99MS: all.quantiles(0.99), Outcomes: all.outcomes,
 	}
 	for i := range out.Points.Time {
 		out.Points.Time[i] = out.Since.Add(time.Duration(i) * q.step)
 	}
 	for name, g := range groups {
 		out.Groups = append(out.Groups, schemas.StatsGroup{Name: name, StatsSum: g.sum(over), Points: schemas.StatsGroupPoints{
-			Settled: g.settled[:points], P50MS: g.quantiles(0.5), P99MS: g.quantiles(0.99),
+			Settled: g.settled, P50MS: g.quantiles(0.5), P99MS: g.quantiles(0.99),
 		}})
 	}
 	slices.SortFunc(out.Groups, func(a, b schemas.StatsGroup) int {
@@ -240,7 +241,7 @@ func (s *store) stats(ctx context.Context, q statsQuery, now time.Time) (schemas
 }
 
 // gather adds up the slots of the widest level that the step is a multiple of.
-func (s *store) gather(ctx context.Context, q statsQuery) (total *series, groups map[string]*series, err error) {
+func (s *store) gather(ctx context.Context, q statsQuery) (all *series, groups map[string]*series, err error) {
 	level := levels[0]
 	for _, l := range levels {
 		if q.step%l == 0 {
@@ -249,9 +250,9 @@ func (s *store) gather(ctx context.Context, q statsQuery) (total *series, groups
 	}
 	per, points := int64(q.step/level), int(q.to-q.from)
 	c := q.figures(int64(level), q.from*per, q.to*per)
-	total, groups = newSeries(points), map[string]*series{}
+	all, groups = newSeries(points), map[string]*series{}
 	query := "SELECT slot, status, n, spread, " + cmp.Or(q.by, "''") + " " + c.text
-	return total, groups, s.rows(ctx, query, c.args, func(scan func(...any) error) error {
+	return all, groups, s.rows(ctx, query, c.args, func(scan func(...any) error) error {
 		var slot int64
 		var n uint64
 		var status, name string
@@ -260,7 +261,7 @@ func (s *store) gather(ctx context.Context, q statsQuery) (total *series, groups
 			return err
 		}
 		point := int(slot/per - q.from)
-		total.add(point, status, n, packed)
+		all.add(point, status, n, packed)
 		if q.by == "" || status == "" && q.by != "kind" {
 			return nil
 		}

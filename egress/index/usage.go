@@ -22,7 +22,7 @@ func parseUsage(values url.Values, tenant string, now time.Time) (f filter, by s
 	p := params{stream.NewParams(values, "by", "task", "since", "until", "tenant")}
 	f = p.filter(tenant, now)
 	f.of([]string{string(schemas.KindChat)}, nil, "", false)
-	f.add("status", "", "status <> ''")
+	f.add("status", "", clause{text: "status <> ''"})
 	by, ok := p.One("by")
 	if ok && !slices.Contains([]string{"day", "task", "model"}, by) {
 		p.Refuse("by", "can be day, task or model")
