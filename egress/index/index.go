@@ -112,28 +112,25 @@ func (x *Index) open() (err error) {
 		x.cfg.Path = filepath.Join(x.own, "actions.db")
 	}
 	x.file, err = openStore(x.life, x.cfg.Path, x.cfg.Layout)
-	if spoiled(err) {
-		if err = Discard(x.cfg.Path); err == nil {
-			x.file, err = openStore(x.life, x.cfg.Path, x.cfg.Layout)
-		}
-	}
 	return err
 }
 
-// hold opens the file if needed, and keeps it open while do runs. If do finds that the file
-// is damaged, or of another log, hold discards it: the next call builds it anew.
+// hold opens the file if needed, and keeps it open while do runs. If the file is damaged, or of another
+// version or log, hold discards it: the next call builds it anew.
 func (x *Index) hold(ctx context.Context, do func(s *store) error) error {
-	x.using.RLock()
-	for x.file == nil {
-		x.using.RUnlock()
-		if err := x.open(); err != nil {
-			return err
-		}
-		x.using.RLock()
-	}
-	s := x.file
+	var s *store
 	err := func() error {
+		x.using.RLock()
 		defer x.using.RUnlock()
+		for x.file == nil {
+			x.using.RUnlock()
+			err := x.open()
+			x.using.RLock()
+			if err != nil {
+				return err
+			}
+		}
+		s = x.file
 		return do(s)
 	}()
 	if !spoiled(err) {
@@ -143,7 +140,9 @@ func (x *Index) hold(ctx context.Context, do func(s *store) error) error {
 	x.using.Lock()
 	defer x.using.Unlock()
 	if x.file == s { // no other call has done so
-		_ = s.db.Close()
+		if s != nil {
+			_ = s.db.Close()
+		}
 		x.file = nil
 		err = errors.Join(err, Discard(x.cfg.Path))
 	}

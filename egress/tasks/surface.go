@@ -94,14 +94,6 @@ func (a Answerer) repoURL(name string) string {
 	return a.cfg.PublicURL() + schemas.RouteGit + "/" + name + ".git"
 }
 
-func (a Answerer) list(r *egress.Request) (any, error) {
-	q, err := ReadQuery(r.Request.URL.Query())
-	if err != nil {
-		return nil, err
-	}
-	return a.page(r.Request.Context(), r.Reader.Tenant, q)
-}
-
 func (a Answerer) show(r *egress.Request) (any, error) {
 	view, err := a.durable(r.Request.Context(), taskRef(r.Reader.Tenant, r.Param("id")))
 	return view, noTask(err)
