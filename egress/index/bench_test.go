@@ -24,7 +24,10 @@ import (
 var million = flag.Bool("million", false, "ask the index of a million actions")
 
 // fixed is a log in memory that is only read: three records of each action.
-type fixed struct{ records []schemas.Record }
+type fixed struct {
+	stream.Log
+	records []schemas.Record
+}
 
 const perAction = 3
 

@@ -42,12 +42,7 @@ type partition struct {
 	empty   uint64        // up to here, no record follows the file's position
 	first   uint64        // of the log, when the index last dropped what the log has dropped
 
-	stand atomic.Pointer[schemas.Freshness] // for others than the reader; nil: not known
-}
-
-// standing is how far a partition was read.
-func (p *partition) standing() schemas.Freshness {
-	return *cmp.Or(p.stand.Load(), &schemas.Freshness{})
+	stand atomic.Pointer[schemas.Freshness] // for others than the reader
 }
 
 // refresh reads what the log holds by now, all partitions at once, for as long as an
@@ -62,7 +57,7 @@ func (x *Index) refresh(ctx context.Context, s *store) (fresh schemas.Freshness,
 	}
 	all.Wait()
 	for i, p := range s.parts {
-		stand := p.standing()
+		stand := *p.stand.Load()
 		if errs[i] != nil {
 			stand.Behind = max(stand.Behind, 1)
 		}
@@ -106,7 +101,7 @@ func (x *Index) advance(ctx context.Context, s *store, p *partition, most int) e
 	}
 	at.seq = max(at.seq, p.empty, max(first, 1)-1)
 	for steps := 0; at.seq < last; steps++ {
-		p.stand.Store(&schemas.Freshness{AsOf: p.standing().AsOf, Behind: last - at.seq})
+		p.stand.Store(&schemas.Freshness{AsOf: p.stand.Load().AsOf, Behind: last - at.seq})
 		if most > 0 && steps > 0 {
 			return nil
 		}
@@ -241,7 +236,7 @@ func (x *Index) round() error {
 			began := time.Now()
 			ctx, cancel := context.WithTimeout(x.life, batchTimeout)
 			err := x.hold(ctx, func(s *store) error {
-				defer func() { more = s.parts[number].standing().Behind > 0 }()
+				defer func() { more = s.parts[number].stand.Load().Behind > 0 }()
 				return x.advance(ctx, s, s.parts[number], quietBatch)
 			})
 			cancel()

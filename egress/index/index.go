@@ -20,17 +20,6 @@ import (
 	"weir/schemas"
 )
 
-// Log is what the index is read from.
-type Log interface {
-	// Page returns records under a filter with a sequence of at least from, oldest first,
-	// and none after the one that makes them as large as size. It may be late.
-	Page(ctx context.Context, stream, filter string, from uint64, limit, size int) (records []schemas.Record, more bool, err error)
-	// Next returns the first record under a filter with a sequence of at least from, or
-	// fault.ErrNotFound. It is not late.
-	Next(ctx context.Context, stream, filter string, from uint64) (schemas.Record, error)
-	Bounds(ctx context.Context, stream string) (first, last uint64, err error)
-}
-
 // Config shapes an Index. Zero fields but Layout take the default.
 type Config struct {
 	Layout schemas.Layout // required
@@ -49,7 +38,7 @@ type Config struct {
 
 // Index is safe for concurrent use. The file is opened when it is first needed.
 type Index struct {
-	log     Log
+	log     stream.Log
 	durable stream.Durable
 	cfg     Config
 	own     string // a temporary directory for the file; empty: none
@@ -66,7 +55,7 @@ type Index struct {
 }
 
 // New returns an index that reads nothing yet. It stores no record that is not yet durable.
-func New(log Log, durable stream.Durable, cfg Config) *Index {
+func New(log stream.Log, durable stream.Durable, cfg Config) *Index {
 	cfg.Wait = cmp.Or(cfg.Wait, 3*time.Second)
 	cfg.Every = cmp.Or(cfg.Every, 10*time.Second)
 	cfg.Looks = cmp.Or(cfg.Looks, 20_000)

@@ -114,18 +114,17 @@ func (s *store) count(ctx context.Context, f filter) (*schemas.ActionCount, erro
 	low, high := (since+slot-1)/slot, until/slot
 	edges := [][2]int64{{since, low * slot}, {high * slot, until}}
 	all := clause{text: "SELECT '' AS status, 0 AS n WHERE 0"}
-	union := func(what string, from, rest clause) {
-		all = clause{all.text + " UNION ALL SELECT status, " + what + " " + from.text + " AND " + rest.text, slices.Concat(all.args, from.args, rest.args)}
+	union := func(n string, of clause) {
+		all = clause{all.text + " UNION ALL SELECT status, " + n + " " + of.text, slices.Concat(all.args, of.args)}
 	}
 	if f.detailed() || low >= high {
 		edges = [][2]int64{{since, until}}
 	} else {
-		union("n", f.figures(0, low, high), clause{text: "1"})
+		union("n", f.figures(0, low, high))
 	}
 	for _, e := range edges {
 		if e[0] < e[1] {
-			from, rest := f.actions(e[0], e[1])
-			union("1", from, rest)
+			union("1", f.all(e[0], e[1]))
 		}
 	}
 	out := &schemas.ActionCount{By: map[string]uint64{}}

@@ -121,8 +121,8 @@ func (f *filter) detailed() bool {
 	})
 }
 
-// actions selects the actions of a stretch of time. From reads those that the best SQL index yields;
-// rest is checked of each.
+// actions are the two parts of all: from reads the actions that the best SQL index yields; rest is checked
+// of each.
 func (f *filter) actions(since, until int64) (from, rest clause) {
 	index, lead := "NOT INDEXED", clause{"at >= ? AND at < ?", []any{since, cmp.Or(until, math.MaxInt64)}}
 	if f.tenant != "" {
@@ -137,6 +137,12 @@ func (f *filter) actions(since, until int64) (from, rest clause) {
 		led, index, lead = true, "INDEXED BY "+c.index, lead.and(c.text, c.args...)
 	}
 	return clause{"FROM action " + index + " WHERE " + lead.text, lead.args}, rest
+}
+
+// all selects the actions of a stretch of time.
+func (f *filter) all(since, until int64) clause {
+	from, rest := f.actions(since, until)
+	return from.and(rest.text, rest.args...)
 }
 
 // figures selects the rows of table figure of a level, from one slot to before another, by the

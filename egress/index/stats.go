@@ -148,37 +148,40 @@ func (s *spread) unpack(b []byte) {
 
 // series are the figures of one group, or of all, for each step.
 type series struct {
-	accepted, settled []uint64
-	spread            []spread
-	outcomes          map[string][]uint64
+	schemas.StatsPoints
+	spread []spread
 }
 
 func newSeries(points int) *series {
-	return &series{make([]uint64, points), make([]uint64, points), make([]spread, points), map[string][]uint64{}}
+	return &series{schemas.StatsPoints{
+		Accepted: make([]uint64, points), Settled: make([]uint64, points), Outcomes: map[string][]uint64{},
+		P50MS: make(schemas.Latencies, points), P99MS: make(schemas.Latencies, points),
+	}, make([]spread, points)}
 }
 
 // add adds a slot to a step. Without an outcome it counts the actions that were accepted in it.
 func (s *series) add(point int, outcome string, n uint64, packed []byte) {
 	if outcome == "" {
-		s.accepted[point] += n
+		s.Accepted[point] += n
 		return
 	}
-	if s.outcomes[outcome] == nil {
-		s.outcomes[outcome] = make([]uint64, len(s.settled))
+	if s.Outcomes[outcome] == nil {
+		s.Outcomes[outcome] = make([]uint64, len(s.Settled))
 	}
-	s.settled[point] += n
-	s.outcomes[outcome][point] += n
+	s.Settled[point] += n
+	s.Outcomes[outcome][point] += n
 	s.spread[point].unpack(packed)
 }
 
-// sum is of all steps.
+// sum completes the steps, and adds them up.
 func (s *series) sum(over time.Duration) schemas.StatsSum {
-	sum := schemas.StatsSum{Accepted: total(s.accepted), Settled: total(s.settled), Outcomes: map[string]uint64{}}
-	for name, n := range s.outcomes {
+	sum := schemas.StatsSum{Accepted: total(s.Accepted), Settled: total(s.Settled), Outcomes: map[string]uint64{}}
+	for name, n := range s.Outcomes {
 		sum.Outcomes[name] = total(n)
 	}
 	var all spread
-	for _, of := range s.spread {
+	for i, of := range s.spread {
+		s.P50MS[i], s.P99MS[i] = of.quantile(0.5), of.quantile(0.99)
 		for class, n := range of {
 			all.add(class, n)
 		}
@@ -197,14 +200,6 @@ func total(of []uint64) (sum uint64) {
 	return sum
 }
 
-func (s *series) quantiles(q float64) schemas.Latencies {
-	out := make(schemas.Latencies, len(s.spread))
-	for i, of := range s.spread {
-		out[i] = of.quantile(q)
-	}
-	return out
-}
-
 func (s *store) stats(ctx context.Context, q statsQuery, now time.Time) (schemas.Stats, error) {
 	step := int64(q.step)
 	out := schemas.Stats{Since: instant(q.from * step), Until: instant(q.to * step), StepS: int(q.step / time.Second)}
@@ -213,25 +208,20 @@ func (s *store) stats(ctx context.Context, q statsQuery, now time.Time) (schemas
 		return out, err
 	}
 	var oldest int64
-	from, rest := q.open.actions(0, 0)
-	query := "SELECT count(*), ifnull(min(at), 0) " + from.text + " AND " + rest.text
-	if err := s.db.QueryRowContext(ctx, query, slices.Concat(from.args, rest.args)...).Scan(&out.Open.Count, &oldest); err != nil {
+	open := q.open.all(0, 0)
+	if err := s.db.QueryRowContext(ctx, "SELECT count(*), ifnull(min(at), 0) "+open.text, open.args...).Scan(&out.Open.Count, &oldest); err != nil {
 		return out, err
 	}
 	out.Open.Oldest = instant(oldest)
 	over := min(out.Until.Sub(out.Since), now.Sub(out.Since))
-	out.Total = all.sum(over)
-	out.Points = schemas.StatsPoints{
-		Time: make([]time.Time, q.to-q.from), Accepted: all.accepted, Settled: all.settled,
-		P50MS: all.quantiles(0.5), P99MS: all.quantiles(0.99), Outcomes: all.outcomes,
-	}
-	for i := range out.Points.Time {
-		out.Points.Time[i] = out.Since.Add(time.Duration(i) * q.step)
+	out.Total, out.Points = all.sum(over), all.StatsPoints
+	for at := out.Since; at.Before(out.Until); at = at.Add(q.step) {
+		out.Points.Time = append(out.Points.Time, at)
 	}
 	for name, g := range groups {
-		out.Groups = append(out.Groups, schemas.StatsGroup{Name: name, StatsSum: g.sum(over), Points: schemas.StatsGroupPoints{
-			Settled: g.settled, P50MS: g.quantiles(0.5), P99MS: g.quantiles(0.99),
-		}})
+		out.Groups = append(out.Groups, schemas.StatsGroup{
+			Name: name, StatsSum: g.sum(over), Points: schemas.StatsGroupPoints{Settled: g.Settled, P50MS: g.P50MS, P99MS: g.P99MS},
+		})
 	}
 	slices.SortFunc(out.Groups, func(a, b schemas.StatsGroup) int {
 		return cmp.Or(cmp.Compare(b.Settled, a.Settled), cmp.Compare(b.Accepted, a.Accepted), cmp.Compare(a.Name, b.Name))

@@ -159,7 +159,9 @@ FROM pragma_application_id a, pragma_user_version u`
 	}
 	s := &store{db: db}
 	for p := range layout.Partitions {
-		s.parts = append(s.parts, &partition{number: p, stream: schemas.LogStream(p), busy: make(chan struct{}, 1)})
+		of := &partition{number: p, stream: schemas.LogStream(p), busy: make(chan struct{}, 1)}
+		of.stand.Store(&schemas.Freshness{})
+		s.parts = append(s.parts, of)
 	}
 	return s, nil
 }

@@ -56,15 +56,14 @@ func (x *Index) Usage(ctx context.Context, values url.Values, tenant string, now
 }
 
 func (s *store) usage(ctx context.Context, f filter, out *schemas.Usage) error {
-	from, rest := f.actions(f.since, f.until)
+	c := f.all(f.since, f.until)
 	group, order := out.By, "5 DESC, 1"
 	if out.By == "day" {
 		group, order = "strftime('%Y-%m-%d', at / 1000000000, 'unixepoch')", "1"
 	}
-	query := "SELECT " + group + ", count(*), sum(tokens_in), sum(tokens_out), sum(nano_usd) " + from.text + " AND " + rest.text +
-		" GROUP BY 1 ORDER BY " + order
+	query := "SELECT " + group + ", count(*), sum(tokens_in), sum(tokens_out), sum(nano_usd) " + c.text + " GROUP BY 1 ORDER BY " + order
 	var total int64
-	err := s.rows(ctx, query, slices.Concat(from.args, rest.args), func(scan func(...any) error) error {
+	err := s.rows(ctx, query, c.args, func(scan func(...any) error) error {
 		var g schemas.UsageGroup
 		var nanos int64
 		if err := scan(&g.Name, &g.Completions, &g.TokensIn, &g.TokensOut, &nanos); err != nil {
