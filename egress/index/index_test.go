@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -99,12 +100,19 @@ func (s *shop) settle(st *ledger.State, outcome schemas.Outcome, code schemas.Co
 	s.append(st, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: outcome, Code: code, Attempts: len(st.Attempts)}})
 }
 
+// ask reads the answer to a query.
+func ask[A any](
+	tb require.TestingT, read func(ctx context.Context, q url.Values, tenant string, now time.Time) (A, error), tenant, query string, now time.Time,
+) (A, error) {
+	values, err := url.ParseQuery(strings.ReplaceAll(query, " ", "+"))
+	require.NoError(tb, err)
+	return read(context.Background(), values, tenant, now)
+}
+
 // page reads one page of a list, of tenant acme where the query names none.
 func (s *shop) page(tenant, query string) schemas.ActionPage {
 	s.t.Helper()
-	values, err := url.ParseQuery(query)
-	require.NoError(s.t, err)
-	page, err := s.x.List(context.Background(), values, tenant, time.Now())
+	page, err := ask(s.t, s.x.List, tenant, query, time.Now())
 	require.NoError(s.t, err)
 	return page
 }
@@ -178,9 +186,7 @@ func TestFiltersAndCounts(t *testing.T) {
 		"since=10m&until=0s&limit=2": {"task-9", "push-5", "chat-4", "run-3", "order-2", "order-1"},
 	} {
 		if want == nil {
-			values, err := url.ParseQuery(query)
-			require.NoError(t, err)
-			_, err = s.x.List(t.Context(), values, "acme", time.Now())
+			_, err := ask(t, s.x.List, "acme", query, time.Now())
 			require.Error(t, err, query)
 			continue
 		}
@@ -256,9 +262,7 @@ func TestTenantsAreApart(t *testing.T) {
 
 func (s *shop) stats(tenant, query string) schemas.Stats {
 	s.t.Helper()
-	values, err := url.ParseQuery(query)
-	require.NoError(s.t, err)
-	out, err := s.x.Stats(context.Background(), values, tenant, time.Now())
+	out, err := ask(s.t, s.x.Stats, tenant, query, time.Now())
 	require.NoError(s.t, err)
 	return out
 }

@@ -3,7 +3,6 @@ package index_test
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -19,9 +18,7 @@ import (
 
 // used reads the use of models of tenant acme.
 func (s *shop) used(tb require.TestingT, query string, now time.Time) schemas.Usage {
-	values, err := url.ParseQuery(query)
-	require.NoError(tb, err)
-	out, err := s.x.Usage(context.Background(), values, "acme", now)
+	out, err := ask(tb, s.x.Usage, "acme", query, now)
 	require.NoError(tb, err)
 	require.Zero(tb, out.Behind)
 	return out
@@ -128,15 +125,11 @@ func TestUsageRefuses(t *testing.T) {
 	for query, says := range map[string]string{
 		"by=entry": "by can be day, task or model", "since=94d": "at most 93 days", "since=1h&until=2h": "before until", "step=1m": "no parameter of that name", "since=yesterday": "the parameter since must be a", "by=day&by=task": "by",
 	} {
-		values, err := url.ParseQuery(query)
-		require.NoError(t, err)
-		_, err = s.x.Usage(t.Context(), values, "acme", now)
+		_, err := ask(t, s.x.Usage, "acme", query, now)
 		require.ErrorContains(t, err, says, query)
 	}
 	for _, query := range []string{"since=93d", "since=200d&task=t1", "task=t1"} {
-		values, err := url.ParseQuery(query)
-		require.NoError(t, err)
-		_, err = s.x.Usage(t.Context(), values, "acme", now)
+		_, err := ask(t, s.x.Usage, "acme", query, now)
 		require.NoError(t, err, query)
 	}
 }
