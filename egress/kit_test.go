@@ -103,6 +103,7 @@ func readerOf(r *http.Request, scope string) (egress.Reader, error) {
 type config struct {
 	egress.Config
 
+	HTTP        stream.HTTP
 	Service     egress.ServiceConfig
 	Policy      func(only []string, operator bool) schemas.PolicyView
 	Tokens      egress.TokenList
@@ -198,13 +199,17 @@ func build(tb testing.TB, change ...func(*config)) *env {
 			AllowedHosts:  func() []string { return []string{"localhost", "::1"} },
 		},
 	}
+	of := cfg // the feed is opened with what changes of it
+	for _, f := range change {
+		f(&of)
+	}
 	var server *egress.Server
 	var err error
 	h.feed, err = stream.Open(h.log, ear{h}, stream.Config{
 		Layout:  layout,
 		Result:  func(ref schemas.Ref, s *schemas.Settled) json.RawMessage { return server.Result(ref, s) },
 		Part:    func(ref schemas.Ref, data json.RawMessage) json.RawMessage { return server.Part(ref, data) },
-		Barrier: func(context.Context) error { h.barrier.Add(1); return nil },
+		Barrier: func(context.Context) error { h.barrier.Add(1); return nil }, HTTP: of.HTTP,
 	})
 	require.NoError(tb, err)
 	tb.Cleanup(h.feed.Close)

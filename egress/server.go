@@ -69,8 +69,6 @@ type Config struct {
 	// Reserve waits until a tenant may use memory to load, render and send the objects with these
 	// names, of which some may be empty. It ends with ctx. nil: nothing is reserved.
 	Reserve func(ctx context.Context, tenant string, blobs ...string) (release func(), err error)
-	// HTTP are the limits of streams; see stream.HTTP.
-	HTTP stream.HTTP
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 }
@@ -84,7 +82,6 @@ type Server struct {
 	views   map[schemas.Kind]View
 
 	feed    *stream.Feed
-	events  *stream.Events
 	records *evidence.Records
 }
 
@@ -108,8 +105,7 @@ func (s *Server) Follow(feed *stream.Feed, surfaces []Surface) {
 		}
 	}
 	s.feed = feed
-	s.events = stream.NewEvents(feed, s.cfg.HTTP)
-	s.records = evidence.New(s.log, s.cfg.Live, feed, s.cfg.HTTP, feed.Draining())
+	s.records = evidence.New(s.log, s.cfg.Live, feed)
 }
 
 // Now is the server's clock.
@@ -118,10 +114,7 @@ func (s *Server) Now() time.Time { return s.cfg.Now() }
 // Actions reads actions from the log.
 func (s *Server) Actions() *ledger.Ledger { return s.actions }
 
-// Events serves the events of actions.
-func (s *Server) Events() *stream.Events { return s.events }
-
-// Feed follows actions while they run.
+// Feed follows actions while they run, and serves their events.
 func (s *Server) Feed() *stream.Feed { return s.feed }
 
 // Partition is the index of an action's partition.
@@ -145,7 +138,7 @@ func (s *Server) Records() Surface {
 		s.ReadAction("/v1/actions/:id/payload", s.showPayload),
 		s.ReadAction("/v1/actions/:id/events", func(r *Request) error {
 			ref := schemas.Ref{Tenant: r.Reader.Tenant, ID: r.Param("id")} // the kind is not in the path
-			s.events.ServeAs(r.Writer, r.Request, stream.Dialect{Ref: ref, Refuse: problem.Write})
+			s.feed.ServeAs(r.Writer, r.Request, stream.Dialect{Ref: ref, Refuse: problem.Write})
 			return nil
 		}),
 		record("/v1/dead-letters", (*evidence.Records).ServeDead, schemas.ScopeActionsRead),

@@ -123,9 +123,11 @@ func (a *App) openTasks(ctx context.Context) error {
 func (a *App) openEgress(context.Context) error {
 	out := egress.NewServer(a.broker, a.ledger, egress.Config{
 		Layout: a.layout(), Live: a.broker, Reader: a.reader, Holder: a.taskReader, Redactor: redact.New(a.cfg.RedactHeaders), Reserve: a.reserve,
-		HTTP: stream.HTTP{Watching: a.metrics.SSE, Watch: a.watch},
 	})
-	cfg := stream.Config{Layout: a.layout(), Result: out.Result, Part: out.Part, Logger: a.log}
+	cfg := stream.Config{
+		Layout: a.layout(), Result: out.Result, Part: out.Part, Logger: a.log,
+		HTTP: stream.HTTP{Watching: a.metrics.SSE, Watch: a.watch},
+	}
 	if a.broker.Durability() != schemas.DurabilityProcess { // otherwise a stored record may be shown at once
 		cfg.Barrier, cfg.Reserved = a.broker.Barrier, a.broker.Reserved
 	}

@@ -220,6 +220,6 @@ func (a Answerer) resume(c *gin.Context, s stored, q responseQuery) error {
 	if q.after >= 0 {
 		d.Pick = startingAfter(q.after)
 	}
-	a.server.Events().AnswerAs(c.Writer, c.Request, d)
+	a.server.Feed().AnswerAs(c.Writer, c.Request, d)
 	return nil
 }

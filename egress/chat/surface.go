@@ -100,7 +100,7 @@ func (a Answerer) Answer(
 	if after.Seq == 0 || !receipt.Duplicate { // the client has seen nothing of it
 		d.Opening = f.opening
 	}
-	a.server.Events().AnswerAs(w, r, d)
+	a.server.Feed().AnswerAs(w, r, d)
 }
 
 // stream is the stream of an action from its beginning.

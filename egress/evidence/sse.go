@@ -27,7 +27,8 @@ func (e *Records) follow(w http.ResponseWriter, r *http.Request, q query) {
 		w.WriteHeader(http.StatusOK)
 		return
 	}
-	ctx, release, err := e.cfg.Watch(r)
+	cfg := e.feed.HTTP()
+	ctx, release, err := cfg.Watch(r)
 	if err != nil {
 		problem.Write(w, r, err)
 		return
@@ -50,14 +51,14 @@ func (e *Records) follow(w http.ResponseWriter, r *http.Request, q query) {
 		return
 	}
 	defer stop()
-	e.cfg.Watching(1)
-	defer e.cfg.Watching(-1)
-	out := stream.NewWriter(w, e.cfg.WriteTimeout)
+	cfg.Watching(1)
+	defer cfg.Watching(-1)
+	out := e.feed.Writer(w)
 	out.Open()
 	if out.Comment() != nil { // the client and every proxy learn at once that the stream is open
 		return
 	}
-	tick := time.NewTicker(e.cfg.KeepAlive)
+	tick := time.NewTicker(cfg.KeepAlive)
 	defer tick.Stop()
 	for e.drain(r, out, &q) {
 		select {
@@ -68,7 +69,7 @@ func (e *Records) follow(w http.ResponseWriter, r *http.Request, q query) {
 			}
 		case <-r.Context().Done():
 			return
-		case <-e.done:
+		case <-e.feed.Draining():
 			out.End()
 			return
 		}

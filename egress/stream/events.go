@@ -35,8 +35,7 @@ type HTTP struct {
 	Watch Watch
 }
 
-// WithDefaults fills the zero fields.
-func (c HTTP) WithDefaults() HTTP {
+func (c HTTP) withDefaults() HTTP {
 	c.KeepAlive = cmp.Or(c.KeepAlive, 15*time.Second)
 	c.WriteTimeout = cmp.Or(c.WriteTimeout, 10*time.Second)
 	if c.Watching == nil {
@@ -48,26 +47,19 @@ func (c HTTP) WithDefaults() HTTP {
 	return c
 }
 
-// Events serves an action's events: as a stream, as pages, or as a page that
-// is waited for.
-type Events struct {
-	feed *Feed
-	cfg  HTTP
-}
-
-// NewEvents serves from feed.
-func NewEvents(feed *Feed, cfg HTTP) *Events { return &Events{feed: feed, cfg: cfg.WithDefaults()} }
+// HTTP is how streams are served, with all defaults.
+func (f *Feed) HTTP() HTTP { return f.cfg.HTTP }
 
 // AnswerAs answers with an action's events in a surface's own dialect, to the
 // action's end.
-func (e *Events) AnswerAs(w http.ResponseWriter, r *http.Request, d Dialect) {
+func (f *Feed) AnswerAs(w http.ResponseWriter, r *http.Request, d Dialect) {
 	w.Header().Set("Weir-Action-Id", d.Ref.ID)
-	e.stream(w, r, &d)
+	f.stream(w, r, &d)
 }
 
 // ServeAs answers with the events of one action in a surface's own dialect: as a stream, as pages,
 // or as a page with a wait. The request gives the position to start after.
-func (e *Events) ServeAs(w http.ResponseWriter, r *http.Request, d Dialect) {
+func (f *Feed) ServeAs(w http.ResponseWriter, r *http.Request, d Dialect) {
 	p := NewParams(r.URL.Query(), "after", "live", "limit", "timeout")
 	after, resumed := p.LastEventID(r) // before the parameter
 	if !resumed {
@@ -87,11 +79,11 @@ func (e *Events) ServeAs(w http.ResponseWriter, r *http.Request, d Dialect) {
 	}
 	ref, err := d.Ref, error(nil)
 	if ref.Kind == "" { // a path does not name it
-		ref, err = e.feed.find(r.Context(), ref.Tenant, ref.ID, after)
+		ref, err = f.find(r.Context(), ref.Tenant, ref.ID, after)
 	}
 	if err == nil && !poll && sse {
 		d.Ref, d.After = ref, after
-		e.stream(w, r, &d)
+		f.stream(w, r, &d)
 		return
 	}
 	if d.Data == nil {
@@ -99,7 +91,7 @@ func (e *Events) ServeAs(w http.ResponseWriter, r *http.Request, d Dialect) {
 	}
 	var page schemas.Page[json.RawMessage]
 	if err == nil {
-		page, err = e.page(r.Context(), ref, after, p, poll, d.Data)
+		page, err = f.page(r.Context(), ref, after, p, poll, d.Data)
 	}
 	if err != nil {
 		d.Refuse(w, r, explain(w, d.Ref.ID, err))
@@ -138,11 +130,11 @@ func explain(w http.ResponseWriter, id string, err error) error {
 
 // page is what there is after a position; with poll it waits for something first. next is set for as
 // long as there may be more, so that a client follows an action by further requests.
-func (e *Events) page(
+func (f *Feed) page(
 	ctx context.Context, ref schemas.Ref, after uint64, p *Params, poll bool, data func(context.Context, *Item) ([]byte, error),
 ) (schemas.Page[json.RawMessage], error) {
 	page := schemas.Page[json.RawMessage]{Items: []json.RawMessage{}}
-	reader, err := e.feed.Follow(ctx, ref, after)
+	reader, err := f.Follow(ctx, ref, after)
 	if err != nil {
 		return page, err
 	}
@@ -192,11 +184,11 @@ func (e *Events) page(
 // action has ended or fn wants no more. It is for answers: it goes on while the node drains, until
 // EndWaits. Errors are those of Reader.Next, ErrClosed and fn's own, which stand for a client that
 // takes no more. If the client has gone, left is called as Dialect.OnAbandon is.
-func (e *Events) Each(client context.Context, ref schemas.Ref, after uint64, left func(), fn func(it *Item) (more bool, err error)) error {
-	reader, gone := e.feed.reader(ref, after, true), false
+func (f *Feed) Each(client context.Context, ref schemas.Ref, after uint64, left func(), fn func(it *Item) (more bool, err error)) error {
+	reader, gone := f.reader(ref, after, true), false
 	defer func() {
-		if alone := e.feed.unregister(reader.w); gone || client.Err() != nil {
-			e.gone(client, alone, left)
+		if alone := f.unregister(reader.w); gone || client.Err() != nil {
+			f.gone(client, alone, left)
 		}
 	}()
 	if err := reader.open(client); err != nil {
@@ -221,7 +213,7 @@ func (e *Events) Each(client context.Context, ref schemas.Ref, after uint64, lef
 }
 
 // Writer writes an answer in pieces, each of which has a deadline as those of streams have.
-func (e *Events) Writer(w http.ResponseWriter) *Writer { return NewWriter(w, e.cfg.WriteTimeout) }
+func (f *Feed) Writer(w http.ResponseWriter) *Writer { return NewWriter(w, f.cfg.HTTP.WriteTimeout) }
 
 // Watch permits a stream for a request until release is called or ctx ends, which may be before the
 // request's own context; or it refuses the request with an error that becomes a problem.
@@ -232,8 +224,8 @@ type slotKey struct{}
 // AcquireSlot reserves a stream for a request before its action is stored, so that a refused request
 // has stored nothing. The stream that answers the returned request uses the slot. Call leave after
 // the answer, whether there was a stream or not. A nil watch is HTTP's.
-func (e *Events) AcquireSlot(r *http.Request, watch Watch) (seated *http.Request, leave func(), err error) { //nolint:contextcheck // the one that Watch has given
-	ctx, release, err := e.slot(r, watch)
+func (f *Feed) AcquireSlot(r *http.Request, watch Watch) (seated *http.Request, leave func(), err error) { //nolint:contextcheck // the one that Watch has given
+	ctx, release, err := f.slot(r, watch)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -243,12 +235,12 @@ func (e *Events) AcquireSlot(r *http.Request, watch Watch) (seated *http.Request
 
 // slot is the request's slot or, without one, one that watch permits; nil: HTTP's. release may be
 // called twice.
-func (e *Events) slot(r *http.Request, watch Watch) (ctx context.Context, release func(), err error) {
+func (f *Feed) slot(r *http.Request, watch Watch) (ctx context.Context, release func(), err error) {
 	if held, ok := r.Context().Value(slotKey{}).(Watch); ok {
 		return held(r)
 	}
 	if watch == nil {
-		watch = e.cfg.Watch
+		watch = f.cfg.HTTP.Watch
 	}
 	ctx, release, err = watch(r)
 	return ctx, sync.OnceFunc(release), err

@@ -73,6 +73,9 @@ func (f *Feed) Watching() (n int) {
 }
 
 // Serve answers with the events of an action whose kind is not known.
-func (e *Events) Serve(w http.ResponseWriter, r *http.Request, tenant, id string) {
-	e.ServeAs(w, r, Dialect{Ref: schemas.Ref{Tenant: tenant, ID: id}, Refuse: problem.Write})
+func (f *Feed) Serve(w http.ResponseWriter, r *http.Request, tenant, id string) {
+	f.ServeAs(w, r, Dialect{Ref: schemas.Ref{Tenant: tenant, ID: id}, Refuse: problem.Write})
 }
+
+// By has streams served otherwise.
+func (f *Feed) By(cfg HTTP) { f.cfg.HTTP = cfg.withDefaults() }

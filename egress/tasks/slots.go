@@ -32,7 +32,7 @@ func NewSlots(s *egress.Server, most int) *Slots {
 // stream takes it over with the request that is returned; release gives it back if there is no
 // stream, and else does nothing.
 func (s *Slots) Acquire(r *http.Request) (held *http.Request, release func(), err error) {
-	return s.server.Events().AcquireSlot(r, s.Watch(r))
+	return s.server.Feed().AcquireSlot(r, s.Watch(r))
 }
 
 // Watch is the way to a stream for the holder of a task; nil: the sender may hold event streams

@@ -170,7 +170,7 @@ func (a Answerer) events(r *egress.Request) error {
 	}
 	ref := taskRef(r.Reader.Tenant, id)
 	data := func(ctx context.Context, it *stream.Item) ([]byte, error) { return a.update(ctx, ref, it) }
-	a.server.Events().ServeAs(r.Writer, r.Request, stream.Dialect{
+	a.server.Feed().ServeAs(r.Writer, r.Request, stream.Dialect{
 		Ref: ref, Data: data,
 		Frame: func(ctx context.Context, it *stream.Item) ([]byte, error) {
 			doc, err := data(ctx, it)
