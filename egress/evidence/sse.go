@@ -27,8 +27,7 @@ func (e *Records) follow(w http.ResponseWriter, r *http.Request, q query) {
 		w.WriteHeader(http.StatusOK)
 		return
 	}
-	cfg := e.feed.HTTP()
-	ctx, release, err := cfg.Watch(r)
+	ctx, release, err := e.feed.Hold(r, nil)
 	if err != nil {
 		problem.Write(w, r, err)
 		return
@@ -51,14 +50,12 @@ func (e *Records) follow(w http.ResponseWriter, r *http.Request, q query) {
 		return
 	}
 	defer stop()
-	cfg.Watching(1)
-	defer cfg.Watching(-1)
 	out := e.feed.Writer(w)
 	out.Open()
 	if out.Comment() != nil { // the client and every proxy learn at once that the stream is open
 		return
 	}
-	tick := time.NewTicker(cfg.KeepAlive)
+	tick := time.NewTicker(e.feed.KeepAlive())
 	defer tick.Stop()
 	for e.drain(r, out, &q) {
 		select {

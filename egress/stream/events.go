@@ -47,8 +47,8 @@ func (c HTTP) withDefaults() HTTP {
 	return c
 }
 
-// HTTP is how streams are served, with all defaults.
-func (f *Feed) HTTP() HTTP { return f.cfg.HTTP }
+// KeepAlive is the time between comments on a silent stream.
+func (f *Feed) KeepAlive() time.Duration { return f.cfg.HTTP.KeepAlive }
 
 // AnswerAs answers with an action's events in a surface's own dialect, to the
 // action's end.
@@ -231,6 +231,17 @@ func (f *Feed) AcquireSlot(r *http.Request, watch Watch) (seated *http.Request, 
 	}
 	var held Watch = func(*http.Request) (context.Context, func(), error) { return ctx, release, nil }
 	return r.WithContext(context.WithValue(r.Context(), slotKey{}, held)), release, nil
+}
+
+// Hold holds a stream open for a request, until release is called or ctx ends, as AcquireSlot or else
+// watch permits; nil: HTTP's.
+func (f *Feed) Hold(r *http.Request, watch Watch) (ctx context.Context, release func(), err error) {
+	ctx, leave, err := f.slot(r, watch)
+	if err != nil {
+		return nil, nil, err
+	}
+	f.cfg.HTTP.Watching(1)
+	return ctx, func() { f.cfg.HTTP.Watching(-1); leave() }, nil
 }
 
 // slot is the request's slot or, without one, one that watch permits; nil: HTTP's. release may be

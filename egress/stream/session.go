@@ -61,13 +61,8 @@ func (s *session) open(r *http.Request) (context.Context, error) {
 	if err != nil || s.reader.Ended() || r.Method == http.MethodHead {
 		return ctx, err
 	}
-	ctx, release, err := s.f.slot(r, s.d.Watch)
-	if err != nil {
-		return nil, err
-	}
-	s.release = release
-	s.f.cfg.HTTP.Watching(1)
-	return ctx, nil
+	ctx, s.release, err = s.f.Hold(r, s.d.Watch)
+	return ctx, err
 }
 
 // inside makes a stream begin in the middle of its first event, after the first Part of the
@@ -254,7 +249,6 @@ func (s *session) end(reason error) error {
 // close releases the stream's resources, and calls gone if its client left before the end.
 func (s *session) close() {
 	if s.release != nil {
-		s.f.cfg.HTTP.Watching(-1)
 		s.release()
 	}
 	alone := s.f.unregister(s.reader.w)
