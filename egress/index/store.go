@@ -61,10 +61,6 @@ CREATE TABLE figure (
 ) WITHOUT ROWID;
 `
 
-// probe reads each table, so that a file which was cut short is noticed at once. Other
-// damage is noticed when it is read, with the same result.
-const probe = "SELECT * FROM place LIMIT 1; SELECT * FROM action LIMIT 1; SELECT * FROM figure LIMIT 1"
-
 // application marks a file as an index of Weir's, in its header.
 const application = 0x57656972
 
@@ -151,8 +147,6 @@ FROM pragma_application_id a, pragma_user_version u`
 		_, err = db.ExecContext(ctx, "PRAGMA journal_mode = WAL; BEGIN IMMEDIATE; "+tables+header+"; COMMIT")
 	case user != want:
 		err = errStale
-	default:
-		_, err = db.ExecContext(ctx, probe)
 	}
 	if err != nil {
 		return nil, err
