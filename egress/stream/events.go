@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"weir/internal/fault"
-	"weir/internal/problem"
 	"weir/schemas"
 )
 
@@ -134,7 +133,7 @@ func (f *Feed) page(
 	ctx context.Context, ref schemas.Ref, after uint64, p *Params, poll bool, data func(context.Context, *Item) ([]byte, error),
 ) (schemas.Page[json.RawMessage], error) {
 	page := schemas.Page[json.RawMessage]{Items: []json.RawMessage{}}
-	reader, err := f.Follow(ctx, ref, after)
+	reader, err := f.follow(ctx, ref, after, !poll)
 	if err != nil {
 		return page, err
 	}
@@ -185,7 +184,7 @@ func (f *Feed) page(
 // EndWaits. Errors are those of Reader.Next, ErrClosed and fn's own, which stand for a client that
 // takes no more. If the client has gone, left is called as Dialect.OnAbandon is.
 func (f *Feed) Each(client context.Context, ref schemas.Ref, after uint64, left func(), fn func(it *Item) (more bool, err error)) error {
-	reader, gone := f.reader(ref, after, true), false
+	reader, gone := f.reader(ref, after, true, false), false
 	defer func() {
 		if alone := f.unregister(reader.w); gone || client.Err() != nil {
 			f.gone(client, alone, left)

@@ -66,7 +66,11 @@ type Reader struct {
 // another status. Errors: fault.ErrNotFound, fault.ErrGone, ErrBeyond, and the
 // log's own. Close the reader when done.
 func (f *Feed) Follow(ctx context.Context, ref schemas.Ref, after uint64) (*Reader, error) {
-	r := f.reader(ref, after, false)
+	return f.follow(ctx, ref, after, false)
+}
+
+func (f *Feed) follow(ctx context.Context, ref schemas.Ref, after uint64, peek bool) (*Reader, error) {
+	r := f.reader(ref, after, false, peek)
 	if err := r.open(ctx); err != nil {
 		r.Close()
 		return nil, err
@@ -76,8 +80,8 @@ func (f *Feed) Follow(ctx context.Context, ref schemas.Ref, after uint64) (*Read
 
 // reader is one that is still to be opened. An answer continues while the node drains, until EndWaits;
 // a position after the end of its action is ErrBeyond.
-func (f *Feed) reader(ref schemas.Ref, after uint64, answer bool) *Reader {
-	r := &Reader{f: f, w: f.watch(ref, watcher{follow: true}), seq: after, ends: f.streams.Done(), answer: answer}
+func (f *Feed) reader(ref schemas.Ref, after uint64, answer, peek bool) *Reader {
+	r := &Reader{f: f, w: f.watch(ref, watcher{follow: true, peek: peek}), seq: after, ends: f.streams.Done(), answer: answer}
 	if answer {
 		r.ends = f.waits.Done()
 	}

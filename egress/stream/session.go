@@ -31,7 +31,7 @@ type session struct {
 // stream answers with the events of a dialect.
 func (f *Feed) stream(w http.ResponseWriter, r *http.Request, d *Dialect) {
 	s := &session{
-		f: f, reader: f.reader(d.Ref, d.After, d.Answer), d: d,
+		f: f, reader: f.reader(d.Ref, d.After, d.Answer, false), d: d,
 		out: NewWriter(w, f.cfg.HTTP.WriteTimeout), client: r.Context(),
 	}
 	defer s.close()

@@ -57,6 +57,7 @@ type watcher struct {
 	topic  *topic
 	at     int           // its place in topic.watchers; -1: it is not there
 	follow bool          // it wants every event, and else the last
+	peek   bool          // it takes what there is and waits for nothing: the topic does not know it
 	parts  bool          // it waits for the beginning of an answer as well
 	wake   chan struct{} // holds one signal
 
@@ -132,7 +133,9 @@ func (f *Feed) watch(ref schemas.Ref, as watcher) *watcher {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := f.topic(ref, filter)
-	w.topic = t
+	if w.topic = t; w.peek {
+		return w
+	}
 	w.behind = w.behind || !w.follow && (t.lost || t.pins == 0)
 	f.topics[t.key] = t
 	w.at = len(t.watchers)
