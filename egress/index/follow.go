@@ -180,6 +180,9 @@ func (x *Index) step(ctx context.Context, s *store, p *partition, at position, l
 	return s.position(ctx, p.number)
 }
 
+// catchUp is the pause after which a replica that was late may show more.
+const catchUp = 20 * time.Millisecond
+
 // page reads records from one on, and none after last. A replica that is late does not show the newest:
 // then the stream's leader shows the next one, or that there is none.
 func (x *Index) page(ctx context.Context, p *partition, from, last uint64, most int) ([]schemas.Record, error) {
@@ -187,6 +190,7 @@ func (x *Index) page(ctx context.Context, p *partition, from, last uint64, most 
 	if err == nil && len(records) == 0 {
 		var next schemas.Record
 		if next, err = x.log.Next(ctx, p.stream, every, from); err == nil {
+			retry.Pause(ctx, catchUp)
 			records = append(records, next)
 		} else if errors.Is(err, fault.ErrNotFound) {
 			err = nil

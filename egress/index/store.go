@@ -96,9 +96,6 @@ type store struct {
 	writing sync.Mutex // one writes
 }
 
-// connections bounds how many readers and writers there are.
-const connections = 6
-
 // openStore opens an index, or makes one where there is no file.
 func openStore(ctx context.Context, path string, layout schemas.Layout) (_ *store, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -120,8 +117,8 @@ func openStore(ctx context.Context, path string, layout schemas.Layout) (_ *stor
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(connections)
-	db.SetMaxIdleConns(connections)
+	db.SetMaxOpenConns(6) // one writes
+	db.SetMaxIdleConns(6)
 	defer func() {
 		if err != nil {
 			_ = db.Close()
