@@ -108,10 +108,10 @@ func (s *spread) add(class int, n uint64) {
 }
 
 // quantile is the latency, in milliseconds, that a share q of all stay below; nil of none.
-func (s spread) quantile(q float64) *float64 {
+func (s *spread) quantile(q float64) *float64 {
 	var below uint64
-	rank := max(uint64(math.Ceil(q*float64(total(s)))), 1)
-	for class, n := range s {
+	rank := max(uint64(math.Ceil(q*float64(total(*s)))), 1)
+	for class, n := range *s {
 		if below += n; rank <= below {
 			ms := round(math.Pow(grow, float64(class))/1000, 3)
 			return &ms
@@ -127,8 +127,8 @@ func round(v float64, digits int) float64 {
 }
 
 // pack is a spread as it is stored.
-func (s spread) pack() (b []byte) {
-	for _, n := range s {
+func (s *spread) pack() (b []byte) {
+	for _, n := range *s {
 		b = binary.AppendUvarint(b, n)
 	}
 	return b
