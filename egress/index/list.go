@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"weir/egress/stream"
@@ -113,23 +114,27 @@ func (s *store) count(ctx context.Context, f filter) (*schemas.ActionCount, erro
 	// The slots that are wholly in the range, and the actions of what is left at its ends.
 	low, high := (since+slot-1)/slot, until/slot
 	edges := [][2]int64{{since, low * slot}, {high * slot, until}}
-	all := clause{text: "SELECT '' AS status, 0 AS n WHERE 0"}
-	union := func(n string, of clause) {
-		all = clause{all.text + " UNION ALL SELECT status, " + n + " " + of.text, slices.Concat(all.args, of.args)}
+	var queries []string
+	var args []any
+	add := func(n string, of clause) {
+		queries, args = append(queries, "SELECT status, "+n+" AS n "+of.text), append(args, of.args...)
 	}
 	if f.detailed() || low >= high {
 		edges = [][2]int64{{since, until}}
 	} else {
-		union("n", f.figures(0, low, high))
+		add("n", f.figures(0, low, high))
 	}
 	for _, e := range edges {
 		if e[0] < e[1] {
-			union("1", f.all(e[0], e[1]))
+			add("1", f.all(e[0], e[1]))
 		}
 	}
 	out := &schemas.ActionCount{By: map[string]uint64{}}
-	query := "SELECT iif(status = '', 'open', status), sum(n) FROM (" + all.text + ") GROUP BY status HAVING sum(n) > 0"
-	return out, s.rows(ctx, query, all.args, func(scan func(...any) error) error {
+	if len(queries) == 0 { // no time at all
+		return out, nil
+	}
+	query := "SELECT iif(status = '', 'open', status), sum(n) FROM (" + strings.Join(queries, " UNION ALL ") + ") GROUP BY status HAVING sum(n) > 0"
+	return out, s.rows(ctx, query, args, func(scan func(...any) error) error {
 		var name string
 		var n uint64
 		err := scan(&name, &n)
