@@ -31,8 +31,7 @@ type amount struct {
 }
 
 const (
-	findAction = "SELECT * FROM action WHERE tenant = ? AND id = ?"
-	dropAction = "DELETE FROM action WHERE at = ?"
+	takeAction = "DELETE FROM action WHERE tenant = ? AND id = ? RETURNING *"
 	moveTo     = `INSERT INTO place (partition, seq, stamp) VALUES (?, ?, ?)
 ON CONFLICT DO UPDATE SET seq = excluded.seq, stamp = excluded.stamp WHERE seq <= ?`
 	readSpread = `SELECT spread FROM figure
@@ -43,15 +42,11 @@ ON CONFLICT DO UPDATE SET n = n + excluded.n, spread = excluded.spread`
 
 // batchWriter writes one batch.
 type batchWriter struct {
-	find, drop, insert, read, add *sql.Stmt // which end with the transaction
-	rows                          map[schemas.Ref]*row
-	order                         []*row // in the order of their first records
-	figures                       map[counter]*amount
+	remove, insert, read, add *sql.Stmt               // which end with the transaction
+	rows                      map[schemas.Ref]*action // nil: the log has dropped its acceptance
+	order                     []*action               // the rows, in the order of their first records
+	figures                   map[counter]*amount
 }
-
-// row is an action that a batch has records of: as the file has it, nil if the batch begins with its
-// acceptance, and as it becomes.
-type row struct{ was, now *action }
 
 // apply stores the records of a partition after one sequence, and the place that they lead to. If
 // another process has read on in the same file, it does nothing.
@@ -64,9 +59,9 @@ func (s *store) apply(ctx context.Context, partition int, from uint64, to positi
 		if n, err := res.RowsAffected(); err != nil || n == 0 {
 			return err
 		}
-		b := &batchWriter{rows: map[schemas.Ref]*row{}, figures: map[counter]*amount{}}
+		b := &batchWriter{rows: map[schemas.Ref]*action{}, figures: map[counter]*amount{}}
 		insert := "INSERT INTO action VALUES (?" + strings.Repeat(", ?", len(new(action).fields())-1) + ") ON CONFLICT DO NOTHING"
-		for query, into := range map[string]**sql.Stmt{findAction: &b.find, dropAction: &b.drop, insert: &b.insert, readSpread: &b.read, addFigure: &b.add} {
+		for query, into := range map[string]**sql.Stmt{takeAction: &b.remove, insert: &b.insert, readSpread: &b.read, addFigure: &b.add} {
 			if *into, err = tx.PrepareContext(ctx, query); err != nil {
 				return err
 			}
@@ -84,91 +79,77 @@ func (b *batchWriter) write(ctx context.Context, partition int, records []schema
 		}
 		if section == schemas.SectionAccepted {
 			a := readAccepted(ref, rec, partition)
-			b.hold(ref, &row{now: &a})
+			b.hold(ref, &a)
 			b.flow(&a, a.at)
 			continue
 		}
-		r, err := b.row(ctx, ref)
-		if err != nil {
-			return err
+		a, known := b.rows[ref]
+		if !known {
+			if a, err = b.take(ctx, ref.Tenant, ref.ID); err != nil {
+				return err
+			}
+			if a != nil && a.Kind != ref.Kind { // an earlier one of this id, which the log has dropped
+				a = nil
+			}
+			b.hold(ref, a)
 		}
-		if r == nil {
+		if a == nil {
 			continue
 		}
-		before := r.now.outcome
-		if r.now.fold(rec); r.now.outcome != before {
-			b.flow(r.now, r.now.settled)
+		before := a.outcome
+		if a.fold(rec); a.outcome != before {
+			b.flow(a, a.settled)
 		}
 	}
-	for _, r := range b.order {
-		if r.was != nil && *r.was == *r.now {
-			continue
-		}
-		if err := b.put(ctx, r.was, r.now); err != nil {
+	for _, a := range b.order {
+		if err := b.put(ctx, a); err != nil {
 			return err
 		}
 	}
 	return b.writeFigures(ctx)
 }
 
-// row is the row of an action that was accepted before; nil: the log has dropped its acceptance.
-func (b *batchWriter) row(ctx context.Context, ref schemas.Ref) (*row, error) {
-	if r, ok := b.rows[ref]; ok {
-		return r, nil
+func (b *batchWriter) hold(ref schemas.Ref, a *action) {
+	if b.rows[ref] = a; a != nil {
+		b.order = append(b.order, a)
 	}
-	was, err := b.stored(ctx, ref.Tenant, ref.ID)
-	if err != nil || was == nil || was.Kind != ref.Kind {
-		b.rows[ref] = nil
+}
+
+// take removes an action from the file, and from what is counted; nil: the file does not have it.
+func (b *batchWriter) take(ctx context.Context, tenant, id string) (*action, error) {
+	a := &action{}
+	err := b.remove.QueryRowContext(ctx, tenant, id).Scan(a.fields()...)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil, nil //nolint:nilnil // as documented
+	case err != nil:
 		return nil, err
 	}
-	now := *was
-	return b.hold(ref, &row{was, &now}), nil
+	b.tally(a, -1)
+	return a, nil
 }
 
-func (b *batchWriter) hold(ref schemas.Ref, r *row) *row {
-	b.rows[ref] = r
-	b.order = append(b.order, r)
-	return r
-}
-
-// stored is an action as the file has it; nil: it has none.
-func (b *batchWriter) stored(ctx context.Context, tenant, id string) (*action, error) {
-	a := &action{}
-	err := b.find.QueryRowContext(ctx, tenant, id).Scan(a.fields()...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil //nolint:nilnil // as documented
-	}
-	return a, err
-}
-
-// put replaces what the file has of an action, if anything, and counts it by what it has become.
-func (b *batchWriter) put(ctx context.Context, was, now *action) error {
-	if was != nil {
-		if _, err := b.drop.ExecContext(ctx, was.at); err != nil {
+// put adds an action to the file, and counts it.
+func (b *batchWriter) put(ctx context.Context, a *action) error {
+	for {
+		res, err := b.insert.ExecContext(ctx, a.fields()...)
+		if err != nil {
 			return err
 		}
-		b.tally(was, -1)
+		if n, err := res.RowsAffected(); err != nil {
+			return err
+		} else if n > 0 {
+			b.tally(a, 1)
+			return nil
+		}
+		// Either another was accepted in the same nanosecond, or the id was used before, by an
+		// action that the log has dropped.
+		if old, err := b.take(ctx, a.Tenant, a.ID); err != nil {
+			return err
+		} else if old == nil {
+			a.at++
+		}
 	}
-	res, err := b.insert.ExecContext(ctx, now.fields()...)
-	if err != nil {
-		return err
-	}
-	if n, err := res.RowsAffected(); err != nil {
-		return err
-	} else if n > 0 {
-		b.tally(now, 1)
-		return nil
-	}
-	// Either another was accepted in the same nanosecond, or the id was used before, by an
-	// action that the log has dropped.
-	old, err := b.stored(ctx, now.Tenant, now.ID)
-	if err != nil {
-		return err
-	}
-	if old == nil {
-		now.at++
-	}
-	return b.put(ctx, old, now)
 }
 
 func (b *batchWriter) amount(of counter) *amount {
