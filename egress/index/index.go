@@ -125,11 +125,11 @@ func (x *Index) hold(ctx context.Context, do func(s *store) error) error {
 	if !spoiled(err) {
 		return err
 	}
-	x.cfg.Log.InfoContext(ctx, "index_rebuilt", slog.String("component", "egress/index"), slog.String("err_kind", telemetry.ErrKind(err)))
 	x.using.Lock()
 	defer x.using.Unlock()
 	if x.file == s { // no other call has done so
 		if s != nil {
+			x.cfg.Log.InfoContext(ctx, "index_rebuilt", slog.String("component", "egress/index"), slog.String("err_kind", telemetry.ErrKind(err)))
 			_ = s.db.Close()
 		}
 		x.file = nil
