@@ -31,7 +31,7 @@ func (x *Index) List(ctx context.Context, q url.Values, tenant string, now time.
 		}
 		page = schemas.ActionPage{Items: []schemas.ActionEntry{}, Next: next, Freshness: fresh}
 		for _, a := range found {
-			page.Items = append(page.Items, a.listed(f.named))
+			page.Items = append(page.Items, a.listed(p.Has("tenant")))
 		}
 		if count {
 			page.Count, err = s.count(ctx, f)

@@ -48,7 +48,6 @@ type condition struct {
 // filter says which actions a request selects.
 type filter struct {
 	tenant       string      // empty: all
-	named        bool        // the tenant was given as a parameter
 	since, until int64       // nanoseconds; 0: no bound
 	where        []condition // the most selective first
 }
@@ -162,14 +161,14 @@ func (f *filter) figures(level, low, high int64) clause {
 type params struct{ *stream.Params }
 
 func (p params) filter(tenant string, now time.Time) filter {
-	f := filter{tenant: tenant, named: p.Has("tenant"), since: p.when("since", now), until: p.when("until", now)}
-	for _, name := range []string{"task", "code", "agent"} {
-		f.is(name, p.id(name))
-	}
+	f := filter{tenant: tenant, since: p.when("since", now), until: p.when("until", now)}
+	f.is("task", p.id("task"))
+	f.is("code", p.id("code"))
 	entry, ok := p.One("entry")
 	if f.is("entry", entry); ok && entry == "" {
 		f.add("entry", "", clause{text: "entry = ''"})
 	}
+	f.is("agent", p.id("agent"))
 	f.is("host", strings.ToLower(p.text("host")))
 	f.of(p.list("kind", words(schemas.Kinds())), p.list("status", append(words(schemas.Statuses()), StatusOpen)), p.id("caller"), false)
 	if resolved := p.Bool("resolved"); p.Has("resolved") {
