@@ -135,7 +135,7 @@ func (*server) Resume(r *http.Request) (schemas.RunPosition, error)      { retur
 func (*server) ResumeChat(r *http.Request) (schemas.ChatPosition, error) { return chat.Resume(r) }
 
 func (e *server) Slot(r *http.Request) (held *http.Request, release func(), err error) {
-	return e.slots.Acquire(r)
+	return e.AcquireSlot(r)
 }
 
 func (e *server) Stream(w http.ResponseWriter, r *http.Request, ref schemas.Ref, taskType string, after uint64) {
@@ -159,9 +159,9 @@ func (e *server) RecordRules(w http.ResponseWriter, r *http.Request, tenant, pri
 
 // surfaces are those that are configured, and make the room of a server.
 func surfaces(s *egress.Server, cfg config) (*server, []egress.Surface) {
-	e := &server{Server: s, slots: tasks.NewSlots(s, cfg.TaskStreams), rules: rules.NewAnswerer(s, cfg.Rules)}
+	e := &server{Server: s, slots: tasks.NewSlots(cfg.TaskStreams), rules: rules.NewAnswerer(s, cfg.Rules)}
 	e.Answerer = tasks.NewAnswerer(s, tasks.Config{Repos: cfg.Repos, Index: cfg.Index, PublicURL: cfg.PublicURL, Diff: cfg.Diff, Partitions: layout.Partitions})
-	e.chat = chat.NewAnswerer(s, chat.Config{Models: cfg.Models, Lists: cfg.Lists, Budgets: cfg.Budgets, Watch: e.slots.Watch})
+	e.chat = chat.NewAnswerer(s, chat.Config{Models: cfg.Models, Lists: cfg.Lists, Budgets: cfg.Budgets})
 	all := []egress.Surface{
 		s.Records(), s.Lists(cfg.Index), executor.Surface(), passthrough.Surface(s), plans.Surface(), runs.Surface(), e.rules.Surface(),
 		git.Surface(cfg.Git), egress.Service(cfg.Service),
@@ -202,6 +202,16 @@ func build(tb testing.TB, change ...func(*config)) *env {
 	of := cfg // the feed is opened with what changes of it
 	for _, f := range change {
 		f(&of)
+	}
+	others := of.HTTP.Watch
+	of.HTTP.Watch = func(r *http.Request) (context.Context, func(), error) {
+		if watch := h.server.slots.Watch(r); watch != nil {
+			return watch(r)
+		}
+		if others != nil {
+			return others(r)
+		}
+		return r.Context(), func() {}, nil
 	}
 	var server *egress.Server
 	var err error

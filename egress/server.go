@@ -117,6 +117,11 @@ func (s *Server) Actions() *ledger.Ledger { return s.actions }
 // Feed follows actions while they run, and serves their events.
 func (s *Server) Feed() *stream.Feed { return s.feed }
 
+// AcquireSlot reserves the stream that will answer a request; see stream.Feed.
+func (s *Server) AcquireSlot(r *http.Request) (held *http.Request, release func(), err error) {
+	return s.feed.AcquireSlot(r)
+}
+
 // Partition is the index of an action's partition.
 func (s *Server) Partition(ref schemas.Ref) int { return s.cfg.Layout.Partition(ref.Tenant, ref.ID) }
 

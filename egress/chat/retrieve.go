@@ -215,7 +215,7 @@ func (a Answerer) resume(c *gin.Context, s stored, q responseQuery) error {
 		return stream.Invalid("this response was made without a stream; leave the parameter stream out, and read it as a document")
 	}
 	c.Writer.Header().Set(schemas.HeaderGeneration, s.ID)
-	d := a.stream(c.Request, &frames{server: a.server, ref: s.Ref, order: s.order})
+	d := a.stream(&frames{server: a.server, ref: s.Ref, order: s.order})
 	d.After = s.Events[0].Seq - 1
 	if q.after >= 0 {
 		d.Pick = startingAfter(q.after)

@@ -23,9 +23,6 @@ type Config struct {
 	Lists func(up schemas.ModelUpstream) []schemas.ListedModel
 	// Budgets are the accounts of budgets; nil: they are not served.
 	Budgets Budgets
-	// Watch is the way to a stream for the holder of a task; nil as a result: the sender may hold event
-	// streams open as others do.
-	Watch func(r *http.Request) stream.Watch
 }
 
 // hold is how long the beginning of a streamed completion is held back for its
@@ -92,7 +89,7 @@ func (a Answerer) Answer(
 		return
 	}
 	f := &frames{server: a.server, ref: ref, order: order}
-	d := a.stream(r, f)
+	d := a.stream(f)
 	d.After, d.Part, d.Hold, d.OnAbandon = after.Seq, after.Chunk, hold, left
 	if after.Chunk > 0 { // of that event there is more
 		d.After--
@@ -104,10 +101,10 @@ func (a Answerer) Answer(
 }
 
 // stream is the stream of an action from its beginning.
-func (a Answerer) stream(r *http.Request, f *frames) stream.Dialect {
+func (a Answerer) stream(f *frames) stream.Dialect {
 	return stream.Dialect{
 		Ref: f.ref, Frame: f.frame, Refuse: f.refuse,
-		Watch: a.cfg.Watch(r), Answer: true, Ended: Ended(f.order.Dialect), Interrupted: f.end,
+		Answer: true, Ended: Ended(f.order.Dialect), Interrupted: f.end,
 	}
 }
 

@@ -27,7 +27,7 @@ func (e *Records) follow(w http.ResponseWriter, r *http.Request, q query) {
 		w.WriteHeader(http.StatusOK)
 		return
 	}
-	ctx, release, err := e.feed.Hold(r, nil)
+	ctx, release, err := e.feed.Hold(r)
 	if err != nil {
 		problem.Write(w, r, err)
 		return

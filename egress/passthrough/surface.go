@@ -39,7 +39,7 @@ func response(s *egress.Server, r *egress.Request) error {
 		return fault.New(schemas.NotFound, absent)
 	}
 	if n := len(st.Attempts); n > 0 && st.Attempts[n-1].Shown > 0 {
-		held, release, err := s.Feed().AcquireSlot(r.Request, nil)
+		held, release, err := s.AcquireSlot(r.Request)
 		if err != nil {
 			return err
 		}

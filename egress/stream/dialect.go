@@ -39,8 +39,6 @@ type Dialect struct {
 	// OnAbandon is called, at most once, if the client has gone before the end and no other client
 	// of this node reads the action or waits for it, but not if the node ended the stream.
 	OnAbandon func()
-	// Watch replaces HTTP's; nil: HTTP's. Neither is used if the request has a slot.
-	Watch Watch
 	// Pick is the part of a frame that the reader of this stream receives; nil: all of it. It is
 	// called once for each frame, in their order.
 	Pick func(frame []byte) []byte

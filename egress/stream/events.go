@@ -222,9 +222,9 @@ type slotKey struct{}
 
 // AcquireSlot reserves a stream for a request before its action is stored, so that a refused request
 // has stored nothing. The stream that answers the returned request uses the slot. Call leave after
-// the answer, whether there was a stream or not. A nil watch is HTTP's.
-func (f *Feed) AcquireSlot(r *http.Request, watch Watch) (seated *http.Request, leave func(), err error) { //nolint:contextcheck // the one that Watch has given
-	ctx, release, err := f.slot(r, watch)
+// the answer, whether there was a stream or not.
+func (f *Feed) AcquireSlot(r *http.Request) (seated *http.Request, leave func(), err error) { //nolint:contextcheck // the one that Watch has given
+	ctx, release, err := f.slot(r)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -232,10 +232,10 @@ func (f *Feed) AcquireSlot(r *http.Request, watch Watch) (seated *http.Request, 
 	return r.WithContext(context.WithValue(r.Context(), slotKey{}, held)), release, nil
 }
 
-// Hold holds a stream open for a request, until release is called or ctx ends, as AcquireSlot or else
-// watch permits; nil: HTTP's.
-func (f *Feed) Hold(r *http.Request, watch Watch) (ctx context.Context, release func(), err error) {
-	ctx, leave, err := f.slot(r, watch)
+// Hold holds a stream open for a request, until release is called or ctx ends, by the request's slot or
+// as HTTP.Watch permits.
+func (f *Feed) Hold(r *http.Request) (ctx context.Context, release func(), err error) {
+	ctx, leave, err := f.slot(r)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -243,15 +243,11 @@ func (f *Feed) Hold(r *http.Request, watch Watch) (ctx context.Context, release 
 	return ctx, func() { f.cfg.HTTP.Watching(-1); leave() }, nil
 }
 
-// slot is the request's slot or, without one, one that watch permits; nil: HTTP's. release may be
-// called twice.
-func (f *Feed) slot(r *http.Request, watch Watch) (ctx context.Context, release func(), err error) {
+// slot is the request's slot or, without one, one that HTTP.Watch permits. release may be called twice.
+func (f *Feed) slot(r *http.Request) (ctx context.Context, release func(), err error) {
 	if held, ok := r.Context().Value(slotKey{}).(Watch); ok {
 		return held(r)
 	}
-	if watch == nil {
-		watch = f.cfg.HTTP.Watch
-	}
-	ctx, release, err = watch(r)
+	ctx, release, err = f.cfg.HTTP.Watch(r)
 	return ctx, sync.OnceFunc(release), err
 }

@@ -61,7 +61,7 @@ func (s *session) open(r *http.Request) (context.Context, error) {
 	if err != nil || s.reader.Ended() || r.Method == http.MethodHead {
 		return ctx, err
 	}
-	ctx, s.release, err = s.f.Hold(r, s.d.Watch)
+	ctx, s.release, err = s.f.Hold(r)
 	return ctx, err
 }
 
