@@ -196,6 +196,7 @@ func build(tb testing.TB, change ...func(*config)) *env {
 		Service: egress.ServiceConfig{
 			Ready: schemas.Readiness{Durability: schemas.DurabilityDisk, Partitions: layout.Partitions}, Reader: readerOf,
 			PolicyVersion: func() string { return "v-1" },
+			Allow:         func(*http.Request, string) error { return nil },
 			AllowedHosts:  func() []string { return []string{"localhost", "::1"} },
 		},
 	}
