@@ -192,7 +192,11 @@ func build(tb testing.TB, change ...func(*config)) *env {
 	}, Late: func() int { return int(h.late.Load()) }})
 	h.ledger = ledger.New(h.log, layout, nil)
 	cfg := config{
-		Config: egress.Config{Layout: layout, Live: h.log, Reader: readerOf},
+		Config: egress.Config{
+			Layout: layout, Live: h.log, Reader: readerOf,
+			Reserve: func(context.Context, string, ...string) (func(), error) { return func() {}, nil },
+		},
+		PublicURL: func() string { return "" },
 		Service: egress.ServiceConfig{
 			Ready: schemas.Readiness{Durability: schemas.DurabilityDisk, Partitions: layout.Partitions}, Reader: readerOf,
 			PolicyVersion: func() string { return "v-1" },

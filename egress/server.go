@@ -67,7 +67,7 @@ type Config struct {
 	// always hidden.
 	Redactor *redact.Redactor
 	// Reserve waits until a tenant may use memory to load, render and send the objects with these
-	// names, of which some may be empty. It ends with ctx. nil: nothing is reserved.
+	// names, of which some may be empty. It ends with ctx.
 	Reserve func(ctx context.Context, tenant string, blobs ...string) (release func(), err error)
 	// Now is the clock; default time.Now.
 	Now func() time.Time
@@ -89,9 +89,6 @@ type Server struct {
 func NewServer(log Log, actions *ledger.Ledger, cfg Config) *Server {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
-	}
-	if cfg.Reserve == nil {
-		cfg.Reserve = func(context.Context, string, ...string) (func(), error) { return func() {}, nil }
 	}
 	return &Server{log: log, actions: actions, cfg: cfg, views: map[schemas.Kind]View{}}
 }

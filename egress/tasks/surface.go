@@ -33,7 +33,7 @@ type Config struct {
 	// bytes; cut: there is more. Its errors are public ones, or fault.ErrNotFound where the commits are
 	// gone. Required.
 	Diff func(ctx context.Context, repo schemas.Repo, base, head string, most int) (diff []byte, cut bool, err error)
-	// PublicURL is the prefix of complete URLs to this node, without a final slash. Default: none.
+	// PublicURL is the prefix of complete URLs to this node, without a final slash. Required.
 	PublicURL func() string
 	// Partitions are how many the log has.
 	Partitions int
@@ -46,12 +46,7 @@ type Answerer struct {
 }
 
 // NewAnswerer returns an Answerer by a server.
-func NewAnswerer(s *egress.Server, cfg Config) Answerer {
-	if cfg.PublicURL == nil {
-		cfg.PublicURL = func() string { return "" }
-	}
-	return Answerer{s, cfg}
-}
+func NewAnswerer(s *egress.Server, cfg Config) Answerer { return Answerer{s, cfg} }
 
 // Surfaces answer for kinds task and repo, and show both to tokens that may see what is done, or
 // file tasks.
