@@ -103,6 +103,7 @@ func readerOf(r *http.Request, scope string) (egress.Reader, error) {
 type config struct {
 	egress.Config
 
+	HTTP        stream.HTTP
 	Service     egress.ServiceConfig
 	Policy      func(only []string, operator bool) schemas.PolicyView
 	Tokens      egress.TokenList
@@ -134,7 +135,7 @@ func (*server) Resume(r *http.Request) (schemas.RunPosition, error)      { retur
 func (*server) ResumeChat(r *http.Request) (schemas.ChatPosition, error) { return chat.Resume(r) }
 
 func (e *server) Slot(r *http.Request) (held *http.Request, release func(), err error) {
-	return e.slots.Acquire(r)
+	return e.AcquireSlot(r)
 }
 
 func (e *server) Stream(w http.ResponseWriter, r *http.Request, ref schemas.Ref, taskType string, after uint64) {
@@ -158,9 +159,9 @@ func (e *server) RecordRules(w http.ResponseWriter, r *http.Request, tenant, pri
 
 // surfaces are those that are configured, and make the room of a server.
 func surfaces(s *egress.Server, cfg config) (*server, []egress.Surface) {
-	e := &server{Server: s, slots: tasks.NewSlots(s, cfg.TaskStreams), rules: rules.NewAnswerer(s, cfg.Rules)}
+	e := &server{Server: s, slots: tasks.NewSlots(cfg.TaskStreams), rules: rules.NewAnswerer(s, cfg.Rules)}
 	e.Answerer = tasks.NewAnswerer(s, tasks.Config{Repos: cfg.Repos, Index: cfg.Index, PublicURL: cfg.PublicURL, Diff: cfg.Diff, Partitions: layout.Partitions})
-	e.chat = chat.NewAnswerer(s, chat.Config{Models: cfg.Models, Lists: cfg.Lists, Budgets: cfg.Budgets, Watch: e.slots.Watch})
+	e.chat = chat.NewAnswerer(s, chat.Config{Models: cfg.Models, Lists: cfg.Lists, Budgets: cfg.Budgets})
 	all := []egress.Surface{
 		s.Records(), s.Lists(cfg.Index), executor.Surface(), passthrough.Surface(s), plans.Surface(), runs.Surface(), e.rules.Surface(),
 		git.Surface(cfg.Git), egress.Service(cfg.Service),
@@ -191,12 +192,31 @@ func build(tb testing.TB, change ...func(*config)) *env {
 	}, Late: func() int { return int(h.late.Load()) }})
 	h.ledger = ledger.New(h.log, layout, nil)
 	cfg := config{
-		Config: egress.Config{Layout: layout, Live: h.log, Reader: readerOf},
+		Config: egress.Config{
+			Layout: layout, Live: h.log, Reader: readerOf,
+			Reserve: func(context.Context, string, ...string) (func(), error) { return func() {}, nil },
+		},
+		PublicURL: func() string { return "" },
 		Service: egress.ServiceConfig{
 			Ready: schemas.Readiness{Durability: schemas.DurabilityDisk, Partitions: layout.Partitions}, Reader: readerOf,
 			PolicyVersion: func() string { return "v-1" },
+			Allow:         func(*http.Request, string) error { return nil },
 			AllowedHosts:  func() []string { return []string{"localhost", "::1"} },
 		},
+	}
+	of := cfg // the feed is opened with what changes of it
+	for _, f := range change {
+		f(&of)
+	}
+	others := of.HTTP.Watch
+	of.HTTP.Watch = func(r *http.Request) (context.Context, func(), error) {
+		if watch := h.server.slots.Watch(r); watch != nil {
+			return watch(r)
+		}
+		if others != nil {
+			return others(r)
+		}
+		return r.Context(), func() {}, nil
 	}
 	var server *egress.Server
 	var err error
@@ -204,14 +224,14 @@ func build(tb testing.TB, change ...func(*config)) *env {
 		Layout:  layout,
 		Result:  func(ref schemas.Ref, s *schemas.Settled) json.RawMessage { return server.Result(ref, s) },
 		Part:    func(ref schemas.Ref, data json.RawMessage) json.RawMessage { return server.Part(ref, data) },
-		Barrier: func(context.Context) error { h.barrier.Add(1); return nil },
+		Barrier: func(context.Context) error { h.barrier.Add(1); return nil }, HTTP: of.HTTP,
 	})
 	require.NoError(tb, err)
 	tb.Cleanup(h.feed.Close)
 	cfg.Service.Draining = h.feed.Draining()
 	x := index.New(h.log, h.feed, index.Config{Layout: layout, Path: filepath.Join(tb.TempDir(), "i.db"), Wait: time.Minute})
 	tb.Cleanup(x.Close)
-	cfg.Index = egress.Index{Actions: x.Serve, Stats: x.ServeStats, Usage: x.ServeUsage, Refs: x.Refs}
+	cfg.Index = egress.Index{Actions: x.List, Stats: x.Stats, Usage: x.Usage, Refs: x.Refs}
 	for _, f := range change {
 		f(&cfg)
 	}

@@ -13,6 +13,7 @@ import (
 	"weir/egress/stream"
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/problem"
 	"weir/internal/redact"
 	"weir/internal/task"
 	"weir/schemas"
@@ -60,10 +61,8 @@ type Config struct {
 	// always hidden.
 	Redactor *redact.Redactor
 	// Reserve waits until a tenant may use memory to load, render and send the objects with these
-	// names, of which some may be empty. It ends with ctx. nil: nothing is reserved.
+	// names, of which some may be empty. It ends with ctx.
 	Reserve func(ctx context.Context, tenant string, blobs ...string) (release func(), err error)
-	// HTTP are the limits of streams; see stream.HTTP.
-	HTTP stream.HTTP
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 }
@@ -77,7 +76,6 @@ type Server struct {
 	views   map[schemas.Kind]View
 
 	feed    *stream.Feed
-	events  *stream.Events
 	records *evidence.Records
 }
 
@@ -85,9 +83,6 @@ type Server struct {
 func NewServer(log Log, actions *ledger.Ledger, cfg Config) *Server {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
-	}
-	if cfg.Reserve == nil {
-		cfg.Reserve = func(context.Context, string, ...string) (func(), error) { return func() {}, nil }
 	}
 	return &Server{log: log, actions: actions, cfg: cfg, views: map[schemas.Kind]View{}}
 }
@@ -101,8 +96,7 @@ func (s *Server) Follow(feed *stream.Feed, surfaces []Surface) {
 		}
 	}
 	s.feed = feed
-	s.events = stream.NewEvents(feed, s.cfg.HTTP)
-	s.records = evidence.New(s.log, s.cfg.Live, feed, s.cfg.HTTP, feed.Draining())
+	s.records = evidence.New(s.log, s.cfg.Live, feed)
 }
 
 // Now is the server's clock.
@@ -111,11 +105,13 @@ func (s *Server) Now() time.Time { return s.cfg.Now() }
 // Actions reads actions from the log.
 func (s *Server) Actions() *ledger.Ledger { return s.actions }
 
-// Events serves the events of actions.
-func (s *Server) Events() *stream.Events { return s.events }
-
-// Feed follows actions while they run.
+// Feed follows actions while they run, and serves their events.
 func (s *Server) Feed() *stream.Feed { return s.feed }
+
+// AcquireSlot reserves the stream that will answer a request; see stream.Feed.
+func (s *Server) AcquireSlot(r *http.Request) (held *http.Request, release func(), err error) {
+	return s.feed.AcquireSlot(r)
+}
 
 // Partition is the index of an action's partition.
 func (s *Server) Partition(ref schemas.Ref) int { return s.cfg.Layout.Partition(ref.Tenant, ref.ID) }
@@ -137,7 +133,8 @@ func (s *Server) Records() Surface {
 		s.ReadAction("/v1/actions/:id", s.showStatus),
 		s.ReadAction("/v1/actions/:id/payload", s.showPayload),
 		s.ReadAction("/v1/actions/:id/events", func(r *Request) error {
-			s.events.Serve(r.Writer, r.Request, r.Reader.Tenant, r.Param("id"))
+			ref := schemas.Ref{Tenant: r.Reader.Tenant, ID: r.Param("id")} // the kind is not in the path
+			s.feed.ServeAs(r.Writer, r.Request, stream.Dialect{Ref: ref, Refuse: problem.Write})
 			return nil
 		}),
 		record("/v1/dead-letters", (*evidence.Records).ServeDead, schemas.ScopeActionsRead),

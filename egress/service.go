@@ -23,9 +23,10 @@ type Check struct {
 	Run  func(ctx context.Context) error
 }
 
-// ServiceConfig configures the reports of a node of any role about itself.
+// ServiceConfig configures the reports of a node of any role about itself. What names no default is
+// required.
 type ServiceConfig struct {
-	// Reader is as in Config; required.
+	// Reader is as in Config.
 	Reader func(r *http.Request, scope string) (Reader, error)
 	// Ready are the facts that do not change: role, durability, replicas, partitions.
 	Ready schemas.Readiness
@@ -36,10 +37,10 @@ type ServiceConfig struct {
 	// Draining is closed when the feed has ended; nil: there is none.
 	Draining <-chan struct{}
 	// Allow lets a request read the node's reports about itself: /metrics, with the scope
-	// metrics:read; nil: every request may.
+	// metrics:read, and a backup.
 	Allow   func(r *http.Request, scope string) error
-	Metrics http.Handler // /metrics; nil: 404
-	OpenAPI []byte       // /openapi.json; nil: 404
+	Metrics http.Handler // /metrics
+	OpenAPI []byte       // /openapi.json
 	// Backup writes a backup of the node; an error before its first byte is the answer.
 	Backup func(ctx context.Context, w io.Writer) error
 }
@@ -52,22 +53,14 @@ func Service(cfg ServiceConfig) Surface {
 		readiness(e.ready),
 		Read("/sandbox", e.sandbox),
 		Read("/metrics", func(c *gin.Context) error {
-			if cfg.Metrics == nil {
-				return absent()
-			}
-			if cfg.Allow != nil {
-				if err := cfg.Allow(c.Request, schemas.ScopeMetricsRead); err != nil {
-					return hidden(err)
-				}
+			if err := cfg.Allow(c.Request, schemas.ScopeMetricsRead); err != nil {
+				return hidden(err)
 			}
 			cfg.Metrics.ServeHTTP(c.Writer, c.Request)
 			return nil
 		}),
 		[]Route{{Method: http.MethodGet, Path: schemas.RouteBackup, Scopes: []string{schemas.ScopeAdmin}, Handle: e.backup}},
 		Read("/openapi.json", func(c *gin.Context) error {
-			if cfg.OpenAPI == nil {
-				return absent()
-			}
 			stream.WriteBody(c.Writer, http.StatusOK, "application/json", cfg.OpenAPI)
 			return nil
 		}),
@@ -82,7 +75,7 @@ func (e service) sandbox(c *gin.Context) error {
 		return err
 	}
 	hosts := []string{}
-	if e.cfg.AllowedHosts != nil && len(who.Entries) == 0 { // entries alone leave no hosts
+	if len(who.Entries) == 0 { // entries alone leave no hosts
 		hosts = append(hosts, e.cfg.AllowedHosts()...)
 	}
 	stream.WriteJSON(c.Writer, c.Request, http.StatusOK, schemas.Sandbox{AllowedHosts: hosts})
@@ -91,10 +84,8 @@ func (e service) sandbox(c *gin.Context) error {
 
 // backup streams a backup to an admin of the operator's tenant.
 func (e service) backup(c *gin.Context) error {
-	if e.cfg.Allow != nil {
-		if err := e.cfg.Allow(c.Request, schemas.ScopeAdmin); err != nil {
-			return err
-		}
+	if err := e.cfg.Allow(c.Request, schemas.ScopeAdmin); err != nil {
+		return err
 	}
 	if err := stream.NewParams(c.Request.URL.Query()).Err; err != nil {
 		return err
@@ -106,8 +97,6 @@ func (e service) backup(c *gin.Context) error {
 	}
 	return err
 }
-
-func absent() error { return fault.New(schemas.NotFound, "this node does not serve that") }
 
 // hidden answers a sender without the right to a route as if the route did not exist, unless a
 // later request would be served.
@@ -122,10 +111,7 @@ func hidden(err error) error {
 // only logged: an error may contain an address.
 func (e service) ready(w http.ResponseWriter, r *http.Request) (int, schemas.Readiness) {
 	out := e.cfg.Ready
-	out.Ready, out.Checks = true, map[string]string{}
-	if e.cfg.PolicyVersion != nil {
-		out.PolicyVersion = e.cfg.PolicyVersion()
-	}
+	out.Ready, out.Checks, out.PolicyVersion = true, map[string]string{}, e.cfg.PolicyVersion()
 	ctx, cancel := context.WithTimeout(r.Context(), checkTimeout)
 	defer cancel()
 	fail := func(name string) {

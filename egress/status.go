@@ -2,6 +2,7 @@ package egress
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -14,7 +15,7 @@ import (
 
 // showStatus answers GET /v1/actions/{id}. The memory of a large result is reserved until it is written.
 func (s *Server) showStatus(r *Request) error {
-	st, err := s.Find(r, "there is no such action")
+	st, err := s.Find(r.Request.Context(), r.Reader.Tenant, r.Param("id"), "there is no such action")
 	if err != nil {
 		return err
 	}
@@ -34,7 +35,7 @@ func (s *Server) showStatus(r *Request) error {
 // headers. The payloads of some kinds are never shown.
 func (s *Server) showPayload(r *Request) error {
 	const absent = "there is no such action, or it is of a kind whose payload is not shown"
-	st, err := s.Find(r, absent)
+	st, err := s.Find(r.Request.Context(), r.Reader.Tenant, r.Param("id"), absent)
 	if err != nil {
 		return err
 	}
@@ -54,14 +55,13 @@ func (s *Server) showPayload(r *Request) error {
 	return err
 }
 
-// Find returns the action that a request names, once it may be shown. absent is the error's text if
-// it does not exist.
-func (s *Server) Find(r *Request, absent string) (*ledger.State, error) {
-	ctx, id := r.Request.Context(), r.Param("id")
+// Find returns an action of a tenant, once it may be shown. absent is the error's text if it does not
+// exist.
+func (s *Server) Find(ctx context.Context, tenant, id, absent string) (*ledger.State, error) {
 	if !schemas.ValidActionID(id) {
 		return nil, fault.New(schemas.NotFound, absent)
 	}
-	st, err := s.actions.Find(ctx, r.Reader.Tenant, id)
+	st, err := s.actions.Find(ctx, tenant, id)
 	if errors.Is(err, fault.ErrNotFound) {
 		return nil, fault.New(schemas.NotFound, absent)
 	}

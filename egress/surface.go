@@ -3,7 +3,6 @@ package egress
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"slices"
 
@@ -161,13 +160,10 @@ func (s *Server) holder(r *http.Request) (who Reader, ok bool, err error) {
 
 // owns refuses an action that the holder of a task may not read.
 func (s *Server) owns(ctx context.Context, who Reader, id string) error {
-	absent := fault.New(schemas.NotFound, "there is no such action of this task that this token may read")
-	if !schemas.ValidActionID(id) {
-		return absent
-	}
-	st, err := s.actions.Find(ctx, who.Tenant, id)
-	if errors.Is(err, fault.ErrNotFound) || err == nil && !who.Reads(st.Action) {
-		return absent
+	const absent = "there is no such action of this task that this token may read"
+	st, err := s.Find(ctx, who.Tenant, id, absent)
+	if err == nil && !who.Reads(st.Action) {
+		return fault.New(schemas.NotFound, absent)
 	}
 	return err
 }

@@ -118,9 +118,11 @@ func (a *App) openTasks(ctx context.Context) error {
 func (a *App) openEgress(context.Context) error {
 	out := egress.NewServer(a.broker, a.ledger, egress.Config{
 		Layout: a.layout(), Live: a.broker, Reader: a.reader, Holder: a.taskReader, Redactor: redact.New(a.cfg.RedactHeaders), Reserve: a.reserve,
-		HTTP: stream.HTTP{Watching: a.metrics.SSE, Watch: a.watch},
 	})
-	cfg := stream.Config{Layout: a.layout(), Result: out.Result, Part: out.Part, Logger: a.log}
+	cfg := stream.Config{
+		Layout: a.layout(), Result: out.Result, Part: out.Part, Logger: a.log,
+		HTTP: stream.HTTP{Watching: a.metrics.SSE, Watch: a.watch},
+	}
 	if a.broker.Durability() != schemas.DurabilityProcess { // otherwise a stored record may be shown at once
 		cfg.Barrier, cfg.Reserved = a.broker.Barrier, a.broker.Reserved
 	}
@@ -154,7 +156,7 @@ func (a *App) openIndex(feed *stream.Feed) egress.Index {
 	x := index.New(a.broker, feed, index.Config{Layout: a.layout(), Path: a.cfg.IndexPath(), Log: a.log})
 	x.Start()
 	a.teardown.push(func(context.Context) error { x.Close(); return nil })
-	return egress.Index{Actions: x.Serve, Stats: x.ServeStats, Usage: x.ServeUsage, Refs: x.Refs}
+	return egress.Index{Actions: x.List, Stats: x.Stats, Usage: x.Usage, Refs: x.Refs}
 }
 
 // service is what a node of every role reports about itself.

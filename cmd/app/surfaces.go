@@ -126,7 +126,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 		return err
 	}
 	redriver := actions.NewRedriver(a.broker, a.ledger, in.Acceptor(), all.kind)
-	slots := outtasks.NewSlots(out, a.cfg.Auth.Streams)
+	slots := outtasks.NewSlots(a.cfg.Auth.Streams)
 	all.slots = slots
 	r := &a.repositories
 
@@ -159,14 +159,14 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	all.add(one(inruns.Surface(in, inruns.Config{
 		Policy: a.callerPolicy, Serves: a.serves,
 		MaxRun: a.cfg.LongestAction(), // a longer run would be forgotten before it ends
-		Resume: outruns.Resume, Slot: slots.Acquire, Stream: outruns.NewAnswerer(out).Stream,
+		Resume: outruns.Resume, Slot: out.AcquireSlot, Stream: outruns.NewAnswerer(out).Stream,
 	})), one(outruns.Surface()), executors{schemas.KindRun: a.runs})
 
-	completions := outchat.NewAnswerer(out, outchat.Config{Models: a.models, Lists: a.lists.Models, Budgets: a.budgetLimiter, Watch: slots.Watch})
+	completions := outchat.NewAnswerer(out, outchat.Config{Models: a.models, Lists: a.lists.Models, Budgets: a.budgetLimiter})
 	all.add(one(inchat.Surface(in, inchat.Config{
 		Models: a.models, Budgets: a.budgetLimiter, Tasks: a.taskService, MaxBody: int64(a.cfg.Limits.Chat), Draining: a.draining, Stop: a.stopWork,
 		Actions: a.ledger, Reserve: a.reserve, Cancel: cancel,
-		Resume: outchat.Resume, Slot: slots.Acquire, Answer: completions.Answer, Respond: completions.Respond,
+		Resume: outchat.Resume, Slot: out.AcquireSlot, Answer: completions.Answer, Respond: completions.Respond,
 	})), completions.Surfaces(), executors{schemas.KindChat: a.chats})
 
 	shown := outrules.NewAnswerer(out, a.rules)

@@ -188,11 +188,11 @@ func (a Answerer) resume(c *gin.Context, s stored, after int64) error {
 		return stream.Invalid("this response was made without a stream; leave the parameter stream out, and read it as a document")
 	}
 	c.Writer.Header().Set(schemas.HeaderGeneration, s.ID)
-	d := a.stream(c.Request, &frames{server: a.server, ref: s.Ref, order: s.order})
+	d := a.stream(&frames{server: a.server, ref: s.Ref, order: s.order})
 	d.After = s.Events[0].Seq - 1
 	if after >= 0 {
 		d.Pick = startingAfter(after)
 	}
-	a.server.Events().AnswerAs(c.Writer, c.Request, d)
+	a.server.Feed().AnswerAs(c.Writer, c.Request, d)
 	return nil
 }

@@ -23,9 +23,6 @@ type Config struct {
 	Lists func(up schemas.ModelUpstream) []schemas.ListedModel
 	// Budgets are the accounts of budgets; nil: they are not served.
 	Budgets Budgets
-	// Watch is the way to a stream for the holder of a task; nil as a result: the sender may hold event
-	// streams open as others do.
-	Watch func(r *http.Request) stream.Watch
 }
 
 // hold is how long the beginning of a streamed completion is held back for its
@@ -96,7 +93,7 @@ func (a Answerer) Answer(
 		return
 	}
 	f := &frames{server: a.server, ref: ref, order: order}
-	d := a.stream(r, f)
+	d := a.stream(f)
 	d.After, d.Part, d.Hold, d.OnAbandon = after.Seq, after.Chunk, hold, left
 	if after.Chunk > 0 { // of that event there is more
 		d.After--
@@ -104,14 +101,14 @@ func (a Answerer) Answer(
 	if after.Seq == 0 || !receipt.Duplicate { // the client has seen nothing of it
 		d.Opening = f.opening
 	}
-	a.server.Events().AnswerAs(w, r, d)
+	a.server.Feed().AnswerAs(w, r, d)
 }
 
 // stream is the stream of an action from its beginning.
-func (a Answerer) stream(r *http.Request, f *frames) stream.Dialect {
+func (a Answerer) stream(f *frames) stream.Dialect {
 	return stream.Dialect{
-		Ref: f.ref, Frame: f.frame, Refuse: f.refuse, Header: http.Header{"Weir-Action-Id": {f.ref.ID}},
-		Watch: a.cfg.Watch(r), Answer: true, Ended: Ended(f.order.Dialect), Interrupted: f.end,
+		Ref: f.ref, Frame: f.frame, Refuse: f.refuse,
+		Answer: true, Ended: Ended(f.order.Dialect), Interrupted: f.end,
 	}
 }
 

@@ -4,6 +4,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"embed"
 	"io/fs"
@@ -64,20 +65,10 @@ func linked() map[string][]byte {
 
 // media does not ask the machine, which may have words of its own for it.
 func media(name string) string {
-	switch path.Ext(name) {
-	case ".js":
-		return "text/javascript; charset=utf-8"
-	case ".css":
-		return "text/css; charset=utf-8"
-	case ".svg":
-		return "image/svg+xml"
-	case ".html":
-		return "text/html; charset=utf-8"
-	case ".png":
-		return "image/png"
-	default:
-		return "application/octet-stream"
-	}
+	return cmp.Or(map[string]string{
+		".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".html": "text/html; charset=utf-8",
+		".svg": "image/svg+xml", ".png": "image/png",
+	}[path.Ext(name)], "application/octet-stream")
 }
 
 func compress(body []byte) []byte {

@@ -21,16 +21,15 @@ const pageBytes = 4 << 20
 
 // Records serves the streams of evidence and dead letters.
 type Records struct {
-	log     stream.Log
-	live    stream.Live
-	durable stream.Durable
-	cfg     stream.HTTP
-	done    <-chan struct{}
+	log  stream.Log
+	live stream.Live
+	feed *stream.Feed
 }
 
-// New serves from log. Each stream subscribes to live for its records; done ends every stream.
-func New(log stream.Log, live stream.Live, durable stream.Durable, cfg stream.HTTP, done <-chan struct{}) *Records {
-	return &Records{log: log, live: live, durable: durable, cfg: cfg.WithDefaults(), done: done}
+// New serves from log, as feed serves the events of actions. Each stream subscribes to live for its
+// records.
+func New(log stream.Log, live stream.Live, feed *stream.Feed) *Records {
+	return &Records{log, live, feed}
 }
 
 // query is a request for records, read and checked.
@@ -184,7 +183,7 @@ func (e *Records) next(ctx context.Context, q *query, limit int) (records []sche
 		return nil, false, err
 	}
 	last := records[len(records)-1].Seq
-	if err := e.durable.Durable(ctx, q.stream, last); err != nil {
+	if err := e.feed.Durable(ctx, q.stream, last); err != nil {
 		return nil, false, err
 	}
 	q.after = last

@@ -27,7 +27,7 @@ func (e *Records) follow(w http.ResponseWriter, r *http.Request, q query) {
 		w.WriteHeader(http.StatusOK)
 		return
 	}
-	ctx, release, err := e.cfg.Watch(r)
+	ctx, release, err := e.feed.Hold(r)
 	if err != nil {
 		problem.Write(w, r, err)
 		return
@@ -50,14 +50,12 @@ func (e *Records) follow(w http.ResponseWriter, r *http.Request, q query) {
 		return
 	}
 	defer stop()
-	e.cfg.Watching(1)
-	defer e.cfg.Watching(-1)
-	out := stream.NewWriter(w, e.cfg.WriteTimeout)
+	out := e.feed.Writer(w)
 	out.Open()
 	if out.Comment() != nil { // the client and every proxy learn at once that the stream is open
 		return
 	}
-	tick := time.NewTicker(e.cfg.KeepAlive)
+	tick := time.NewTicker(e.feed.KeepAlive())
 	defer tick.Stop()
 	for e.drain(r, out, &q) {
 		select {
@@ -68,7 +66,7 @@ func (e *Records) follow(w http.ResponseWriter, r *http.Request, q query) {
 			}
 		case <-r.Context().Done():
 			return
-		case <-e.done:
+		case <-e.feed.Draining():
 			out.End()
 			return
 		}

@@ -3,9 +3,7 @@ package index
 import (
 	"context"
 	"database/sql"
-	"encoding/binary"
 	"errors"
-	"math"
 	"strings"
 	"time"
 
@@ -32,40 +30,38 @@ type amount struct {
 	spread spread
 }
 
+const (
+	takeAction = "DELETE FROM action WHERE tenant = ? AND id = ? RETURNING *"
+	moveTo     = `INSERT INTO place (partition, seq, stamp) VALUES (?, ?, ?)
+ON CONFLICT DO UPDATE SET seq = excluded.seq, stamp = excluded.stamp WHERE seq <= ?`
+	readSpread = `SELECT spread FROM figure
+WHERE level = ? AND slot = ? AND tenant = ? AND kind = ? AND agent = ? AND entry = ? AND code = ? AND status = ?`
+	addFigure = `INSERT INTO figure VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET n = n + excluded.n, spread = excluded.spread`
+)
+
 // batchWriter writes one batch.
 type batchWriter struct {
-	tx                              *sql.Tx
-	find, insert, update, read, add *sql.Stmt // which end with the transaction
-	rows                            map[schemas.Ref]*row
-	order                           []*row // in the order of their first records
-	figures                         map[counter]*amount
+	remove, insert, read, add *sql.Stmt               // which end with the transaction
+	rows                      map[schemas.Ref]*action // nil: the log has dropped its acceptance
+	order                     []*action               // the rows, in the order of their first records
+	figures                   map[counter]*amount
 }
 
-// row is an action that a batch has records of: as the file has it, and as it becomes.
-type row struct {
-	was, now action // was has no key if the batch begins with its acceptance
-}
-
-// errMoved says that another process has read on in the same file.
-var errMoved = errors.New("another process has read on in the same file")
-
-const moveTo = `INSERT INTO place (partition, seq, stamp_seq, stamp) VALUES (?, ?, ?, ?)
-ON CONFLICT DO UPDATE SET seq = excluded.seq, stamp_seq = excluded.stamp_seq, stamp = excluded.stamp WHERE seq <= ?`
-
-// apply stores the records of a partition after one sequence, and the place that they lead to.
+// apply stores the records of a partition after one sequence, and the place that they lead to. If
+// another process has read on in the same file, it does nothing.
 func (s *store) apply(ctx context.Context, partition int, from uint64, to position, records []schemas.Record) error {
 	return s.write(ctx, func(tx *sql.Tx) error {
-		res, err := tx.ExecContext(ctx, moveTo, partition, to.seq, to.stampSeq, to.stamp, from)
+		res, err := tx.ExecContext(ctx, moveTo, partition, to.seq, to.stamp, from)
 		if err != nil {
 			return err
 		}
 		if n, err := res.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(err, errMoved)
+			return err
 		}
-		b := &batchWriter{tx: tx, rows: map[schemas.Ref]*row{}, figures: map[counter]*amount{}}
-		for query, into := range map[string]**sql.Stmt{
-			findAction: &b.find, insertAction: &b.insert, updateAction: &b.update, readSpread: &b.read, addFigure: &b.add,
-		} {
+		b := &batchWriter{rows: map[schemas.Ref]*action{}, figures: map[counter]*amount{}}
+		insert := "INSERT INTO action VALUES (?" + strings.Repeat(", ?", len(new(action).fields())-1) + ") ON CONFLICT DO NOTHING"
+		for query, into := range map[string]**sql.Stmt{takeAction: &b.remove, insert: &b.insert, readSpread: &b.read, addFigure: &b.add} {
 			if *into, err = tx.PrepareContext(ctx, query); err != nil {
 				return err
 			}
@@ -74,95 +70,67 @@ func (s *store) apply(ctx context.Context, partition int, from uint64, to positi
 	})
 }
 
-const (
-	findAction   = "SELECT " + columns + " FROM action WHERE tenant = ? AND id = ?"
-	deleteAction = "DELETE FROM action WHERE tenant = ? AND id = ? RETURNING " + columns
-)
-
-// These too are constants.
-var (
-	insertAction = "INSERT INTO action (" + columns + ") VALUES (" + marks(columns) + ") ON CONFLICT DO NOTHING" //nolint:gochecknoglobals // as above
-	updateAction = "UPDATE action SET (" + changing + ") = (" + marks(changing) + ") WHERE at = ?"               //nolint:gochecknoglobals // as above
-)
-
-// marks are as many parameters as there are columns.
-func marks(columns string) string { return "?" + strings.Repeat(", ?", strings.Count(columns, ",")) }
-
 // write stores a batch. Most actions end in the batch that they begin in, and are written once.
 func (b *batchWriter) write(ctx context.Context, partition int, records []schemas.Record) error {
 	for _, rec := range records {
 		ref, section, err := schemas.ParseSubject(rec.Subject)
 		if err != nil {
-			continue
+			continue // it belongs to no action
 		}
 		if section == schemas.SectionAccepted {
-			b.hold(ref, &row{now: readAccepted(ref, rec, partition)})
+			a := readAccepted(ref, rec, partition)
+			b.hold(ref, &a)
+			b.flow(&a, a.at)
 			continue
 		}
-		r, err := b.row(ctx, ref)
-		if err != nil {
-			return err
+		a, known := b.rows[ref]
+		if !known {
+			if a, err = b.take(ctx, ref.Tenant, ref.ID); err != nil {
+				return err
+			}
+			if a != nil && a.Kind != ref.Kind { // an earlier one of this id, which the log has dropped
+				a = nil
+			}
+			b.hold(ref, a)
 		}
-		if r != nil {
-			r.now.fold(rec)
+		if a == nil {
+			continue
+		}
+		before := a.outcome
+		if a.fold(rec); a.outcome != before {
+			b.flow(a, a.settled)
 		}
 	}
-	for _, r := range b.order {
-		if err := b.store(ctx, r); err != nil {
+	for _, a := range b.order {
+		if err := b.put(ctx, a); err != nil {
 			return err
 		}
 	}
 	return b.writeFigures(ctx)
 }
 
-// row is the row of an action that was accepted before; nil: the log has dropped its acceptance.
-func (b *batchWriter) row(ctx context.Context, ref schemas.Ref) (*row, error) {
-	if r, ok := b.rows[ref]; ok {
-		return r, nil
+func (b *batchWriter) hold(ref schemas.Ref, a *action) {
+	if b.rows[ref] = a; a != nil {
+		b.order = append(b.order, a)
 	}
-	var was action
-	err := b.find.QueryRowContext(ctx, ref.Tenant, ref.ID).Scan(was.fields()...)
+}
+
+// take removes an action from the file, and from what is counted; nil: the file does not have it.
+func (b *batchWriter) take(ctx context.Context, tenant, id string) (*action, error) {
+	a := &action{}
+	err := b.remove.QueryRowContext(ctx, tenant, id).Scan(a.fields()...)
 	switch {
-	case errors.Is(err, sql.ErrNoRows) || err == nil && was.ref.Kind != ref.Kind:
-		b.rows[ref] = nil
+	case errors.Is(err, sql.ErrNoRows):
 		return nil, nil //nolint:nilnil // as documented
 	case err != nil:
 		return nil, err
 	}
-	return b.hold(ref, &row{was: was, now: was}), nil
+	b.tally(a, -1)
+	return a, nil
 }
 
-func (b *batchWriter) hold(ref schemas.Ref, r *row) *row {
-	b.rows[ref] = r
-	b.order = append(b.order, r)
-	return r
-}
-
-// store writes a row, and counts its action by what it has become.
-func (b *batchWriter) store(ctx context.Context, r *row) error {
-	a := &r.now
-	switch {
-	case r.was.at == 0:
-		if err := b.accept(ctx, a); err != nil {
-			return err
-		}
-	case r.now == r.was:
-		return nil
-	default:
-		if _, err := b.update.ExecContext(ctx, append(a.fields()[fixed:], a.at)...); err != nil {
-			return err
-		}
-		b.tally(&r.was, -1)
-	}
-	b.tally(a, 1)
-	if a.status != r.was.status {
-		b.ended(a)
-	}
-	return nil
-}
-
-// accept adds a new action.
-func (b *batchWriter) accept(ctx context.Context, a *action) error {
+// put adds an action to the file, and counts it.
+func (b *batchWriter) put(ctx context.Context, a *action) error {
 	for {
 		res, err := b.insert.ExecContext(ctx, a.fields()...)
 		if err != nil {
@@ -171,24 +139,17 @@ func (b *batchWriter) accept(ctx context.Context, a *action) error {
 		if n, err := res.RowsAffected(); err != nil {
 			return err
 		} else if n > 0 {
-			break
+			b.tally(a, 1)
+			return nil
 		}
 		// Either another was accepted in the same nanosecond, or the id was used before, by an
 		// action that the log has dropped.
-		var old action
-		switch err := b.tx.QueryRowContext(ctx, deleteAction, a.ref.Tenant, a.ref.ID).Scan(old.fields()...); {
-		case err == nil:
-			b.tally(&old, -1)
-		case errors.Is(err, sql.ErrNoRows):
-			a.at++
-		default:
+		if old, err := b.take(ctx, a.Tenant, a.ID); err != nil {
 			return err
+		} else if old == nil {
+			a.at++
 		}
 	}
-	for _, l := range levels {
-		b.amount(counter{level: int64(l), slot: a.at / int64(l), tenant: a.ref.Tenant, kind: string(a.ref.Kind)}).n++
-	}
-	return nil
 }
 
 func (b *batchWriter) amount(of counter) *amount {
@@ -201,30 +162,23 @@ func (b *batchWriter) amount(of counter) *amount {
 // tally counts an action by what it is.
 func (b *batchWriter) tally(a *action, n int64) {
 	b.amount(counter{
-		slot: a.at / int64(tallySlot), tenant: a.ref.Tenant, kind: string(a.ref.Kind), agent: a.agent,
-		entry: a.entry, code: a.code, status: a.status,
+		0, a.at / int64(tallySlot), a.Tenant, string(a.Kind), a.Agent, a.Entry, string(a.Code), a.outcome,
 	}).n += n
 }
 
-// ended counts an action when it ended, with its latency.
-func (b *batchWriter) ended(a *action) {
+// flow counts an action when it was accepted or, with its latency, when it ended.
+func (b *batchWriter) flow(a *action, at int64) {
 	class := classOf(time.Duration(a.settled - a.at))
 	for _, l := range levels {
 		to := b.amount(counter{
-			level: int64(l), slot: a.settled / int64(l), tenant: a.ref.Tenant, kind: string(a.ref.Kind), entry: a.entry, status: a.status,
+			level: int64(l), slot: at / int64(l), tenant: a.Tenant, kind: string(a.Kind), entry: a.Entry, status: a.outcome,
 		})
 		to.n++
-		to.spread.add(class, 1)
+		if a.outcome != "" {
+			to.spread.add(class, 1)
+		}
 	}
 }
-
-const (
-	readSpread = `SELECT spread FROM figure
-WHERE level = ? AND slot = ? AND tenant = ? AND kind = ? AND agent = ? AND entry = ? AND code = ? AND status = ?`
-	addFigure = `INSERT INTO figure (level, slot, tenant, kind, agent, entry, code, status, n, spread)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT DO UPDATE SET n = n + excluded.n, spread = excluded.spread`
-)
 
 func (b *batchWriter) writeFigures(ctx context.Context) error {
 	for k, v := range b.figures {
@@ -264,70 +218,4 @@ DELETE FROM figure WHERE level > 0 AND slot < (SELECT ifnull(min(at), ?2) FROM a
 			p.number, oldest.Time.UnixNano(), int64(tallySlot))
 		return err
 	})
-}
-
-// spread counts latencies by their length: class c has those of about grow^c microseconds, so
-// that a quantile is right to about five in a hundred.
-type spread []uint64
-
-// grow is the ratio of one class to the one before.
-const grow = 1.1
-
-// classOf is the class of a latency. One below a microsecond counts as one.
-func classOf(d time.Duration) int {
-	us := float64(max(d, time.Microsecond)) / float64(time.Microsecond)
-	return int(math.Round(math.Log(us) / math.Log(grow)))
-}
-
-func (s *spread) add(class int, n uint64) {
-	if short := class + 1 - len(*s); short > 0 {
-		*s = append(*s, make([]uint64, short)...)
-	}
-	(*s)[class] += n
-}
-
-// quantile is the latency, in milliseconds, that a share q of all stay below; nil of none.
-func (s *spread) quantile(q float64) *float64 {
-	var all uint64
-	for _, n := range *s {
-		all += n
-	}
-	rank := max(uint64(math.Ceil(q*float64(all))), 1)
-	for class, n := range *s {
-		if rank <= n {
-			ms := round(math.Pow(grow, float64(class))/1000, 3)
-			return &ms
-		}
-		rank -= n
-	}
-	return nil
-}
-
-// round keeps so many digits of a number.
-func round(v float64, digits int) float64 {
-	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
-		return v
-	}
-	scale := math.Pow(10, float64(digits)-math.Ceil(math.Log10(math.Abs(v))))
-	return math.Round(v*scale) / scale
-}
-
-// pack is a spread as it is stored.
-func (s *spread) pack() (b []byte) {
-	for _, n := range *s {
-		b = binary.AppendUvarint(b, n)
-	}
-	return b
-}
-
-// unpack adds a stored spread.
-func (s *spread) unpack(b []byte) {
-	for class := 0; len(b) > 0; class++ {
-		n, size := binary.Uvarint(b)
-		if size <= 0 {
-			return
-		}
-		s.add(class, n)
-		b = b[size:]
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -27,23 +26,21 @@ const (
 	batchSize  = 4 << 20
 )
 
-// position is how far a partition has been read, and the newest record up to there.
+// position is how far the file has a partition: everything up to seq. The stamp is that of the record
+// there.
 type position struct {
-	seq      uint64 // everything up to here is in the index
-	stampSeq uint64
-	stamp    string
+	seq   uint64
+	stamp string
 }
 
 // partition is what the open file knows of one partition of the log.
 type partition struct {
-	number int
-	stream string
-	busy   chan struct{} // holds the one reader of what follows
-	position
-	known bool   // place is what the open file has
-	last  uint64 // of the log, when it was last asked
-	first uint64 // of the log, when the index last dropped what the log has dropped
-	asOf  time.Time
+	number  int
+	stream  string
+	busy    chan struct{} // holds the one reader of what follows
+	checked bool          // the file's position is one of this log
+	empty   uint64        // up to here, no record follows the file's position
+	first   uint64        // of the log, when the index last dropped what the log has dropped
 
 	stand atomic.Pointer[schemas.Freshness] // for others than the reader
 }
@@ -81,8 +78,8 @@ func (x *Index) refresh(ctx context.Context, s *store) (fresh schemas.Freshness,
 	return fresh, ctx.Err()
 }
 
-// advance reads a partition to the end that the log has now, or so many records of it (0: all), and
-// notes how far it came.
+// advance reads a partition to the end that the log has now, or one batch of so many records (0: all),
+// and notes how far it came. The position is the file's, which another process may share.
 func (x *Index) advance(ctx context.Context, s *store, p *partition, most int) error {
 	select {
 	case p.busy <- struct{}{}:
@@ -90,74 +87,64 @@ func (x *Index) advance(ctx context.Context, s *store, p *partition, most int) e
 		return context.Cause(ctx)
 	}
 	defer func() { <-p.busy }()
-	err := x.follow(ctx, s, p, most)
-	if errors.Is(err, errMoved) { // by another process, which has the same log
-		err = x.follow(ctx, s, p, most)
-	}
-	p.stand.Store(&schemas.Freshness{AsOf: p.asOf, Behind: max(p.last, p.seq) - p.seq})
-	return err
-}
-
-func (x *Index) follow(ctx context.Context, s *store, p *partition, most int) error {
-	if !p.known {
-		if err := x.adopt(ctx, s, p); err != nil {
-			return err
-		}
-	}
-	asked := time.Now()
-	first, last, err := x.log.Bounds(ctx, p.stream)
+	at, err := s.position(ctx, p.number)
 	if err != nil {
 		return err
 	}
-	if last < p.seq { // it is not the log that was read
-		return errStale
+	asked := time.Now()
+	first, last, err := x.log.Bounds(ctx, p.stream)
+	if err == nil {
+		err = x.check(ctx, s, p, at, first, last)
 	}
-	p.last = last
-	if first > 0 && p.seq < first-1 {
-		p.position = position{seq: first - 1}
+	if err != nil {
+		return err
 	}
-	for began := p.seq; p.seq < last; {
-		if most > 0 && p.seq > began {
+	at.seq = max(at.seq, p.empty, max(first, 1)-1)
+	for steps := 0; at.seq < last; steps++ {
+		p.stand.Store(&schemas.Freshness{AsOf: p.stand.Load().AsOf, Behind: last - at.seq})
+		if most > 0 && steps > 0 {
 			return nil
 		}
-		if err := x.step(ctx, s, p, cmp.Or(most, batch)); err != nil {
+		if at, err = x.step(ctx, s, p, at, last, cmp.Or(most, batch)); err != nil {
 			return err
 		}
 	}
-	p.asOf = asked
+	p.stand.Store(&schemas.Freshness{AsOf: asked})
+	return nil
+}
+
+// position reads how far the file has a partition.
+func (s *store) position(ctx context.Context, partition int) (at position, err error) {
+	err = s.db.QueryRowContext(ctx, "SELECT seq, stamp FROM place WHERE partition = ?", partition).Scan(&at.seq, &at.stamp)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return at, err
+}
+
+// check compares the file with the log, which was read after it: that the log is as long, once that it
+// still has the record of the position, and that the file has nothing that the log has dropped. Else
+// the file is of another log, or of one that has lost records.
+func (x *Index) check(ctx context.Context, s *store, p *partition, at position, first, last uint64) error {
+	if last < at.seq {
+		return errStale
+	}
+	if !p.checked && at.seq >= max(first, 1) {
+		rec, err := x.log.Next(ctx, p.stream, every, at.seq)
+		if err == nil && stampOf(rec) != at.stamp || errors.Is(err, fault.ErrNotFound) {
+			return errStale
+		}
+		if err != nil {
+			return err
+		}
+	}
+	p.checked = true
 	if first > p.first {
 		if err := x.prune(ctx, s, p, first); err != nil {
 			return err
 		}
 		p.first = first
 	}
-	return nil
-}
-
-// adopt takes over the place that the file has of a partition, if the log still has the record
-// there: else the file is of another log, or of one that has lost records.
-func (x *Index) adopt(ctx context.Context, s *store, p *partition) error {
-	p.position = position{}
-	const query = "SELECT seq, stamp_seq, stamp FROM place WHERE partition = ?"
-	err := s.db.QueryRowContext(ctx, query, p.number).Scan(&p.seq, &p.stampSeq, &p.stamp)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return err
-	}
-	if p.stampSeq > 0 {
-		first, _, err := x.log.Bounds(ctx, p.stream)
-		if err != nil {
-			return err
-		}
-		rec, err := x.log.Next(ctx, p.stream, every, p.stampSeq)
-		gone := errors.Is(err, fault.ErrNotFound)
-		if err != nil && !gone {
-			return err
-		}
-		if p.stampSeq >= first && (gone || stampOf(rec) != p.stamp) {
-			return errStale
-		}
-	}
-	p.known = true
 	return nil
 }
 
@@ -170,55 +157,46 @@ func stampOf(rec schemas.Record) string {
 // server looks at each subject that it has.
 const every = ">"
 
-// A replica that is late is read again after catchUp, at most so often in a row.
-const (
-	catchUp  = 20 * time.Millisecond
-	patience = 100
-)
-
-// step reads one batch, of so many records at most, and stores it.
-func (x *Index) step(ctx context.Context, s *store, p *partition, most int) error {
-	records, err := x.page(ctx, p, most)
+// step reads one batch, of so many records at most, after a position and up to the log's last, stores
+// it, and returns the next position.
+func (x *Index) step(ctx context.Context, s *store, p *partition, at position, last uint64, most int) (position, error) {
+	records, err := x.page(ctx, p, at.seq+1, last, most)
 	if err != nil {
-		return err
+		return at, err
 	}
-	to := position{p.last, p.stampSeq, p.stamp}
-	if n := len(records); n > 0 {
-		to = position{records[n-1].Seq, records[n-1].Seq, stampOf(records[n-1])}
+	if len(records) == 0 {
+		p.empty = last
+		return position{seq: last}, nil
 	}
+	newest := records[len(records)-1]
 	// A record that a power cut could remove from the log must not be in the index: another
 	// record may get its sequence.
-	if err := x.durable.Durable(ctx, p.stream, to.seq); err != nil {
-		return err
+	if err := x.durable.Durable(ctx, p.stream, newest.Seq); err != nil {
+		return at, err
 	}
-	if err := s.apply(ctx, p.number, p.seq, to, records); err != nil {
-		p.known = false
-		return err
+	if err := s.apply(ctx, p.number, at.seq, position{newest.Seq, stampOf(newest)}, records); err != nil {
+		return at, err
 	}
-	p.position = to
-	return nil
+	return s.position(ctx, p.number)
 }
 
-// page reads records after the partition's place and up to its last. Only the stream's leader
-// says that none is left: a replica that is late does not know the newest.
-func (x *Index) page(ctx context.Context, p *partition, most int) ([]schemas.Record, error) {
-	for range patience {
-		records, _, err := x.log.Page(ctx, p.stream, every, p.seq+1, most, batchSize)
-		records = slices.DeleteFunc(records, func(r schemas.Record) bool { return r.Seq > p.last })
-		if err != nil || len(records) > 0 {
-			return records, err
-		}
-		next, err := x.log.Next(ctx, p.stream, every, p.seq+1)
-		switch {
-		case errors.Is(err, fault.ErrNotFound) || err == nil && next.Seq > p.last:
-			return nil, nil
-		case err != nil:
-			return nil, err
-		case !retry.Pause(ctx, catchUp):
-			return nil, context.Cause(ctx)
+// catchUp is the pause after which a replica that was late may show more.
+const catchUp = 20 * time.Millisecond
+
+// page reads records from one on, and none after last. A replica that is late does not show the newest:
+// then the stream's leader shows the next one, or that there is none.
+func (x *Index) page(ctx context.Context, p *partition, from, last uint64, most int) ([]schemas.Record, error) {
+	records, _, err := x.log.Page(ctx, p.stream, every, from, most, batchSize)
+	if err == nil && len(records) == 0 {
+		var next schemas.Record
+		if next, err = x.log.Next(ctx, p.stream, every, from); err == nil {
+			retry.Pause(ctx, catchUp)
+			records = append(records, next)
+		} else if errors.Is(err, fault.ErrNotFound) {
+			err = nil
 		}
 	}
-	return nil, fmt.Errorf("%w: it does not show what it is known to hold", fault.ErrUnavailable)
+	return slices.DeleteFunc(records, func(r schemas.Record) bool { return r.Seq > last }), err
 }
 
 // background reads on from time to time, so that the first request does not wait for all of
@@ -266,11 +244,10 @@ func (x *Index) round() error {
 				return x.advance(ctx, s, s.parts[number], quietBatch)
 			})
 			cancel()
-			if spoiled(err) { // the next round reads from the beginning
-				break
-			}
 			if err != nil {
-				errs = append(errs, err)
+				if !spoiled(err) { // then the next round reads from the beginning
+					errs = append(errs, err)
+				}
 				break
 			}
 			if more && time.Since(time.Unix(0, x.asked.Load())) >= interest {

@@ -8,8 +8,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
@@ -18,21 +16,9 @@ import (
 
 	"weir/egress/stream"
 	"weir/internal/fault"
-	"weir/internal/problem"
 	"weir/internal/telemetry"
 	"weir/schemas"
 )
-
-// Log is what the index is read from.
-type Log interface {
-	// Page returns records under a filter with a sequence of at least from, oldest first,
-	// and none after the one that makes them as large as size. It may be late.
-	Page(ctx context.Context, stream, filter string, from uint64, limit, size int) (records []schemas.Record, more bool, err error)
-	// Next returns the first record under a filter with a sequence of at least from, or
-	// fault.ErrNotFound. It is not late.
-	Next(ctx context.Context, stream, filter string, from uint64) (schemas.Record, error)
-	Bounds(ctx context.Context, stream string) (first, last uint64, err error)
-}
 
 // Config shapes an Index. Zero fields but Layout take the default.
 type Config struct {
@@ -52,15 +38,14 @@ type Config struct {
 
 // Index is safe for concurrent use. The file is opened when it is first needed.
 type Index struct {
-	log     Log
+	log     stream.Log
 	durable stream.Durable
 	cfg     Config
 	own     string // a temporary directory for the file; empty: none
 
-	using  sync.RWMutex // readers of the file hold it, so that it is not closed meanwhile
-	file   *store       // nil: not open
-	closed bool
-	asked  atomic.Int64 // the time of the last request, in nanoseconds
+	using sync.RWMutex // readers of the file hold it, so that it is not closed meanwhile
+	file  *store       // nil: not open
+	asked atomic.Int64 // the time of the last request, in nanoseconds
 
 	life  context.Context //nolint:containedctx // the index's own, ended by Close
 	end   context.CancelFunc
@@ -70,7 +55,7 @@ type Index struct {
 }
 
 // New returns an index that reads nothing yet. It stores no record that is not yet durable.
-func New(log Log, durable stream.Durable, cfg Config) *Index {
+func New(log stream.Log, durable stream.Durable, cfg Config) *Index {
 	cfg.Wait = cmp.Or(cfg.Wait, 3*time.Second)
 	cfg.Every = cmp.Or(cfg.Every, 10*time.Second)
 	cfg.Looks = cmp.Or(cfg.Looks, 20_000)
@@ -91,7 +76,6 @@ func (x *Index) Close() {
 	x.work.Wait()
 	x.using.Lock()
 	defer x.using.Unlock()
-	x.closed = true
 	if x.file != nil {
 		_ = x.file.db.Close() // records that are lost are read again
 		x.file = nil
@@ -106,7 +90,7 @@ func (x *Index) open() (err error) {
 	x.using.Lock()
 	defer x.using.Unlock()
 	switch {
-	case x.closed:
+	case x.life.Err() != nil:
 		return errors.New("the index is closed")
 	case x.file != nil:
 		return nil
@@ -117,47 +101,41 @@ func (x *Index) open() (err error) {
 		x.cfg.Path = filepath.Join(x.own, "actions.db")
 	}
 	x.file, err = openStore(x.life, x.cfg.Path, x.cfg.Layout)
-	if spoiled(err) {
-		if err = Discard(x.cfg.Path); err == nil {
-			x.file, err = openStore(x.life, x.cfg.Path, x.cfg.Layout)
-		}
-	}
 	return err
 }
 
-// hold opens the file if needed, and keeps it open while do runs. If do finds that the file
-// is damaged, or of another log, hold discards it: the next call builds it anew.
+// hold opens the file if needed, and keeps it open while do runs. If the file is damaged, or of another
+// version or log, hold discards it: the next call builds it anew.
 func (x *Index) hold(ctx context.Context, do func(s *store) error) error {
-	x.using.RLock()
-	for x.file == nil {
-		x.using.RUnlock()
-		if err := x.open(); err != nil {
-			return err
-		}
-		x.using.RLock()
-	}
-	s := x.file
+	var s *store
 	err := func() error {
+		x.using.RLock()
 		defer x.using.RUnlock()
+		for x.file == nil {
+			x.using.RUnlock()
+			err := x.open()
+			x.using.RLock()
+			if err != nil {
+				return err
+			}
+		}
+		s = x.file
 		return do(s)
 	}()
 	if !spoiled(err) {
 		return err
 	}
-	x.cfg.Log.InfoContext(ctx, "index_rebuilt", slog.String("component", "egress/index"), slog.String("err_kind", telemetry.ErrKind(err)))
-	return errors.Join(err, x.discard(s))
-}
-
-// discard closes and removes a file, unless another call has done so.
-func (x *Index) discard(s *store) error {
 	x.using.Lock()
 	defer x.using.Unlock()
-	if x.file != s {
-		return nil
+	if x.file == s { // no other call has done so
+		if s != nil {
+			x.cfg.Log.InfoContext(ctx, "index_rebuilt", slog.String("component", "egress/index"), slog.String("err_kind", telemetry.ErrKind(err)))
+			_ = s.db.Close()
+		}
+		x.file = nil
+		err = errors.Join(err, Discard(x.cfg.Path))
 	}
-	_ = x.file.db.Close()
-	x.file = nil
-	return Discard(x.cfg.Path)
+	return err
 }
 
 // with runs do on the file after the index has read what the log holds, or after Wait.
@@ -181,31 +159,4 @@ func (x *Index) with(ctx context.Context, do func(s *store, fresh schemas.Freshn
 		return err
 	}
 	return errors.Join(fault.ErrUnavailable, err) // its text may hold a path
-}
-
-// Serve answers GET /v1/actions. Tenant is whose actions are read; empty: all tenants'.
-func (x *Index) Serve(w http.ResponseWriter, r *http.Request, tenant string) {
-	answer(w, r, tenant, ParseList, x.List)
-}
-
-// ServeStats answers GET /v1/stats.
-func (x *Index) ServeStats(w http.ResponseWriter, r *http.Request, tenant string) {
-	answer(w, r, tenant, ParseStats, x.Stats)
-}
-
-func answer[Q, A any](
-	w http.ResponseWriter, r *http.Request, tenant string,
-	parse func(url.Values, string, time.Time) (Q, error), read func(context.Context, Q) (A, error),
-) {
-	q, err := parse(r.URL.Query(), tenant, time.Now())
-	if err != nil {
-		problem.Write(w, r, err)
-		return
-	}
-	doc, err := read(r.Context(), q)
-	if err != nil {
-		problem.Write(w, r, err)
-		return
-	}
-	stream.WriteJSON(w, r, http.StatusOK, doc)
 }

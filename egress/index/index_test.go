@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -99,14 +100,19 @@ func (s *shop) settle(st *ledger.State, outcome schemas.Outcome, code schemas.Co
 	s.append(st, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: outcome, Code: code, Attempts: len(st.Attempts)}})
 }
 
+// ask reads the answer to a query.
+func ask[A any](
+	tb require.TestingT, read func(ctx context.Context, q url.Values, tenant string, now time.Time) (A, error), tenant, query string, now time.Time,
+) (A, error) {
+	values, err := url.ParseQuery(strings.ReplaceAll(query, " ", "+"))
+	require.NoError(tb, err)
+	return read(context.Background(), values, tenant, now)
+}
+
 // page reads one page of a list, of tenant acme where the query names none.
 func (s *shop) page(tenant, query string) schemas.ActionPage {
 	s.t.Helper()
-	values, err := url.ParseQuery(query)
-	require.NoError(s.t, err)
-	q, err := index.ParseList(values, tenant, time.Now())
-	require.NoError(s.t, err)
-	page, err := s.x.List(context.Background(), q)
+	page, err := ask(s.t, s.x.List, tenant, query, time.Now())
 	require.NoError(s.t, err)
 	return page
 }
@@ -180,16 +186,12 @@ func TestFiltersAndCounts(t *testing.T) {
 		"since=10m&until=0s&limit=2": {"task-9", "push-5", "chat-4", "run-3", "order-2", "order-1"},
 	} {
 		if want == nil {
-			values, err := url.ParseQuery(query)
-			require.NoError(t, err)
-			_, err = index.ParseList(values, "acme", time.Now())
+			_, err := ask(t, s.x.List, "acme", query, time.Now())
 			require.Error(t, err, query)
 			continue
 		}
 		require.Equal(t, want, s.ids(query), query)
-		if values, _ := url.ParseQuery(query); values.Get("status") != "waiting" && values.Get("status") != "started" && values.Get("status") != "accepted,denied" {
-			require.EqualValues(t, len(want), s.page("acme", query+"&count=true").Count.Total, query)
-		}
+		require.EqualValues(t, len(want), s.page("acme", query+"&count=true").Count.Total, query)
 	}
 	require.Equal(t, map[string]uint64{"succeeded": 1, "denied": 1, "open": 4}, s.page("acme", "count=true").Count.By)
 	first := s.page("acme", "entry=github").Items[0]
@@ -260,11 +262,7 @@ func TestTenantsAreApart(t *testing.T) {
 
 func (s *shop) stats(tenant, query string) schemas.Stats {
 	s.t.Helper()
-	values, err := url.ParseQuery(query)
-	require.NoError(s.t, err)
-	q, err := index.ParseStats(values, tenant, time.Now())
-	require.NoError(s.t, err)
-	out, err := s.x.Stats(context.Background(), q)
+	out, err := ask(s.t, s.x.Stats, tenant, query, time.Now())
 	require.NoError(s.t, err)
 	return out
 }
@@ -359,9 +357,7 @@ func TestSomebodyElsesFile(t *testing.T) {
 	require.NoError(t, os.Chmod(s.path, 0o644))
 	before, err := os.ReadFile(s.path)
 	require.NoError(t, err)
-	q, err := index.ParseList(nil, "acme", time.Now())
-	require.NoError(t, err)
-	_, err = s.x.List(t.Context(), q)
+	_, err = s.x.List(t.Context(), nil, "acme", time.Now())
 	require.ErrorContains(t, err, "a database of something else")
 	after, err := os.ReadFile(s.path)
 	require.NoError(t, err)

@@ -1,8 +1,9 @@
 package index
 
 import (
+	"cmp"
 	"math"
-	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,146 +18,200 @@ import (
 // StatusOpen stands for every status before the end.
 const StatusOpen = "open"
 
-// Query is a request for a list.
-type Query struct {
-	filter
-
-	limit  int
-	cursor int64 // keys below this one
-	count  bool
+// clause is a part of an SQL query and its arguments.
+type clause struct {
+	text string
+	args []any
 }
 
-// filter says which actions a query selects. A zero field is no filter.
+// and adds a condition.
+func (c clause) and(text string, args ...any) clause {
+	return clause{c.text + " AND " + text, slices.Concat(c.args, args)}
+}
+
+// in is that a column has one of some values.
+func in(column string, values []string) clause {
+	c := clause{text: column + " IN (?" + strings.Repeat(", ?", max(len(values)-1, 0)) + ")"}
+	for _, v := range values {
+		c.args = append(c.args, v)
+	}
+	return c
+}
+
+// condition is a condition on a column. If index is not empty, an SQL index of that name answers it,
+// together with the tenant, in the order of a list.
+type condition struct {
+	column, index string
+	clause
+}
+
+// filter says which actions a request selects.
 type filter struct {
-	tenant       string // empty: all
-	named        bool   // the tenant was given as a parameter
-	kinds        []string
-	status       []string // as the file has it
-	open         []string // of the open ones these
-	live         bool     // which are not all
-	entry        *string
-	agent        string
-	host         string
-	caller       string
-	methods      []string
-	answers      [][2]int // ranges of HTTP statuses
-	task         string
-	code         string
-	text         string
-	since, until int64
-	resolved     *bool // with a resolution, or without one; nil: either
-	damaged      bool  // and what ended with POISON, whatever its status
+	tenant       string      // empty: all
+	since, until int64       // nanoseconds; 0: no bound
+	where        []condition // the most selective first
+}
+
+func (f *filter) add(column, index string, c clause) {
+	f.where = append(f.where, condition{column, index, c})
+}
+
+// is adds that a column has a value, unless that is empty.
+func (f *filter) is(column, value string) {
+	if value != "" {
+		f.add(column, "by_"+column, clause{column + " = ? AND " + column + " <> ''", []any{value}})
+	}
+}
+
+// of selects actions by their kind, status and caller; none are all. With damaged, those that ended with
+// POISON are selected too, whatever their status.
+func (f *filter) of(kinds, named []string, caller string, damaged bool) {
+	all := words(schemas.Statuses())
+	open := all[:len(all)-len(schemas.Outcomes())]
+	if slices.Contains(named, StatusOpen) {
+		named = append(named, open...)
+	}
+	var status []string // as the file has it
+	live := 0
+	for i, s := range all {
+		if !slices.Contains(named, s) {
+			continue
+		}
+		if i >= len(open) {
+			status = append(status, s)
+		} else if live++; live == 1 {
+			status = append(status, "")
+		}
+	}
+	if slices.Equal(status, []string{""}) {
+		if len(kinds) == 1 {
+			f.add("status", "by_work", clause{"kind = ? AND status = ''", []any{kinds[0]}})
+		}
+		f.add("status", "by_open", clause{text: "status = ''"})
+	}
+	f.is("caller", caller)
+	if c := in("status", status); damaged {
+		f.add("status", "", clause{"(" + c.text + " OR code = ?)", append(c.args, schemas.Poison)})
+	} else {
+		f.oneOf("status", status)
+	}
+	if live > 0 && live < len(open) {
+		f.add("state", "", in("state", named))
+	}
+	f.oneOf("kind", kinds)
+}
+
+// oneOf adds that a column has one of some values, if there are any. An SQL index answers one value.
+func (f *filter) oneOf(column string, values []string) {
+	if len(values) == 0 {
+		return
+	}
+	index := ""
+	if len(values) == 1 {
+		index = "by_" + column
+	}
+	f.add(column, index, in(column, values))
+}
+
+// detailed reports whether a filter asks for more than table figure has, whose columns have the same names.
+func (f *filter) detailed() bool {
+	return slices.ContainsFunc(f.where, func(c condition) bool {
+		return !slices.Contains([]string{"kind", "agent", "entry", "code", "status"}, c.column)
+	})
+}
+
+// actions are the two parts of all: from reads the actions that the best SQL index yields; rest is checked
+// of each.
+func (f *filter) actions(since, until int64) (from, rest clause) {
+	index, lead := "NOT INDEXED", clause{"at >= ? AND at < ?", []any{since, cmp.Or(until, math.MaxInt64)}}
+	if f.tenant != "" {
+		index, lead = "INDEXED BY by_tenant", lead.and("tenant = ?", f.tenant)
+	}
+	rest, led := clause{text: "1"}, false
+	for _, c := range f.where {
+		if led || c.index == "" || (f.tenant == "") != (c.index == "by_open") {
+			rest = rest.and(c.text, c.args...)
+			continue
+		}
+		led, index, lead = true, "INDEXED BY "+c.index, lead.and(c.text, c.args...)
+	}
+	return clause{"FROM action " + index + " WHERE " + lead.text, lead.args}, rest
+}
+
+// all selects the actions of a stretch of time.
+func (f *filter) all(since, until int64) clause {
+	from, rest := f.actions(since, until)
+	return from.and(rest.text, rest.args...)
+}
+
+// figures selects the rows of table figure of a level, from one slot to before another, by the
+// filter's conditions but its time.
+func (f *filter) figures(level, low, high int64) clause {
+	c := clause{"FROM figure WHERE level = ? AND slot >= ? AND slot < ?", []any{level, low, high}}
+	if f.tenant != "" {
+		c = c.and("tenant = ?", f.tenant)
+	}
+	for _, of := range f.where {
+		c = c.and(of.text, of.args...)
+	}
+	return c
 }
 
 // params reads parameters.
 type params struct{ *stream.Params }
 
-// ParseList reads the parameters of GET /v1/actions. Tenant is whose actions are read;
-// empty: all tenants'.
-func ParseList(q url.Values, tenant string, now time.Time) (Query, error) {
-	out := Query{cursor: math.MaxInt64}
-	p := params{stream.NewParams(q, "kind", "status", "entry", "agent", "host", "method", "http_status", "caller", "task", "code", "resolved", "q", "since", "until", "tenant", "limit", "cursor", "count")}
-	out.filter = p.filter(tenant, now)
-	out.limit = p.Limit(50)
-	if cursor, ok := p.One("cursor"); ok {
-		out.cursor, p.Err = parseCursorKey(cursor)
-	}
-	out.count = p.Bool("count")
-	return out, p.Err
-}
-
-// selection is the query of a selection.
-func selection(of stream.Selection) (Query, error) {
-	q := Query{
-		filter: filter{tenant: of.Tenant, kinds: []string{string(of.Kind)}, status: words(of.Ended), damaged: len(of.Ended) > 0},
-		limit:  of.Limit, cursor: math.MaxInt64,
-	}
-	if of.Open {
-		q.status = append(q.status, "")
-	}
-	var err error
-	if of.Cursor != "" {
-		q.cursor, err = parseCursorKey(of.Cursor)
-	}
-	return q, err
-}
-
 func (p params) filter(tenant string, now time.Time) filter {
-	f := filter{tenant: tenant, named: p.Has("tenant")}
-	f.kinds = p.list("kind", words(schemas.Kinds()))
-	p.status(&f)
-	if entry, ok := p.One("entry"); ok {
-		f.entry = &entry
+	f := filter{tenant: tenant, since: p.when("since", now), until: p.when("until", now)}
+	f.is("task", p.id("task"))
+	f.is("code", p.id("code"))
+	entry, ok := p.One("entry")
+	if f.is("entry", entry); ok && entry == "" {
+		f.add("entry", "", clause{text: "entry = ''"})
 	}
-	for _, of := range []struct {
-		name string
-		into *string
-	}{{"agent", &f.agent}, {"caller", &f.caller}, {"task", &f.task}, {"code", &f.code}} {
-		v, ok := p.One(of.name)
-		if *of.into = v; ok && !schemas.ValidID(v) {
-			p.Refuse(of.name, "must be 1 to 128 of A-Z a-z 0-9 . _ : -")
-		}
-	}
+	f.is("agent", p.id("agent"))
+	f.is("host", strings.ToLower(p.text("host")))
+	f.of(p.list("kind", words(schemas.Kinds())), p.list("status", append(words(schemas.Statuses()), StatusOpen)), p.id("caller"), false)
 	if resolved := p.Bool("resolved"); p.Has("resolved") {
-		f.resolved = &resolved
+		f.add("resolution", "", clause{"(resolution <> '') = ?", []any{resolved}})
 	}
-	f.text = p.text("q")
-	f.host = strings.ToLower(p.text("host"))
-	f.methods = p.list("method", schemas.Methods())
-	p.answers(&f)
-	f.since = p.when("since", now)
-	f.until = p.when("until", now)
+	if methods := p.list("method", schemas.Methods()); len(methods) > 0 {
+		f.add("method", "", in("method", methods))
+	}
+	if v, ok := p.One("http_status"); ok {
+		if !regexp.MustCompile(`^[1-5](xx|\d\d)(,[1-5](xx|\d\d))*$`).MatchString(v) {
+			p.Refuse("http_status", "must be a status such as 404 or a class such as 5xx, or several with commas between")
+		}
+		c := clause{text: "(0"}
+		for word := range strings.SplitSeq(v, ",") {
+			c.text += " OR http_status BETWEEN ? AND ?"
+			c.args = append(c.args, strings.Replace(word, "xx", "00", 1), strings.Replace(word, "xx", "99", 1))
+		}
+		f.add("http_status", "", clause{c.text + ")", c.args})
+	}
+	if text := p.text("q"); text != "" { // in an id from its beginning, and in any place of what lists show of the call
+		part := "%" + strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(text) + "%"
+		f.add("id", "", clause{`((method || ' ' || host || path || char(10) || agent || char(10) || caller || char(10) || model) LIKE ? ESCAPE '!'
+OR id LIKE ? ESCAPE '!')`, []any{part, part[1:]}})
+	}
 	return f
 }
 
-// longestText is the number of characters of a parameter that may be any text.
-const longestText = 256
-
-// text reads a parameter that may be any text of one line.
-func (p params) text(name string) string {
+// id reads a parameter that is a name.
+func (p params) id(name string) string {
 	v, ok := p.One(name)
-	if ok && (v == "" || utf8.RuneCountInString(v) > longestText || !utf8.ValidString(v) || strings.ContainsFunc(v, unicode.IsControl)) {
-		p.Refuse(name, "must be 1 to 256 characters without control characters")
+	if ok && !schemas.ValidID(v) {
+		p.Refuse(name, "must be 1 to 128 of A-Z a-z 0-9 . _ : -")
 	}
 	return v
 }
 
-// answers reads HTTP statuses, and classes of them such as 4xx.
-func (p params) answers(f *filter) {
-	value, ok := p.One("http_status")
-	if !ok {
-		return
+// text reads a parameter that may be any text of one line.
+func (p params) text(name string) string {
+	v, ok := p.One(name)
+	if ok && (v == "" || utf8.RuneCountInString(v) > 256 || !utf8.ValidString(v) || strings.ContainsFunc(v, unicode.IsControl)) {
+		p.Refuse(name, "must be 1 to 256 characters without control characters")
 	}
-	for word := range strings.SplitSeq(value, ",") {
-		low, high := strings.Replace(word, "xx", "00", 1), strings.Replace(word, "xx", "99", 1)
-		n, err := strconv.Atoi(low)
-		if err != nil || len(low) != 3 || n < 100 || n > 599 || low != word && n%100 != 0 {
-			p.Refuse("http_status", "must be a status such as 404 or a class such as 5xx, or several with commas between")
-			return
-		}
-		m, _ := strconv.Atoi(high) // as the other
-		f.answers = append(f.answers, [2]int{n, m})
-	}
-}
-
-// status reads the statuses. The file has one for the open ones.
-func (p params) status(f *filter) {
-	known := words(schemas.Statuses())
-	open := known[:len(known)-len(schemas.Outcomes())]
-	for _, s := range p.list("status", append(known, StatusOpen)) {
-		switch {
-		case s == StatusOpen:
-			f.open = open
-		case !slices.Contains(open, s):
-			f.status = append(f.status, s)
-		case !slices.Contains(f.open, s):
-			f.open = append(f.open, s)
-		}
-	}
-	if len(f.open) > 0 {
-		f.status = append(f.status, "")
-	}
-	f.live = len(f.open) > 0 && len(f.open) < len(open)
+	return v
 }
 
 func words[T ~string](of []T) []string {
@@ -176,7 +231,6 @@ func (p params) list(name string, known []string) (out []string) {
 	for word := range strings.SplitSeq(value, ",") {
 		if !slices.Contains(known, word) {
 			p.Refuse(name, "can be "+strings.Join(known, ", ")+", or several with commas between")
-			return nil
 		}
 		if !slices.Contains(out, word) {
 			out = append(out, word)
@@ -219,69 +273,7 @@ func cursorKey(at int64) string {
 	return strings.Repeat("0", max(cursorLength-len(key), 0)) + key
 }
 
-func parseCursorKey(s string) (int64, error) {
-	n, err := strconv.ParseInt(s, 36, 64)
-	if err != nil || n <= 0 || s != cursorKey(n) {
-		return 0, stream.Invalid("the parameter cursor must be the next of an earlier page")
-	}
-	return n, nil
-}
-
-// StatsQuery is a request for figures.
-type StatsQuery struct {
-	filter
-
-	from, to int64 // whole steps
-	step     time.Duration
-	by       string
-}
-
-// Without a step there are about wantedPoints points; there are at most mostPoints, and at most
-// mostGroups groups.
-const (
-	wantedPoints = 120
-	mostPoints   = 1000
-	mostGroups   = 50
-)
-
-// ParseStats reads the parameters of GET /v1/stats. Tenant is whose actions are counted;
-// empty: all tenants'.
-func ParseStats(q url.Values, tenant string, now time.Time) (out StatsQuery, err error) {
-	p := params{stream.NewParams(q, "since", "until", "step", "by", "kind", "entry", "tenant")}
-	out.filter = p.filter(tenant, now)
-	by, ok := p.One("by")
-	if out.by = by; ok && !slices.Contains([]string{"kind", "entry", "outcome"}, by) {
-		p.Refuse("by", "can be kind, entry or outcome")
-	}
-	word, given := p.One("step")
-	if out.until == 0 {
-		out.until = now.UnixNano()
-	}
-	if out.since == 0 {
-		out.since = out.until - int64(time.Hour)
-	}
-	if p.Err == nil && out.since >= out.until {
-		p.Refuse("since", "must be before until")
-	}
-	if p.Err != nil {
-		return out, p.Err
-	}
-	// The range is rounded to whole steps.
-	names := []string{"10s", "30s", "1m", "5m", "10m", "30m", "1h", "6h", "24h"}
-	if given && !slices.Contains(names, word) {
-		return out, stream.Invalid("the parameter step can be " + strings.Join(names, ", "))
-	}
-	for _, name := range names {
-		if out.step, err = time.ParseDuration(name); err != nil {
-			return out, err
-		}
-		if given && name == word || !given && (out.until-out.since)/int64(out.step) < wantedPoints {
-			break
-		}
-	}
-	out.from, out.to = out.since/int64(out.step), (out.until+int64(out.step)-1)/int64(out.step)
-	if out.to-out.from > mostPoints {
-		return out, stream.Invalid("from since to until there can be 1000 steps at most: choose a longer step or a shorter time")
-	}
-	return out, nil
+func keyOf(cursor string) (at int64, ok bool) {
+	at, err := strconv.ParseInt(cursor, 36, 64)
+	return at, err == nil && at > 0 && cursor == cursorKey(at)
 }

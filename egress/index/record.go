@@ -7,61 +7,67 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"weir/egress/stream"
 	"weir/internal/ledger"
 	"weir/schemas"
 )
 
-// action is an action as the index stores it.
+// action is a row of table action. The entry's Status is accepted, started or waiting until the action
+// has ended; its times, and what follows from other fields, are not set in it.
 type action struct {
-	at                int64 // the key, and when the log stored its acceptance
-	ref               schemas.Ref
-	class             string
-	agent, task       string
-	caller            string
-	called            schemas.Called
-	created, deadline int64
-	part              int    // the partition of the log that has it
-	state             string // accepted, started or waiting: the last status before its end
-
-	// The last answer of the target, and what a completion has used.
-	httpStatus          int
-	model               string
-	tokensIn, tokensOut int64
-	nanoUSD             int64
-	ttft                float64 // milliseconds
-
-	status      string // an outcome; empty: it has not ended
-	code, entry string
-	settled     int64
-	attempts    int
-	resolution  string // of an unknown outcome: its effect; empty: none
+	at                         int64 // the key, and when the log stored its acceptance
+	part                       int   // the partition of the log that has it
+	created, deadline, settled int64
+	outcome                    string // empty: it has not ended
+	nanoUSD                    int64
+	schemas.ActionEntry
 }
 
-// columns are those of table action, in the order of fields: the fixed ones, and those that change
-// until the action has ended.
-const (
-	columns  = "at, tenant, kind, id, class, task, caller, created, deadline, part, " + changing
-	changing = "agent, method, host, path, calls, state, http_status, model, tokens_in, tokens_out, nano_usd, ttft, " +
-		"status, code, entry, settled, attempts, resolution"
-	fixed = 10
-)
-
+// fields are the columns of table action, in their order.
 func (a *action) fields() []any {
 	return []any{
-		&a.at, &a.ref.Tenant, &a.ref.Kind, &a.ref.ID, &a.class, &a.task, &a.caller, &a.created, &a.deadline, &a.part,
-		&a.agent, &a.called.Method, &a.called.Host, &a.called.Path, &a.called.Calls, &a.state,
-		&a.httpStatus, &a.model, &a.tokensIn, &a.tokensOut, &a.nanoUSD, &a.ttft,
-		&a.status, &a.code, &a.entry, &a.settled, &a.attempts, &a.resolution,
+		&a.at, &a.part, &a.Tenant, &a.Kind, &a.ID, &a.Class, &a.Agent, &a.Task, &a.Caller,
+		&a.Method, &a.Host, &a.Path, &a.Calls, &a.created, &a.deadline, &a.settled,
+		&a.Status, &a.outcome, &a.Code, &a.Entry, &a.Attempts, &a.Resolution,
+		&a.HTTPStatus, &a.Model, &a.TokensIn, &a.TokensOut, &a.nanoUSD, &a.TTFTMS,
 	}
+}
+
+// listed is what a list shows of an action.
+func (a *action) listed(tenant bool) schemas.ActionEntry {
+	e := a.ActionEntry
+	e.Created, e.Deadline, e.Settled = instant(a.created), instant(a.deadline), instant(a.settled)
+	e.URL, e.EventsURL, e.CostUSD = stream.ActionURL(e.ID), stream.EventsURL(e.ID), float64(a.nanoUSD)/1e9
+	if e.Kind == schemas.KindRun {
+		e.TaskType = e.Agent
+	}
+	if !tenant {
+		e.Tenant = ""
+	}
+	if a.outcome != "" {
+		ms := stream.Milliseconds(time.Duration(max(a.settled-a.at, 0))) // both by the log's clock, which may have been set between
+		e.DurationMS = &ms
+	}
+	return e
+}
+
+func instant(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns).UTC()
 }
 
 // readAccepted reads what a list shows from an accepted event. An event that cannot be
 // decoded is still an action.
 func readAccepted(ref schemas.Ref, rec schemas.Record, part int) action {
 	at := rec.Time.UnixNano()
-	a := action{at: at, ref: ref, part: part, created: at, state: string(schemas.EventAccepted)}
+	a := action{at: at, part: part, created: at, ActionEntry: schemas.ActionEntry{
+		Tenant: ref.Tenant, Kind: ref.Kind, ID: ref.ID, Status: schemas.Status(schemas.EventAccepted),
+	}}
+	bare := a
 	var accepted, deadline time.Time
-	var taskType, principal string
+	var principal string
 	var called, payload gjson.Result
 	doc := schemas.Action{Kind: ref.Kind}
 	gjson.GetBytes(rec.Data, "action").ForEach(func(name, v gjson.Result) bool {
@@ -71,17 +77,17 @@ func readAccepted(ref schemas.Ref, rec schemas.Record, part int) action {
 		case "deadline":
 			deadline = v.Time()
 		case "task_type":
-			taskType = v.Str
+			a.Agent = v.Str
 		case "class":
-			a.class = v.Str
+			a.Class = schemas.Class(v.Str)
 		case "sensitive":
 			doc.Sensitive = v.Bool()
 		case "principal":
 			principal = v.Str
 		case "task":
-			a.task = v.Str
+			a.Task = v.Str
 		case "caller":
-			a.caller = v.Str
+			a.Caller = v.Str
 		case "called":
 			called = v
 		case "payload":
@@ -90,24 +96,22 @@ func readAccepted(ref schemas.Ref, rec schemas.Record, part int) action {
 		return true
 	})
 	if accepted.IsZero() {
-		return action{at: at, ref: ref, part: part, created: at, state: a.state}
+		return bare
 	}
-	a.agent, a.caller, a.created = taskType, cmp.Or(a.caller, principal), accepted.UnixNano()
+	a.Caller, a.created = cmp.Or(a.Caller, principal), accepted.UnixNano()
 	if !deadline.IsZero() {
 		a.deadline = deadline.UnixNano()
 	}
 	switch ref.Kind {
 	case schemas.KindTask:
-		a.task = ref.ID
+		a.Task = ref.ID
 	case schemas.KindPush:
-		a.task = payload.Get("task_id").Str
+		a.Task = payload.Get("task_id").Str
 	case schemas.KindChat:
-		a.task = cmp.Or(a.task, payload.Get("task_id").Str)
-		if model := payload.Get("model").Str; schemas.ValidModel(model) {
-			a.model = model
-		}
+		a.Task = cmp.Or(a.Task, payload.Get("task_id").Str)
+		a.answeredBy(payload.Get("model").Str)
 	default:
-		a.called = readCalled(doc, called, payload.Raw)
+		a.Called = readCalled(doc, called, payload.Raw)
 	}
 	return a
 }
@@ -128,6 +132,13 @@ func readCalled(doc schemas.Action, beside gjson.Result, payload string) schemas
 	return schemas.Called{Method: text("method"), Host: text("host"), Path: text("path"), Calls: int(beside.Get("calls").Int())}
 }
 
+// answeredBy notes the model of a completion.
+func (a *action) answeredBy(model string) {
+	if schemas.ValidModel(model) {
+		a.Model = model
+	}
+}
+
 // settle ends an action, whatever its last event holds. What that does not say stays as earlier events
 // said it.
 func (a *action) settle(rec schemas.Record) {
@@ -135,23 +146,22 @@ func (a *action) settle(rec schemas.Record) {
 	outcome := schemas.Outcome(get("settled.outcome").Str)
 	a.settled = rec.Time.UnixNano()
 	if !gjson.ValidBytes(rec.Data) || get("type").Str != string(schemas.EventSettled) || !slices.Contains(schemas.Outcomes(), outcome) {
-		a.status, a.code = string(schemas.OutcomeFailed), string(schemas.Poison)
+		outcome, a.Code = schemas.OutcomeFailed, schemas.Poison
 	} else {
-		a.status, a.code, a.entry, a.attempts = string(outcome), get("settled.code").Str, get("settled.entry").Str, int(get("settled.attempts").Int())
-		if outcome == schemas.OutcomeDenied && a.entry == "" { // the call was denied, whether the action is the call or a run that makes it
-			a.entry = cmp.Or(get("settled.result.decision.entry").Str, get("settled.result.http.decision.entry").Str)
+		a.Code, a.Entry, a.Attempts = schemas.Code(get("settled.code").Str), get("settled.entry").Str, int(get("settled.attempts").Int())
+		if outcome == schemas.OutcomeDenied && a.Entry == "" { // the call was denied, whether the action is the call or a run that makes it
+			a.Entry = cmp.Or(get("settled.result.decision.entry").Str, get("settled.result.http.decision.entry").Str)
 		}
 	}
-	a.httpStatus = cmp.Or(int(get("attempted.status").Int()), a.httpStatus)
-	if a.ref.Kind != schemas.KindChat {
+	a.outcome, a.Status = string(outcome), schemas.Status(outcome)
+	a.HTTPStatus = cmp.Or(int(get("attempted.status").Int()), a.HTTPStatus)
+	if a.Kind != schemas.KindChat {
 		return
 	}
-	if model := get("settled.result.model").Str; schemas.ValidModel(model) {
-		a.model = model
-	}
+	a.answeredBy(get("settled.result.model").Str)
 	used := get("settled.result.usage")
-	a.tokensIn, a.tokensOut, a.nanoUSD = used.Get("prompt_tokens").Int(), used.Get("completion_tokens").Int(), used.Get("cost_nanousd").Int()
-	a.ttft = get("settled.result.first_ms").Float()
+	a.TokensIn, a.TokensOut, a.nanoUSD = used.Get("prompt_tokens").Int(), used.Get("completion_tokens").Int(), used.Get("cost_nanousd").Int()
+	a.TTFTMS = get("settled.result.first_ms").Float()
 }
 
 // fold adds an event after the acceptance. An action that has ended keeps its end; a person may still
@@ -161,37 +171,35 @@ func (a *action) fold(rec schemas.Record) {
 	typ := schemas.EventType(get("type").Str)
 	switch {
 	case rec.Ends():
-		if a.status == "" {
+		if a.outcome == "" {
 			a.settle(rec)
 		}
 		return
 	case typ == schemas.EventResolution:
-		a.resolution = get("resolution.effect").Str
+		a.Resolution = get("resolution.effect").Str
 		return
-	case a.status != "":
+	case a.outcome != "":
 		return
 	}
 	switch typ { //nolint:exhaustive // the others change nothing
-	case schemas.EventStarted:
-		a.state = string(schemas.EventStarted)
+	case schemas.EventStarted, schemas.EventWaiting:
+		a.Status = schemas.Status(typ)
 	case schemas.EventAttempt, schemas.EventAttempted:
-		a.state = string(schemas.EventStarted)
-		if ledger.Remote(a.ref.Kind) && a.called.Host == "" {
+		a.Status = schemas.Status(schemas.EventStarted)
+		if ledger.Remote(a.Kind) && a.Host == "" {
 			if c := ledger.CallOf(get("attempt.method").Str, get("attempt.url").Str); c.Host != "" {
-				a.called = c
+				a.Called = c
 			}
 		}
 		if typ == schemas.EventAttempted && !get("attempted.probe").Exists() {
-			a.httpStatus = cmp.Or(int(get("attempted.status").Int()), a.httpStatus)
+			a.HTTPStatus = cmp.Or(int(get("attempted.status").Int()), a.HTTPStatus)
 		}
-	case schemas.EventWaiting:
-		a.state = string(schemas.EventWaiting)
 	case schemas.EventProgress, schemas.EventDelta, schemas.EventSignal, schemas.EventStatus:
-		if a.state == string(schemas.EventWaiting) { // it waits no more
-			a.state = string(schemas.EventStarted)
+		if a.Status == schemas.Status(schemas.EventWaiting) { // it waits no more
+			a.Status = schemas.Status(schemas.EventStarted)
 		}
 		if typ == schemas.EventSignal && get("task.what").Str == string(schemas.TaskClaimed) {
-			a.agent = cmp.Or(get("task.agent").Str, get("task.holder").Str, a.agent)
+			a.Agent = cmp.Or(get("task.agent").Str, get("task.holder").Str, a.Agent)
 		}
 	}
 }

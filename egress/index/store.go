@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"modernc.org/sqlite"
@@ -19,53 +20,27 @@ import (
 
 // version is the version of the tables below and of their contents. A file of another version is
 // discarded and built anew; increment it with every change of either.
-const version = 6
+const version = 7
 
-// An action's key is when the log stored its acceptance, in nanoseconds: each SQL index
-// yields a list in that order. If two actions have the same nanosecond, one gets the next.
-// Status is empty until the action has ended, and then its outcome; state says more of the
-// time before.
+// Action has a row for each action, with the columns of action.fields. The key is when the log stored
+// its acceptance, in nanoseconds: each SQL index yields a list in that order. If two actions have the
+// same nanosecond, one gets the next. Status is empty until the action has ended, and then its outcome;
+// state says more of the time before.
 //
 // Figure counts actions in slots of time. At level 0 a slot is tallySlot wide, and counts
 // the actions that were accepted in it, by what they are now. At another level a slot is as
 // many nanoseconds wide as the level says, and counts the actions that were accepted in it
 // (status empty) and those that ended in it, with their latencies.
 const tables = `
-CREATE TABLE place (
-	partition   INTEGER PRIMARY KEY,
-	seq         INTEGER NOT NULL,
-	stamp_seq   INTEGER NOT NULL,
-	stamp       TEXT    NOT NULL
-);
+CREATE TABLE place (partition INTEGER PRIMARY KEY, seq INTEGER NOT NULL, stamp TEXT NOT NULL);
 CREATE TABLE action (
-	at          INTEGER PRIMARY KEY,
-	tenant      TEXT    NOT NULL,
-	kind        TEXT    NOT NULL,
-	id          TEXT    NOT NULL,
-	class       TEXT    NOT NULL,
-	agent       TEXT    NOT NULL,
-	task        TEXT    NOT NULL,
-	caller      TEXT    NOT NULL,
-	method      TEXT    NOT NULL,
-	host        TEXT    NOT NULL,
-	path        TEXT    NOT NULL,
-	calls       INTEGER NOT NULL,
-	created     INTEGER NOT NULL,
-	deadline    INTEGER NOT NULL,
-	part        INTEGER NOT NULL,
-	state       TEXT    NOT NULL,
-	http_status INTEGER NOT NULL,
-	model       TEXT    NOT NULL,
-	tokens_in   INTEGER NOT NULL,
-	tokens_out  INTEGER NOT NULL,
-	nano_usd    INTEGER NOT NULL,
-	ttft        REAL    NOT NULL,
-	status      TEXT    NOT NULL,
-	code        TEXT    NOT NULL,
-	entry       TEXT    NOT NULL,
-	settled     INTEGER NOT NULL,
-	attempts    INTEGER NOT NULL,
-	resolution  TEXT    NOT NULL
+	at INTEGER PRIMARY KEY, part INTEGER NOT NULL, tenant TEXT NOT NULL, kind TEXT NOT NULL, id TEXT NOT NULL,
+	class TEXT NOT NULL, agent TEXT NOT NULL, task TEXT NOT NULL, caller TEXT NOT NULL,
+	method TEXT NOT NULL, host TEXT NOT NULL, path TEXT NOT NULL, calls INTEGER NOT NULL,
+	created INTEGER NOT NULL, deadline INTEGER NOT NULL, settled INTEGER NOT NULL,
+	state TEXT NOT NULL, status TEXT NOT NULL, code TEXT NOT NULL, entry TEXT NOT NULL,
+	attempts INTEGER NOT NULL, resolution TEXT NOT NULL, http_status INTEGER NOT NULL, model TEXT NOT NULL,
+	tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, nano_usd INTEGER NOT NULL, ttft REAL NOT NULL
 );
 CREATE UNIQUE INDEX by_id ON action (tenant, id);
 CREATE INDEX by_tenant ON action (tenant);
@@ -80,23 +55,11 @@ CREATE INDEX by_host   ON action (tenant, host) WHERE host <> '';
 CREATE INDEX by_caller ON action (tenant, caller) WHERE caller <> '';
 CREATE INDEX by_task   ON action (tenant, task) WHERE task <> '';
 CREATE TABLE figure (
-	level       INTEGER NOT NULL,
-	slot        INTEGER NOT NULL,
-	tenant      TEXT    NOT NULL,
-	kind        TEXT    NOT NULL,
-	agent       TEXT    NOT NULL,
-	entry       TEXT    NOT NULL,
-	code        TEXT    NOT NULL,
-	status      TEXT    NOT NULL,
-	n           INTEGER NOT NULL,
-	spread    BLOB,
+	level INTEGER NOT NULL, slot INTEGER NOT NULL, tenant TEXT NOT NULL, kind TEXT NOT NULL, agent TEXT NOT NULL,
+	entry TEXT NOT NULL, code TEXT NOT NULL, status TEXT NOT NULL, n INTEGER NOT NULL, spread BLOB,
 	PRIMARY KEY (level, slot, tenant, kind, agent, entry, code, status)
 ) WITHOUT ROWID;
 `
-
-// probe reads each table, so that a file which was cut short is noticed at once. Other
-// damage is noticed when it is read, with the same result.
-const probe = "SELECT * FROM place LIMIT 1; SELECT * FROM action LIMIT 1; SELECT * FROM figure LIMIT 1"
 
 // application marks a file as an index of Weir's, in its header.
 const application = 0x57656972
@@ -109,20 +72,10 @@ var errForeign = fault.New(schemas.Unavailable, "index.path names a database of 
 
 // spoiled reports whether a file that returned an error must be built anew.
 func spoiled(err error) bool {
-	if errors.Is(err, errStale) {
-		return true
-	}
-	var bad *sqlite.Error
-	if !errors.As(err, &bad) {
-		return false
-	}
-	switch bad.Code() & 0xff {
-	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR,
-		sqlite3.SQLITE_ERROR: // a table is missing
-		return true
-	default:
-		return false
-	}
+	const missing = sqlite3.SQLITE_ERROR // a table
+	bad, ok := errors.AsType[*sqlite.Error](err)
+	return errors.Is(err, errStale) ||
+		ok && slices.Contains([]int{sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, missing}, bad.Code()&0xff)
 }
 
 // Discard removes an index's file and what SQLite put beside it. A file that is no database
@@ -142,9 +95,6 @@ type store struct {
 	parts   []*partition
 	writing sync.Mutex // one writes
 }
-
-// connections bounds how many readers and writers there are.
-const connections = 6
 
 // openStore opens an index, or makes one where there is no file.
 func openStore(ctx context.Context, path string, layout schemas.Layout) (_ *store, err error) {
@@ -167,8 +117,8 @@ func openStore(ctx context.Context, path string, layout schemas.Layout) (_ *stor
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(connections)
-	db.SetMaxIdleConns(connections)
+	db.SetMaxOpenConns(6) // one writes
+	db.SetMaxIdleConns(6)
 	defer func() {
 		if err != nil {
 			_ = db.Close()
@@ -194,8 +144,6 @@ FROM pragma_application_id a, pragma_user_version u`
 		_, err = db.ExecContext(ctx, "PRAGMA journal_mode = WAL; BEGIN IMMEDIATE; "+tables+header+"; COMMIT")
 	case user != want:
 		err = errStale
-	default:
-		_, err = db.ExecContext(ctx, probe)
 	}
 	if err != nil {
 		return nil, err

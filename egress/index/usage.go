@@ -1,8 +1,8 @@
 package index
 
 import (
+	"cmp"
 	"context"
-	"net/http"
 	"net/url"
 	"slices"
 	"time"
@@ -11,79 +11,59 @@ import (
 	"weir/schemas"
 )
 
-// UsageQuery is a request for the use of models.
-type UsageQuery struct {
-	filter
-
-	by string
-}
-
 const (
 	usageSpan  = 7 * 24 * time.Hour  // of a request that names no time
 	longestUse = 93 * 24 * time.Hour // of a request for more than one task
 	mostUses   = 100                 // groups of an answer
 )
 
-// usageGroups are the columns of table action by which use is grouped. Days are of UTC.
-func usageGroups() map[string]string {
-	return map[string]string{"day": "strftime('%Y-%m-%d', at / 1000000000, 'unixepoch')", "task": "task", "model": "model"}
-}
-
-// ParseUsage reads the parameters of GET /v1/usage. Tenant is whose completions are counted; empty: all
-// tenants'.
-func ParseUsage(q url.Values, tenant string, now time.Time) (out UsageQuery, err error) {
-	p := params{stream.NewParams(q, "by", "task", "since", "until", "tenant")}
-	out.filter = p.filter(tenant, now)
-	out.kinds = []string{string(schemas.KindChat)}
+// parseUsage reads the parameters of GET /v1/usage.
+func parseUsage(values url.Values, tenant string, now time.Time) (f filter, by string, err error) {
+	p := params{stream.NewParams(values, "by", "task", "since", "until", "tenant")}
+	f = p.filter(tenant, now)
+	f.of([]string{string(schemas.KindChat)}, nil, "", false)
+	f.add("status", "", clause{text: "status <> ''"})
 	by, ok := p.One("by")
-	if out.by = by; !ok {
-		out.by = "day"
-	}
-	if _, known := usageGroups()[out.by]; !known {
+	if ok && !slices.Contains([]string{"day", "task", "model"}, by) {
 		p.Refuse("by", "can be day, task or model")
 	}
-	if out.until == 0 {
-		out.until = now.UnixNano()
-	}
-	switch {
-	case p.Err != nil: // the first mistake is the answer
-	case out.since == 0 && out.task == "":
-		out.since = out.until - int64(usageSpan)
-	case out.since >= out.until:
+	f.until = cmp.Or(f.until, now.UnixNano())
+	switch one := p.Has("task"); {
+	case f.since == 0 && !one:
+		f.since = f.until - int64(usageSpan)
+	case f.since >= f.until:
 		p.Refuse("since", "must be before until")
-	case out.task == "" && out.until-out.since > int64(longestUse):
+	case !one && f.until-f.since > int64(longestUse):
 		p.Refuse("since", "must be at most 93 days before until: choose a shorter time, or name a task")
 	}
-	return out, p.Err
+	return f, cmp.Or(by, "day"), p.Err
 }
 
-// ServeUsage answers GET /v1/usage.
-func (x *Index) ServeUsage(w http.ResponseWriter, r *http.Request, tenant string) {
-	answer(w, r, tenant, ParseUsage, x.Usage)
-}
-
-// Usage adds up what completions have used that were accepted in a stretch of time and have ended. Each
-// completion is added once, with the usage and the price of its end. The costliest groups come first, and
-// days in their order.
-func (x *Index) Usage(ctx context.Context, q UsageQuery) (out schemas.Usage, err error) {
+// Usage answers GET /v1/usage: it adds up what completions have used that were accepted in a stretch of
+// time and have ended. Each completion is added once, with the usage and the price of its end. The
+// costliest groups come first, and days, which are of UTC, in their order. Tenant is whose completions are
+// counted; empty: all tenants'.
+func (x *Index) Usage(ctx context.Context, values url.Values, tenant string, now time.Time) (out schemas.Usage, err error) {
+	f, by, err := parseUsage(values, tenant, now)
+	if err != nil {
+		return out, err
+	}
 	err = x.with(ctx, func(s *store, fresh schemas.Freshness) error {
-		out = schemas.Usage{Since: instant(q.since), Until: instant(q.until), By: q.by, Freshness: fresh, Groups: []schemas.UsageGroup{}}
-		return s.usage(ctx, q, &out)
+		out = schemas.Usage{Since: instant(f.since), Until: instant(f.until), By: by, Freshness: fresh, Groups: []schemas.UsageGroup{}}
+		return s.usage(ctx, f, &out)
 	})
 	return out, err
 }
 
-func (s *store) usage(ctx context.Context, q UsageQuery, out *schemas.Usage) error {
-	from, rest := q.selection(q.since, q.until)
-	rest.and("status <> ''")
-	order := "5 DESC, 1"
-	if q.by == "day" {
-		order = "1"
+func (s *store) usage(ctx context.Context, f filter, out *schemas.Usage) error {
+	c := f.all(f.since, f.until)
+	group, order := out.By, "5 DESC, 1"
+	if out.By == "day" {
+		group, order = "strftime('%Y-%m-%d', at / 1000000000, 'unixepoch')", "1"
 	}
-	query := "SELECT " + usageGroups()[q.by] + ", count(*), sum(tokens_in), sum(tokens_out), sum(nano_usd) " + from.text + " AND " + rest.String() +
-		" GROUP BY 1 ORDER BY " + order
+	query := "SELECT " + group + ", count(*), sum(tokens_in), sum(tokens_out), sum(nano_usd) " + c.text + " GROUP BY 1 ORDER BY " + order
 	var total int64
-	err := s.rows(ctx, query, slices.Concat(from.args, rest.args), func(scan func(...any) error) error {
+	err := s.rows(ctx, query, c.args, func(scan func(...any) error) error {
 		var g schemas.UsageGroup
 		var nanos int64
 		if err := scan(&g.Name, &g.Completions, &g.TokensIn, &g.TokensOut, &nanos); err != nil {

@@ -3,7 +3,6 @@ package index_test
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -19,11 +18,7 @@ import (
 
 // used reads the use of models of tenant acme.
 func (s *shop) used(tb require.TestingT, query string, now time.Time) schemas.Usage {
-	values, err := url.ParseQuery(query)
-	require.NoError(tb, err)
-	q, err := index.ParseUsage(values, "acme", now)
-	require.NoError(tb, err)
-	out, err := s.x.Usage(context.Background(), q)
+	out, err := ask(tb, s.x.Usage, "acme", query, now)
 	require.NoError(tb, err)
 	require.Zero(tb, out.Behind)
 	return out
@@ -126,19 +121,15 @@ func TestUsageIsOrdered(t *testing.T) {
 
 func TestUsageRefuses(t *testing.T) {
 	t.Parallel()
-	now := time.Now()
+	s, now := open(t), time.Now()
 	for query, says := range map[string]string{
 		"by=entry": "by can be day, task or model", "since=94d": "at most 93 days", "since=1h&until=2h": "before until", "step=1m": "no parameter of that name", "since=yesterday": "the parameter since must be a", "by=day&by=task": "by",
 	} {
-		values, err := url.ParseQuery(query)
-		require.NoError(t, err)
-		_, err = index.ParseUsage(values, "acme", now)
+		_, err := ask(t, s.x.Usage, "acme", query, now)
 		require.ErrorContains(t, err, says, query)
 	}
 	for _, query := range []string{"since=93d", "since=200d&task=t1", "task=t1"} {
-		values, err := url.ParseQuery(query)
-		require.NoError(t, err)
-		_, err = index.ParseUsage(values, "acme", now)
+		_, err := ask(t, s.x.Usage, "acme", query, now)
 		require.NoError(t, err, query)
 	}
 }

@@ -28,10 +28,10 @@ type reading struct {
 // to the client.
 func live(s *egress.Server, w http.ResponseWriter, r *http.Request, ref schemas.Ref, left func()) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it would end a long answer
-	a := &reading{w: w, out: s.Events().Writer(w)}
+	a := &reading{w: w, out: s.Feed().Writer(w)}
 	after, err := begun(r.Context(), s, ref)
 	if err == nil {
-		err = s.Events().Each(r.Context(), ref, after, left, a.event)
+		err = s.Feed().Each(r.Context(), ref, after, left, a.event)
 	}
 	switch {
 	case r.Context().Err() != nil, err == nil && a.whole:

@@ -29,12 +29,9 @@ func Surface(s *egress.Server) egress.Surface {
 
 // response is GET /v1/actions/{id}/response.
 func response(s *egress.Server, r *egress.Request) error {
-	if !schemas.ValidActionID(r.Param("id")) {
-		return fault.New(schemas.NotFound, "there is no such action")
-	}
 	r.Writer.Header().Set(policyHeader, "sandbox")
 	const absent = "there is no such action, or it is of a kind whose calls are not answered to its caller"
-	st, err := s.Find(r, absent)
+	st, err := s.Find(r.Request.Context(), r.Reader.Tenant, r.Param("id"), absent)
 	switch {
 	case err != nil:
 		return err
@@ -42,7 +39,7 @@ func response(s *egress.Server, r *egress.Request) error {
 		return fault.New(schemas.NotFound, absent)
 	}
 	if n := len(st.Attempts); n > 0 && st.Attempts[n-1].Shown > 0 {
-		held, release, err := s.Events().AcquireSlot(r.Request, nil)
+		held, release, err := s.AcquireSlot(r.Request)
 		if err != nil {
 			return err
 		}

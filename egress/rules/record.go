@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -310,17 +311,10 @@ func headers(all []schemas.Header) map[string]string {
 			out[name] = value
 		}
 	}
-	names := make([]string, 0, len(out))
-	for name := range out {
-		if name != "content-type" {
-			names = append(names, name)
+	for _, name := range slices.Backward(slices.Sorted(maps.Keys(out))) {
+		if len(out) > schemas.MaxRuleHeaders && name != "content-type" {
+			delete(out, name)
 		}
-	}
-	slices.Sort(names)
-	for len(out) > schemas.MaxRuleHeaders {
-		last := len(names) - 1
-		delete(out, names[last])
-		names = names[:last]
 	}
 	if len(out) == 0 {
 		return nil

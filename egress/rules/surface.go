@@ -138,17 +138,8 @@ func (a Answerer) Record(w http.ResponseWriter, r *http.Request, tenant, princip
 }
 
 func (a Answerer) recording(ctx context.Context, tenant, principal string, req schemas.RecordRequest) (schemas.Recording, error) {
-	if !schemas.ValidActionID(req.ActionID) {
-		return schemas.Recording{}, errNoAction()
-	}
-	st, err := a.server.Actions().Find(ctx, tenant, req.ActionID)
-	if errors.Is(err, fault.ErrNotFound) {
-		err = errNoAction()
-	}
+	st, err := a.server.Find(ctx, tenant, req.ActionID, "there is no such action")
 	if err != nil {
-		return schemas.Recording{}, err
-	}
-	if err := a.server.Durable(ctx, st.Ref, st.Seq); err != nil {
 		return schemas.Recording{}, err
 	}
 	switch {
@@ -164,5 +155,3 @@ func (a Answerer) recording(ctx context.Context, tenant, principal string, req s
 
 // recordRetry is when an action that has not ended may be worth another try.
 const recordRetry = time.Second
-
-func errNoAction() error { return fault.New(schemas.NotFound, "there is no such action") }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"weir/egress/stream"
 	"weir/internal/ledger"
 	"weir/schemas"
 )
@@ -21,8 +22,7 @@ type reason struct {
 func failed(ref schemas.Ref, s *schemas.Settled, res schemas.RunResult) (*schemas.RunError, error) {
 	switch {
 	case s.Outcome == schemas.OutcomeUnknown:
-		url := "/v1/actions/" + ref.ID + "/resolve"
-		return because(schemas.TaskFailed, s.UnknownText(ref.ID), reason{Code: schemas.OutcomeUnknownCode, ResolveURL: url}), nil
+		return because(schemas.TaskFailed, s.UnknownText(ref.ID), reason{Code: schemas.OutcomeUnknownCode, ResolveURL: stream.ResolveURL(ref.ID)}), nil
 	case res.HTTP != nil:
 		return refused(ref, s, res)
 	case res.Error == nil:

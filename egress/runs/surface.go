@@ -52,9 +52,8 @@ func NewAnswerer(s *egress.Server) Answerer { return Answerer{s} }
 func (a Answerer) Stream(w http.ResponseWriter, r *http.Request, ref schemas.Ref, taskType string, after uint64) {
 	callers, _ := schemas.Generation(ref.ID)
 	run := &frames{server: a.server, run: Stream{Ref: ref, TaskType: taskType}, suffix: Suffix(ref)}
-	a.server.Events().AnswerAs(w, r, stream.Dialect{
+	a.server.Feed().AnswerAs(w, r, stream.Dialect{
 		Ref: ref, After: after, Frame: run.frame,
-		Header: http.Header{"Weir-Action-Id": {ref.ID}},
 		Refuse: func(w http.ResponseWriter, _ *http.Request, err error) { problem.WriteRun(w, callers, err) },
 	})
 }

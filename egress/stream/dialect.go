@@ -29,8 +29,6 @@ type Dialect struct {
 	Data func(ctx context.Context, it *Item) ([]byte, error)
 	// Refuse answers with an error instead of a stream.
 	Refuse func(w http.ResponseWriter, r *http.Request, err error)
-	// Header is sent with every answer.
-	Header http.Header
 	// Hold is how long the beginning of an answer waits for the first frame, so that an error in
 	// its place can have a status of its own. After that a comment begins the stream. 0: no wait for
 	// events that are not stored yet.
@@ -41,8 +39,6 @@ type Dialect struct {
 	// OnAbandon is called, at most once, if the client has gone before the end and no other client
 	// of this node reads the action or waits for it, but not if the node ended the stream.
 	OnAbandon func()
-	// Watch replaces HTTP's; nil: HTTP's. Neither is used if the request has a slot.
-	Watch Watch
 	// Pick is the part of a frame that the reader of this stream receives; nil: all of it. It is
 	// called once for each frame, in their order.
 	Pick func(frame []byte) []byte

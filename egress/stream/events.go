@@ -6,14 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
 
 	"weir/internal/fault"
-	"weir/internal/problem"
 	"weir/schemas"
 )
 
@@ -36,8 +34,7 @@ type HTTP struct {
 	Watch Watch
 }
 
-// WithDefaults fills the zero fields.
-func (c HTTP) WithDefaults() HTTP {
+func (c HTTP) withDefaults() HTTP {
 	c.KeepAlive = cmp.Or(c.KeepAlive, 15*time.Second)
 	c.WriteTimeout = cmp.Or(c.WriteTimeout, 10*time.Second)
 	if c.Watching == nil {
@@ -49,32 +46,19 @@ func (c HTTP) WithDefaults() HTTP {
 	return c
 }
 
-// Events serves an action's events: as a stream, as pages, or as a page that
-// is waited for.
-type Events struct {
-	feed *Feed
-	cfg  HTTP
-}
-
-// NewEvents serves from feed.
-func NewEvents(feed *Feed, cfg HTTP) *Events { return &Events{feed: feed, cfg: cfg.WithDefaults()} }
-
-// Serve answers GET /v1/actions/{id}/events for an action of tenant.
-func (e *Events) Serve(w http.ResponseWriter, r *http.Request, tenant, id string) {
-	e.ServeAs(w, r, Dialect{Ref: schemas.Ref{Tenant: tenant, ID: id}, Refuse: problem.Write})
-}
+// KeepAlive is the time between comments on a silent stream.
+func (f *Feed) KeepAlive() time.Duration { return f.cfg.HTTP.KeepAlive }
 
 // AnswerAs answers with an action's events in a surface's own dialect, to the
 // action's end.
-func (e *Events) AnswerAs(w http.ResponseWriter, r *http.Request, d Dialect) {
-	maps.Copy(w.Header(), d.Header)
-	e.stream(w, r, &d)
+func (f *Feed) AnswerAs(w http.ResponseWriter, r *http.Request, d Dialect) {
+	w.Header().Set("Weir-Action-Id", d.Ref.ID)
+	f.stream(w, r, &d)
 }
 
 // ServeAs answers with the events of one action in a surface's own dialect: as a stream, as pages,
 // or as a page with a wait. The request gives the position to start after.
-func (e *Events) ServeAs(w http.ResponseWriter, r *http.Request, d Dialect) {
-	maps.Copy(w.Header(), d.Header)
+func (f *Feed) ServeAs(w http.ResponseWriter, r *http.Request, d Dialect) {
 	p := NewParams(r.URL.Query(), "after", "live", "limit", "timeout")
 	after, resumed := p.LastEventID(r) // before the parameter
 	if !resumed {
@@ -94,11 +78,11 @@ func (e *Events) ServeAs(w http.ResponseWriter, r *http.Request, d Dialect) {
 	}
 	ref, err := d.Ref, error(nil)
 	if ref.Kind == "" { // a path does not name it
-		ref, err = e.feed.find(r.Context(), ref.Tenant, ref.ID, after)
+		ref, err = f.find(r.Context(), ref.Tenant, ref.ID, after)
 	}
 	if err == nil && !poll && sse {
 		d.Ref, d.After = ref, after
-		e.stream(w, r, &d)
+		f.stream(w, r, &d)
 		return
 	}
 	if d.Data == nil {
@@ -106,7 +90,7 @@ func (e *Events) ServeAs(w http.ResponseWriter, r *http.Request, d Dialect) {
 	}
 	var page schemas.Page[json.RawMessage]
 	if err == nil {
-		page, err = e.page(r.Context(), ref, after, p, poll, d.Data)
+		page, err = f.page(r.Context(), ref, after, p, poll, d.Data)
 	}
 	if err != nil {
 		d.Refuse(w, r, explain(w, d.Ref.ID, err))
@@ -145,11 +129,11 @@ func explain(w http.ResponseWriter, id string, err error) error {
 
 // page is what there is after a position; with poll it waits for something first. next is set for as
 // long as there may be more, so that a client follows an action by further requests.
-func (e *Events) page(
+func (f *Feed) page(
 	ctx context.Context, ref schemas.Ref, after uint64, p *Params, poll bool, data func(context.Context, *Item) ([]byte, error),
 ) (schemas.Page[json.RawMessage], error) {
 	page := schemas.Page[json.RawMessage]{Items: []json.RawMessage{}}
-	reader, err := e.feed.follow(ctx, ref, after, !poll)
+	reader, err := f.follow(ctx, ref, after, !poll)
 	if err != nil {
 		return page, err
 	}
@@ -199,11 +183,11 @@ func (e *Events) page(
 // action has ended or fn wants no more. It is for answers: it goes on while the node drains, until
 // EndWaits. Errors are those of Reader.Next, ErrClosed and fn's own, which stand for a client that
 // takes no more. If the client has gone, left is called as Dialect.OnAbandon is.
-func (e *Events) Each(client context.Context, ref schemas.Ref, after uint64, left func(), fn func(it *Item) (more bool, err error)) error {
-	reader, gone := e.feed.reader(ref, after, true, false), false
+func (f *Feed) Each(client context.Context, ref schemas.Ref, after uint64, left func(), fn func(it *Item) (more bool, err error)) error {
+	reader, gone := f.reader(ref, after, true, false), false
 	defer func() {
-		if alone := e.feed.unregister(reader.w); gone || client.Err() != nil {
-			e.gone(client, alone, left)
+		if alone := f.unregister(reader.w); gone || client.Err() != nil {
+			f.gone(client, alone, left)
 		}
 	}()
 	if err := reader.open(client); err != nil {
@@ -228,7 +212,7 @@ func (e *Events) Each(client context.Context, ref schemas.Ref, after uint64, lef
 }
 
 // Writer writes an answer in pieces, each of which has a deadline as those of streams have.
-func (e *Events) Writer(w http.ResponseWriter) *Writer { return NewWriter(w, e.cfg.WriteTimeout) }
+func (f *Feed) Writer(w http.ResponseWriter) *Writer { return NewWriter(w, f.cfg.HTTP.WriteTimeout) }
 
 // Watch permits a stream for a request until release is called or ctx ends, which may be before the
 // request's own context; or it refuses the request with an error that becomes a problem.
@@ -238,9 +222,9 @@ type slotKey struct{}
 
 // AcquireSlot reserves a stream for a request before its action is stored, so that a refused request
 // has stored nothing. The stream that answers the returned request uses the slot. Call leave after
-// the answer, whether there was a stream or not. A nil watch is HTTP's.
-func (e *Events) AcquireSlot(r *http.Request, watch Watch) (seated *http.Request, leave func(), err error) { //nolint:contextcheck // the one that Watch has given
-	ctx, release, err := e.slot(r, watch)
+// the answer, whether there was a stream or not.
+func (f *Feed) AcquireSlot(r *http.Request) (seated *http.Request, leave func(), err error) { //nolint:contextcheck // the one that Watch has given
+	ctx, release, err := f.slot(r)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -248,15 +232,22 @@ func (e *Events) AcquireSlot(r *http.Request, watch Watch) (seated *http.Request
 	return r.WithContext(context.WithValue(r.Context(), slotKey{}, held)), release, nil
 }
 
-// slot is the request's slot or, without one, one that watch permits; nil: HTTP's. release may be
-// called twice.
-func (e *Events) slot(r *http.Request, watch Watch) (ctx context.Context, release func(), err error) {
+// Hold holds a stream open for a request, until release is called or ctx ends, by the request's slot or
+// as HTTP.Watch permits.
+func (f *Feed) Hold(r *http.Request) (ctx context.Context, release func(), err error) {
+	ctx, leave, err := f.slot(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	f.cfg.HTTP.Watching(1)
+	return ctx, func() { f.cfg.HTTP.Watching(-1); leave() }, nil
+}
+
+// slot is the request's slot or, without one, one that HTTP.Watch permits. release may be called twice.
+func (f *Feed) slot(r *http.Request) (ctx context.Context, release func(), err error) {
 	if held, ok := r.Context().Value(slotKey{}).(Watch); ok {
 		return held(r)
 	}
-	if watch == nil {
-		watch = e.cfg.Watch
-	}
-	ctx, release, err = watch(r)
+	ctx, release, err = f.cfg.HTTP.Watch(r)
 	return ctx, sync.OnceFunc(release), err
 }

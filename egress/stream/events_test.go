@@ -288,10 +288,9 @@ func TestLongPoll(t *testing.T) {
 		n := newNode(t, stream.Config{})
 		defer n.feed.Close()
 		a := n.claim("a")
-		events := stream.NewEvents(n.feed, stream.HTTP{})
 		poll := func(query string) (page, time.Duration) {
 			begin, w := time.Now(), httptest.NewRecorder()
-			events.Serve(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/a?live=long-poll"+query, http.NoBody), "acme", "a")
+			n.feed.Serve(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/a?live=long-poll"+query, http.NoBody), "acme", "a")
 			return readPage(t, answer{w.Code, w.Header(), io.NopCloser(w.Body)}), time.Since(begin)
 		}
 		p, took := poll("")
@@ -356,12 +355,11 @@ type number struct{}
 // watch follows the action a for as long as ctx lasts; its body comes when the
 // stream has ended.
 func (s slow) watch(ctx context.Context, n *node) <-chan string {
-	events := stream.NewEvents(n.feed, stream.HTTP{})
 	body := make(chan string, 1)
 	go func() {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", http.NoBody)
-		events.AnswerAs(w, r, stream.Dialect{Ref: ref("a"), Frame: s.frame, Refuse: func(http.ResponseWriter, *http.Request, error) {}})
+		n.feed.AnswerAs(w, r, stream.Dialect{Ref: ref("a"), Frame: s.frame, Refuse: func(http.ResponseWriter, *http.Request, error) {}})
 		body <- w.Body.String()
 	}()
 	return body
@@ -411,11 +409,10 @@ func TestAStreamNeverJustEnds(t *testing.T) {
 		n := newNode(t, stream.Config{})
 		a := n.claim("a")
 		s := newSlow()
-		events := stream.NewEvents(n.feed, stream.HTTP{})
 		body := make(chan string, 1)
 		go func() {
 			w := httptest.NewRecorder()
-			events.AnswerAs(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody), stream.Dialect{
+			n.feed.AnswerAs(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody), stream.Dialect{
 				Ref: ref("a"), Frame: s.frame, Interrupted: func() []byte { return []byte("cut\n\n") }, Ended: []byte("over\n\n"),
 			})
 			body <- w.Body.String()

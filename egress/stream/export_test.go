@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net/http"
 	"time"
 
+	"weir/internal/problem"
 	"weir/schemas"
 )
 
@@ -69,3 +71,11 @@ func (f *Feed) Watching() (n int) {
 	}
 	return n
 }
+
+// Serve answers with the events of an action whose kind is not known.
+func (f *Feed) Serve(w http.ResponseWriter, r *http.Request, tenant, id string) {
+	f.ServeAs(w, r, Dialect{Ref: schemas.Ref{Tenant: tenant, ID: id}, Refuse: problem.Write})
+}
+
+// By has streams served otherwise.
+func (f *Feed) By(cfg HTTP) { f.cfg.HTTP = cfg.withDefaults() }

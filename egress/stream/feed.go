@@ -74,9 +74,11 @@ type Config struct {
 	// read the log instead. Default 65536.
 	HeldEvents int
 	Logger     *slog.Logger // default: discards
+	HTTP       HTTP
 }
 
 func (c Config) withDefaults() Config {
+	c.HTTP = c.HTTP.withDefaults()
 	c.HeldEvents = cmp.Or(c.HeldEvents, 1<<16)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Result == nil {
@@ -91,8 +93,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Feed is a node's one live subscription and its watchers. It is safe for
-// concurrent use.
+// Feed is a node's one live subscription and its watchers. It serves the events of an action: as a
+// stream, as pages, or as a page that is waited for. It is safe for concurrent use.
 type Feed struct {
 	log   Log
 	cfg   Config

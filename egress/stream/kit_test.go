@@ -209,12 +209,12 @@ func (g *gate) pass(ctx context.Context) error {
 // serve runs the events route on a real socket. cut may end a response early.
 func (n *node) serve(t *testing.T, cfg stream.HTTP, cut func(http.ResponseWriter) http.ResponseWriter) *httptest.Server {
 	t.Helper()
-	events := stream.NewEvents(n.feed, cfg)
+	n.feed.By(cfg)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if cut != nil {
 			w = cut(w)
 		}
-		events.Serve(w, r, "acme", strings.TrimPrefix(r.URL.Path, "/"))
+		n.feed.Serve(w, r, "acme", strings.TrimPrefix(r.URL.Path, "/"))
 	}))
 	t.Cleanup(func() {
 		n.feed.Close()

@@ -81,8 +81,8 @@ func (f *Feed) follow(ctx context.Context, ref schemas.Ref, after uint64, peek b
 // reader is one that is still to be opened. An answer continues while the node drains, until EndWaits;
 // a position after the end of its action is ErrBeyond.
 func (f *Feed) reader(ref schemas.Ref, after uint64, answer, peek bool) *Reader {
-	r := &Reader{f: f, w: f.watch(ref, watcher{follow: true, peek: peek}), seq: after, ends: f.streams.Done()}
-	if r.answer = answer; answer {
+	r := &Reader{f: f, w: f.watch(ref, watcher{follow: true, peek: peek}), seq: after, ends: f.streams.Done(), answer: answer}
+	if answer {
 		r.ends = f.waits.Done()
 	}
 	return r

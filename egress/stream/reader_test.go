@@ -544,10 +544,9 @@ func TestALateNotification(t *testing.T) {
 	a.wake()
 	log := &lateLog{Log: n.log, after: a.seqs()[1]}
 	log.reads.Store(1 << 40)
-	feed, err := stream.Open(log, n, stream.Config{Layout: layout})
+	feed, err := stream.Open(log, n, stream.Config{Layout: layout, HTTP: stream.HTTP{KeepAlive: time.Hour}})
 	require.NoError(t, err)
-	events := stream.NewEvents(feed, stream.HTTP{KeepAlive: time.Hour})
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { events.Serve(w, r, "acme", "a") }))
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { feed.Serve(w, r, "acme", "a") }))
 	t.Cleanup(srv.Close)
 	t.Cleanup(feed.Close)
 	require.Equal(t, http.StatusOK, get(t, srv.URL, "Last-Event-ID", a.ids()[1]).StatusCode)
@@ -560,9 +559,9 @@ func TestNothingOfASharedFrame(t *testing.T) {
 	a := n.claim("a")
 	a.start()
 	a.delta(true)
-	events := stream.NewEvents(n.feed, stream.HTTP{KeepAlive: time.Millisecond})
+	n.feed.By(stream.HTTP{KeepAlive: time.Millisecond})
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		events.AnswerAs(w, r, stream.Dialect{
+		n.feed.AnswerAs(w, r, stream.Dialect{
 			Ref: ref("a"),
 			Frame: func(context.Context, *stream.Item) ([]byte, error) {
 				return append(make([]byte, 0, 64), "data: 1\n\n"...), nil
@@ -620,9 +619,8 @@ func TestTheLogIsAway(t *testing.T) {
 		feed, err := stream.Open(log, n, stream.Config{Layout: layout})
 		require.NoError(t, err)
 		defer feed.Close()
-		events := stream.NewEvents(feed, stream.HTTP{})
 		each := func(id string, after uint64) error {
-			return events.Each(t.Context(), ref(id), after, nil, func(*stream.Item) (bool, error) { return true, nil })
+			return feed.Each(t.Context(), ref(id), after, nil, func(*stream.Item) (bool, error) { return true, nil })
 		}
 		log.last.Store(true)
 		seqs := a.seqs()

@@ -14,7 +14,7 @@ import (
 
 // session is one stream.
 type session struct {
-	e      *Events
+	f      *Feed
 	reader *Reader
 	d      *Dialect
 	out    *Writer
@@ -29,10 +29,10 @@ type session struct {
 }
 
 // stream answers with the events of a dialect.
-func (e *Events) stream(w http.ResponseWriter, r *http.Request, d *Dialect) {
+func (f *Feed) stream(w http.ResponseWriter, r *http.Request, d *Dialect) {
 	s := &session{
-		e: e, reader: e.feed.reader(d.Ref, d.After, d.Answer, false), d: d,
-		out: NewWriter(w, e.cfg.WriteTimeout), client: r.Context(),
+		f: f, reader: f.reader(d.Ref, d.After, d.Answer, false), d: d,
+		out: NewWriter(w, f.cfg.HTTP.WriteTimeout), client: r.Context(),
 	}
 	defer s.close()
 	ctx, err := s.open(r)
@@ -61,13 +61,8 @@ func (s *session) open(r *http.Request) (context.Context, error) {
 	if err != nil || s.reader.Ended() || r.Method == http.MethodHead {
 		return ctx, err
 	}
-	ctx, release, err := s.e.slot(r, s.d.Watch)
-	if err != nil {
-		return nil, err
-	}
-	s.release = release
-	s.e.cfg.Watching(1)
-	return ctx, nil
+	ctx, s.release, err = s.f.Hold(r)
+	return ctx, err
 }
 
 // inside makes a stream begin in the middle of its first event, after the first Part of the
@@ -102,7 +97,7 @@ func (s *session) inside(ctx context.Context) error {
 // longer. An error is for a client that has no answer yet.
 func (s *session) run(ctx context.Context) (err error) {
 	s.out.unhurried()
-	tick := time.NewTicker(cmp.Or(s.d.Hold, s.e.cfg.KeepAlive))
+	tick := time.NewTicker(cmp.Or(s.d.Hold, s.f.cfg.HTTP.KeepAlive))
 	defer tick.Stop()
 	for err == nil {
 		var items []*Item
@@ -121,7 +116,7 @@ func (s *session) run(ctx context.Context) (err error) {
 			err = s.comment()
 		}
 		if s.begun != begun {
-			tick.Reset(s.e.cfg.KeepAlive)
+			tick.Reset(s.f.cfg.HTTP.KeepAlive)
 		}
 	}
 	return s.end(err)
@@ -176,7 +171,7 @@ func (s *session) frame(ctx context.Context, it *Item) ([]byte, error) {
 		var cancel context.CancelFunc
 		reading, cancel = context.WithCancel(ctx)
 		defer cancel()
-		defer context.AfterFunc(s.e.feed.ctx, cancel)() //nolint:contextcheck // the feed's end cuts the read off
+		defer context.AfterFunc(s.f.ctx, cancel)() //nolint:contextcheck // the feed's end cuts the read off
 	}
 	for {
 		frame, err := it.in(reading, s.d.Frame)
@@ -186,7 +181,7 @@ func (s *session) frame(ctx context.Context, it *Item) ([]byte, error) {
 			}
 			return frame, nil
 		}
-		if err := s.e.feed.outlive(ctx, err); err != nil {
+		if err := s.f.outlive(ctx, err); err != nil {
 			return nil, err
 		}
 	}
@@ -254,20 +249,19 @@ func (s *session) end(reason error) error {
 // close releases the stream's resources, and calls gone if its client left before the end.
 func (s *session) close() {
 	if s.release != nil {
-		s.e.cfg.Watching(-1)
 		s.release()
 	}
-	alone := s.e.feed.unregister(s.reader.w)
+	alone := s.f.unregister(s.reader.w)
 	if !s.over && (s.away || s.client.Err() != nil) {
-		s.e.gone(s.client, alone, s.d.OnAbandon)
+		s.f.gone(s.client, alone, s.d.OnAbandon)
 	}
 }
 
 // gone handles a client that left early: it calls left if no other client of this node reads its
 // action. A client that is disconnected because the node stops does not count.
-func (e *Events) gone(client context.Context, alone bool, left func()) {
+func (f *Feed) gone(client context.Context, alone bool, left func()) {
 	wire.Drop(client)
-	if left != nil && alone && e.feed.waits.Err() == nil {
+	if left != nil && alone && f.waits.Err() == nil {
 		left()
 	}
 }

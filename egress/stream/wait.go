@@ -46,7 +46,10 @@ func (f *Feed) Await(ctx context.Context, ref schemas.Ref, claimed, part bool) (
 	timer := time.NewTimer(recheck)
 	defer timer.Stop()
 	for ask, last := false, false; ; {
-		end, begun, behind := f.peek(w)
+		f.mu.Lock()
+		end, begun, behind := w.topic.outcome, part && w.topic.begun, w.behind
+		w.behind = false
+		f.mu.Unlock()
 		if end == nil && (behind || ask) {
 			if end, err = f.readOutcome(ctx, w.topic); err != nil {
 				timer.Reset(retryPause) // the log is away: the feed may still bring it
@@ -70,15 +73,6 @@ func (f *Feed) Await(ctx context.Context, ref schemas.Ref, claimed, part bool) (
 			timer.Reset(recheck)
 		}
 	}
-}
-
-// peek returns what the feed knows: the end, and whether a part of the answer has arrived that the
-// watcher waits for. behind means that the feed may have missed something.
-func (f *Feed) peek(w *watcher) (end *Item, begun, behind bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	behind, w.behind = w.behind, false
-	return w.topic.outcome, w.parts && w.topic.begun, behind
 }
 
 // readOutcome reads the terminal event from the log; nil where there is none yet.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"weir/egress"
 	"weir/egress/stream"
 	"weir/internal/fault"
 	"weir/internal/githttp"
@@ -15,24 +14,14 @@ import (
 
 // Slots limit the open streams of each task's holder, whose token does not belong to the tenant. It
 // is safe for concurrent use.
-type Slots struct {
-	server *egress.Server
-	limit  *limits.PerKey[schemas.Ref]
-}
+type Slots struct{ limit *limits.PerKey[schemas.Ref] }
 
 // NewSlots allows the tokens of one task so many streams on this node; 0: 1000.
-func NewSlots(s *egress.Server, most int) *Slots {
+func NewSlots(most int) *Slots {
 	if most <= 0 {
 		most = 1000
 	}
-	return &Slots{s, limits.NewPerKey[schemas.Ref](most)}
-}
-
-// Acquire acquires a slot for the sender of a request, before anything is stored for it. The answer's
-// stream takes it over with the request that is returned; release gives it back if there is no
-// stream, and else does nothing.
-func (s *Slots) Acquire(r *http.Request) (held *http.Request, release func(), err error) {
-	return s.server.Events().AcquireSlot(r, s.Watch(r))
+	return &Slots{limits.NewPerKey[schemas.Ref](most)}
 }
 
 // Watch is the way to a stream for the holder of a task; nil: the sender may hold event streams

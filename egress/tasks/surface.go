@@ -33,7 +33,7 @@ type Config struct {
 	// bytes; cut: there is more. Its errors are public ones, or fault.ErrNotFound where the commits are
 	// gone. Required.
 	Diff func(ctx context.Context, repo schemas.Repo, base, head string, most int) (diff []byte, cut bool, err error)
-	// PublicURL is the prefix of complete URLs to this node, without a final slash. Default: none.
+	// PublicURL is the prefix of complete URLs to this node, without a final slash. Required.
 	PublicURL func() string
 	// Partitions are how many the log has.
 	Partitions int
@@ -46,12 +46,7 @@ type Answerer struct {
 }
 
 // NewAnswerer returns an Answerer by a server.
-func NewAnswerer(s *egress.Server, cfg Config) Answerer {
-	if cfg.PublicURL == nil {
-		cfg.PublicURL = func() string { return "" }
-	}
-	return Answerer{s, cfg}
-}
+func NewAnswerer(s *egress.Server, cfg Config) Answerer { return Answerer{s, cfg} }
 
 // Surfaces answer for kinds task and repo, and show both to tokens that may see what is done, or
 // file tasks.
@@ -92,14 +87,6 @@ func (a Answerer) repoURL(name string) string {
 		return ""
 	}
 	return a.cfg.PublicURL() + schemas.RouteGit + "/" + name + ".git"
-}
-
-func (a Answerer) list(r *egress.Request) (any, error) {
-	q, err := ReadQuery(r.Request.URL.Query())
-	if err != nil {
-		return nil, err
-	}
-	return a.page(r.Request.Context(), r.Reader.Tenant, q)
 }
 
 func (a Answerer) show(r *egress.Request) (any, error) {
@@ -178,7 +165,7 @@ func (a Answerer) events(r *egress.Request) error {
 	}
 	ref := taskRef(r.Reader.Tenant, id)
 	data := func(ctx context.Context, it *stream.Item) ([]byte, error) { return a.update(ctx, ref, it) }
-	a.server.Events().ServeAs(r.Writer, r.Request, stream.Dialect{
+	a.server.Feed().ServeAs(r.Writer, r.Request, stream.Dialect{
 		Ref: ref, Data: data,
 		Frame: func(ctx context.Context, it *stream.Item) ([]byte, error) {
 			doc, err := data(ctx, it)

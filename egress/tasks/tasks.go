@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 
 	"weir/egress"
@@ -66,25 +65,6 @@ func Agent(t *task.State, repoURL string) schemas.AgentTask {
 	}
 }
 
-// Query is what a list of tasks is asked for.
-type Query struct {
-	Limit  int
-	Cursor string
-	Status schemas.TaskStatus // empty: any
-}
-
-// ReadQuery reads the parameters of GET /v1/tasks.
-func ReadQuery(q url.Values) (Query, error) {
-	p := stream.NewParams(q, "status", "limit", "cursor")
-	out := Query{Limit: p.Limit(50)}
-	word, ok := p.One("status")
-	if out.Status = schemas.TaskStatus(word); ok && !slices.Contains(schemas.TaskStatuses(), out.Status) {
-		p.Refuse("status", "can be Queued, Running, Completed, Failed, Canceled or Expired")
-	}
-	out.Cursor = p.Cursor(func(cursor string) bool { return cursor != "" })
-	return out, p.Err
-}
-
 // pageBytes ends a page early: the description of a task may be long.
 const pageBytes = 4 << 20
 
@@ -92,17 +72,32 @@ const pageBytes = 4 << 20
 // that ends there is short and has a next.
 const maxOthers = 100
 
-// page lists tasks by the index and shows their state from the log, because tasks that are open in
-// the index may have ended since.
-func (a Answerer) page(ctx context.Context, tenant string, q Query) (schemas.TaskPage, error) {
-	p := schemas.TaskPage{Items: []schemas.TaskView{}, Next: q.Cursor}
+func (a Answerer) list(r *egress.Request) (any, error) {
+	p := stream.NewParams(r.Request.URL.Query(), "status", "limit", "cursor")
+	limit := p.Limit(50)
+	word, ok := p.One("status")
+	status := schemas.TaskStatus(word)
+	if ok && !slices.Contains(schemas.TaskStatuses(), status) {
+		p.Refuse("status", "can be Queued, Running, Completed, Failed, Canceled or Expired")
+	}
+	cursor := p.Cursor(func(cursor string) bool { return cursor != "" })
+	if p.Err != nil {
+		return nil, p.Err
+	}
+	return a.page(r.Request.Context(), r.Reader.Tenant, status, limit, cursor)
+}
+
+// page lists tasks of a status (empty: of any) by the index and shows their state from the log, because
+// tasks that are open in the index may have ended since.
+func (a Answerer) page(ctx context.Context, tenant string, status schemas.TaskStatus, limit int, cursor string) (schemas.TaskPage, error) {
+	p := schemas.TaskPage{Items: []schemas.TaskView{}, Next: cursor}
 	seen := make([]uint64, a.cfg.Partitions) // of each partition, up to where the log was read
 	size, others := 0, 0
 	// Whether a task is over its action need not say yet, so that an open one may have any status.
-	ends := slices.DeleteFunc(schemas.Outcomes(), func(o schemas.Outcome) bool { return task.StatusOf(o) != q.Status })
+	ends := slices.DeleteFunc(schemas.Outcomes(), func(o schemas.Outcome) bool { return task.StatusOf(o) != status })
 	for full := false; !full; {
 		found, err := a.cfg.Index.Refs(ctx, stream.Selection{
-			Tenant: tenant, Kind: schemas.KindTask, Ended: ends, Open: q.Status != "", Limit: max(q.Limit, maxOthers), Cursor: p.Next,
+			Tenant: tenant, Kind: schemas.KindTask, Ended: ends, Open: status != "", Limit: max(limit, maxOthers), Cursor: p.Next,
 		})
 		if err != nil {
 			return p, err
@@ -115,7 +110,7 @@ func (a Answerer) page(ctx context.Context, tenant string, q Query) (schemas.Tas
 			switch {
 			case err != nil && !dropped:
 				return p, err
-			case dropped, q.Status != "" && q.Status != view.Status:
+			case dropped, status != "" && status != view.Status:
 				others++
 			default:
 				doc, err := ledger.Encode(view)
@@ -125,7 +120,7 @@ func (a Answerer) page(ctx context.Context, tenant string, q Query) (schemas.Tas
 				p.Items, size = append(p.Items, view), size+len(doc)
 				seen[a.server.Partition(n.Ref)] = max(seen[a.server.Partition(n.Ref)], seq)
 			}
-			if len(p.Items) == q.Limit || size >= pageBytes || others >= maxOthers {
+			if len(p.Items) == limit || size >= pageBytes || others >= maxOthers {
 				if full = true; i < len(found.Items)-1 {
 					p.Next = n.Next
 				}
