@@ -1,7 +1,6 @@
 package problem
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -25,7 +24,7 @@ func WriteChat(w http.ResponseWriter, r *http.Request, d schemas.Dialect, err er
 	ReportOf(r.Context()).Code = e.Code
 	e.Status = chatStatus(e, err)
 	Limits(w.Header(), e.Limits)
-	e.answer(w, "application/json", plain(body))
+	e.answer(w, "application/json", append(schemas.Encoded(body), '\n'))
 }
 
 func chatStatus(e Error, err error) int {
@@ -117,7 +116,7 @@ func (e *Error) metadata(requestID string) json.RawMessage {
 			all[name], _ = json.Marshal(word) //nolint:errchkjson // a string: cannot fail
 		}
 	}
-	return bytes.TrimSuffix(plain(all), []byte("\n"))
+	return schemas.Encoded(all)
 }
 
 // Messages is the body of an error in the Messages protocol, for a stream that has begun, too. Its

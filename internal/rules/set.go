@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -141,18 +140,7 @@ func encode(doc schemas.RuleSet) ([]byte, error) {
 	if doc.Rules == nil {
 		doc.Rules = []schemas.Rule{}
 	}
-	return plain(doc)
-}
-
-// plain is JSON without the escapes that are for HTML.
-func plain(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	return schemas.Encode(doc)
 }
 
 const (
@@ -161,7 +149,7 @@ const (
 )
 
 func etag(revision uint64, c content) (string, error) {
-	raw, err := plain(c)
+	raw, err := schemas.Encode(c)
 	if err != nil {
 		return "", err
 	}
