@@ -6,6 +6,24 @@ import (
 	"time"
 )
 
+// Encode is JSON whose texts stay as they are: json.Marshal escapes <, > and & in them.
+func Encode(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// Encoded is Encode of what can always be encoded; of anything else it is null.
+func Encoded(v any) json.RawMessage {
+	data, err := Encode(v)
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	return data
+}
+
 // Record is one message of a stream.
 type Record struct {
 	Stream  string

@@ -17,6 +17,7 @@ import (
 	"weir/internal/jsonschema"
 	"weir/internal/policy/callbody"
 	"weir/internal/postcondition"
+	"weir/internal/redact"
 	"weir/schemas"
 )
 
@@ -94,7 +95,7 @@ func headers(call *schemas.HTTPCall, v jsontext.Value) error {
 		switch {
 		case !httpguts.ValidHeaderFieldName(h.Name):
 			return &Error{Variant: schemas.VariantInvalidHeaderName, Message: "invalid header name '" + shown(h.Name) + "'", Code: schemas.DenyHeader}
-		case !visible(h.Value):
+		case !redact.Printable(h.Value):
 			return &Error{
 				Variant: schemas.VariantInvalidHeaderValue, Code: schemas.DenyHeader,
 				Message: "invalid header value for '" + shown(h.Name) + "': only visible ASCII, space and tab are allowed",
@@ -155,7 +156,7 @@ const maxKey = 255
 
 func key(call *schemas.HTTPCall, v jsontext.Value) error {
 	k, ok := strict.String(v)
-	if !ok || k == "" || len(k) > maxKey || !visible(k) || strings.TrimSpace(k) != k {
+	if !ok || k == "" || len(k) > maxKey || !redact.Printable(k) || strings.TrimSpace(k) != k {
 		return badArgument("idempotency_key", "must be 1 to 255 visible ASCII characters")
 	}
 	call.IdempotencyKey = k
@@ -190,14 +191,4 @@ func assertions(call *schemas.HTTPCall, v jsontext.Value) error {
 	}
 	call.Postcondition = stdjson.RawMessage(v)
 	return nil
-}
-
-// visible reports whether s may be a header value: visible ASCII, space, tab.
-func visible(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; (c < ' ' && c != '\t') || c > '~' {
-			return false
-		}
-	}
-	return true
 }

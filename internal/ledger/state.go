@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"bytes"
-	stdjson "encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -285,11 +284,7 @@ func Encode(v any) ([]byte, error) {
 	if err != nil || !bytes.Contains(data, []byte("\xe2\x80\xa8")) && !bytes.Contains(data, []byte("\xe2\x80\xa9")) {
 		return data, err
 	}
-	var b bytes.Buffer // the fast one would escape both or neither
-	enc := stdjson.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err = enc.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+	return schemas.Encode(v) // the fast one would escape both or neither
 }
 
 // Decode reads one event. If it is unreadable, Decode returns *fault.Terminal with POISON.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/internal/fault"
+	"weir/internal/retry"
 	"weir/schemas"
 )
 
@@ -228,8 +229,9 @@ func (a *Account[T]) commit(ctx context.Context, batch []*change[T]) error {
 			a.install(next, stored, false)
 			return nil
 		case errors.Is(err, fault.ErrFenced):
-			misses++
-			pause(ctx, misses)
+			if misses++; misses > 1 { // processes that want the same account come apart
+				retry.Pause(ctx, 1+rand.N(min(minPause<<min(misses-2, 16), maxPause))) //nolint:gosec // a spread, no secret
+			}
 		case errors.Is(err, fault.ErrUnavailable) && tries < maxTries-1:
 			tries++
 		default:
@@ -261,17 +263,4 @@ func (a *Account[T]) read(ctx context.Context) error {
 	}
 	a.install(value, r.Seq, true)
 	return nil
-}
-
-// pause lets processes that want the same account come apart. It does not pause at the first
-// miss.
-func pause(ctx context.Context, misses int) {
-	if misses < 2 {
-		return
-	}
-	most := min(minPause<<min(misses-2, 16), maxPause)
-	select {
-	case <-time.After(1 + rand.N(most)): //nolint:gosec // a spread, no secret
-	case <-ctx.Done():
-	}
 }

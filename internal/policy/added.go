@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"weir/internal/policy/placeholder"
+	"weir/internal/redact"
 )
 
 const (
@@ -109,7 +110,7 @@ func IsTrace(name, value string) bool {
 // checkAdded checks a value by the rule of headers, wherever it goes.
 func checkAdded(key, name, value string) error {
 	switch {
-	case !headerText(value) || len(value) > maxHeaderValue:
+	case !redact.Printable(value) || len(value) > maxHeaderValue:
 		return fmt.Errorf("%s: the value of %s is not printable ASCII of at most %d bytes", key, name, maxHeaderValue)
 	case !placeholder.Strict(value):
 		return fmt.Errorf("%s: the value of %s has a placeholder that is not ${secret:NAME}", key, name)

@@ -76,7 +76,7 @@ func parseAuthority(s string) (parts, denial) {
 	case u.Port == mailPort:
 		f = deniedConnectMail
 	}
-	u.Path = "/"
+	u.Path, u.Target = "/", "/"
 	return u, f
 }
 

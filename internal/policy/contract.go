@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/jsonschema"
 	"weir/internal/policy/reconcile"
+	"weir/internal/redact"
 	"weir/schemas"
 )
 
@@ -174,7 +175,7 @@ func (e *entry) setNeverRetry(c Contract) error {
 			return fmt.Errorf("never_retry: header %q is not a header name", name)
 		case twice:
 			return fmt.Errorf("never_retry: header %s appears twice; remove one", name)
-		case value == "" || !headerText(value):
+		case value == "" || !redact.Printable(value):
 			return fmt.Errorf("never_retry: header %s needs a value of printable ASCII", name)
 		case n.Header == nil:
 			n.Header = map[string]string{}

@@ -79,7 +79,7 @@ func agree(t *testing.T, s string, u *target) {
 	require.Empty(t, std.Fragment)
 	require.Empty(t, std.Opaque)
 	if checkPath(u.Path) == nil {
-		require.Equal(t, u.requestTarget(), std.RequestURI())
+		require.Equal(t, u.Target, std.RequestURI())
 	}
 }
 

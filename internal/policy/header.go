@@ -60,7 +60,7 @@ func checkHeader(e *entry, h schemas.Header) denial {
 	if len(h.Value) > maxHeaderValue {
 		return deniedHeaderLength
 	}
-	if !headerText(h.Value) {
+	if !redact.Printable(h.Value) {
 		return deniedHeaderValue
 	}
 	var buf [maxHeaderName]byte
@@ -194,22 +194,12 @@ func foldName(dst []byte, name string) []byte {
 
 func headerToken(s string) bool { return len(s) <= maxHeaderName && httpguts.ValidHeaderFieldName(s) }
 
-// headerText holds for printable ASCII, spaces and tabs.
-func headerText(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; (c < ' ' && c != '\t') || c >= 0x7f {
-			return false
-		}
-	}
-	return true
-}
-
 // checkKey checks a declared idempotency key. None is fine, unless the entry requires one.
 func checkKey(e *entry, method, key string) denial {
 	if key == "" && e.RequiresKey && once(method) {
 		return deniedKeyRequired
 	}
-	if key != "" && (len(key) > maxKey || !headerText(key) || strings.TrimSpace(key) == "") {
+	if key != "" && (len(key) > maxKey || !redact.Printable(key) || strings.TrimSpace(key) == "") {
 		return deniedIdempotencyKey
 	}
 	return nil

@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -176,7 +177,7 @@ func (m *hint) newEntry() string {
 		return ""
 	}
 	t := m.q.url.target
-	t.Path, t.Query, t.HasQuery = "/", "", false
+	t.Target = "/"
 	if m.q.connect {
 		t.Scheme = schemeHTTPS
 	}
@@ -350,14 +351,5 @@ func urlCharacter(s string) string {
 	case r == '\\':
 		return "write / for the backslash " + where
 	}
-	return fmt.Sprintf("write %s for the character %s", escapeBytes(s[i:i+n]), where)
-}
-
-// escapeBytes percent-encodes every byte.
-func escapeBytes(s string) string {
-	var b strings.Builder
-	for i := range len(s) {
-		fmt.Fprintf(&b, "%%%02X", s[i])
-	}
-	return b.String()
+	return fmt.Sprintf("write %s for the character %s", url.PathEscape(s[i:i+n]), where)
 }

@@ -63,7 +63,7 @@ func (p *Permit) Port() uint16 { return p.target.Port }
 func (p *Permit) Authority() string { return p.text((*target).Authority) }
 
 // RequestTarget is the path and query to put on the wire, byte for byte.
-func (p *Permit) RequestTarget() string { return p.text((*target).requestTarget) }
+func (p *Permit) RequestTarget() string { return p.text(func(t *target) string { return t.Target }) }
 
 // URL is the whole target in canonical form. It is content: never log it.
 func (p *Permit) URL() string { return p.text((*target).String) }

@@ -24,6 +24,7 @@ type Parts struct {
 	Query  string // as it was written, without the question mark
 	// HasQuery: there is a question mark.
 	HasQuery bool
+	Target   string // path and query, for the request line
 }
 
 // target is the destination of a call.
@@ -109,9 +110,10 @@ func splitURL(s string) (parts, denial) {
 	if f := u.setAuthority(authority); f != nil {
 		return parts{}, f
 	}
+	u.Target = rest
 	u.Path, u.Query, u.HasQuery = strings.Cut(rest, "?")
 	if u.Path == "" {
-		u.Path = "/"
+		u.Path, u.Target = "/", "/"+rest
 	}
 	if badEscape(u.Path) >= 0 || badEscape(u.Query) >= 0 {
 		return parts{}, deniedEscape
@@ -202,15 +204,7 @@ func (p Parts) Authority() string {
 	return p.HostText() + ":" + strconv.Itoa(int(p.Port))
 }
 
-// requestTarget is the path and query for the request line.
-func (t *target) requestTarget() string {
-	if !t.HasQuery {
-		return t.Path
-	}
-	return t.Path + "?" + t.Query
-}
-
-func (t *target) String() string { return t.Scheme + "://" + t.Authority() + t.requestTarget() }
+func (t *target) String() string { return t.Scheme + "://" + t.Authority() + t.Target }
 
 // urlByte holds for printable ASCII without the characters that no URL needs
 // raw and that parsers disagree on.

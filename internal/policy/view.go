@@ -110,7 +110,7 @@ func (e *entry) urlPrefix() string {
 	if e.Any {
 		return AnyHost
 	}
-	t := target{Parts: Parts{Scheme: e.Scheme, Host: e.Host, Port: e.Port, Path: e.Path}, addr: e.addr}
+	t := target{Parts: Parts{Scheme: e.Scheme, Host: e.Host, Port: e.Port, Target: e.Path}, addr: e.addr}
 	return t.String()
 }
 

@@ -65,7 +65,7 @@ func Parse(raw json.RawMessage) (*Postcondition, error) {
 			return nil, invalid("assertions must be a list")
 		}
 		if delete(members, "assertions"); len(members) > 0 {
-			p.metadata = encode(members)
+			p.metadata = schemas.Encoded(members)
 		}
 	}
 	var items []json.RawMessage
@@ -104,7 +104,7 @@ func (p *Postcondition) Evaluate(a schemas.Answer) (passed bool, report json.Raw
 		r.Passed = r.Passed && res.Status == statusPassed
 		r.Assertions = append(r.Assertions, res)
 	}
-	return r.Passed, encode(r)
+	return r.Passed, schemas.Encoded(r)
 }
 
 func invalid(message string) *Error {

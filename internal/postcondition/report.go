@@ -1,8 +1,9 @@
 package postcondition
 
 import (
-	"bytes"
 	"encoding/json"
+
+	"weir/schemas"
 )
 
 // The statuses of an assertion in a report.
@@ -43,11 +44,11 @@ func held(kind string, detail any) result {
 }
 
 func missed(kind, code, message string, expected any) result {
-	return result{Kind: kind, Status: statusFailed, Code: code, Message: message, Expected: encode(redact(expected))}
+	return result{Kind: kind, Status: statusFailed, Code: code, Message: message, Expected: schemas.Encoded(redact(expected))}
 }
 
 func (r result) observed(v any) result {
-	r.Observed = encode(redact(v))
+	r.Observed = schemas.Encoded(redact(v))
 	return r
 }
 
@@ -90,16 +91,4 @@ func conceal(v any, left *int) any {
 	default:
 		return v
 	}
-}
-
-// encode writes JSON without escaping HTML. Its inputs always marshal: decoded
-// JSON, and the types of this package.
-func encode(v any) json.RawMessage {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return json.RawMessage("null")
-	}
-	return bytes.TrimRight(b.Bytes(), "\n")
 }

@@ -32,7 +32,7 @@ func WriteAgent(w http.ResponseWriter, r *http.Request, err error) {
 	id, operation := Agent(r.Context())
 	code, detail := AgentCode(e.Code) // the code that agents know; the original one becomes the detail
 	refused := schemas.AgentError{Code: code, Message: cmp.Or(e.Detail, e.Title), Detail: cmp.Or(e.Word, detail)}
-	e.answer(w, "application/json", plain(schemas.AgentResponse{RequestID: id, Operation: operation, Error: &refused}))
+	e.answer(w, "application/json", append(schemas.Encoded(schemas.AgentResponse{RequestID: id, Operation: operation, Error: &refused}), '\n'))
 }
 
 // AgentCode is the agent API's word for a code, and the finer word beside it.

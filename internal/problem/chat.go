@@ -1,7 +1,6 @@
 package problem
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -21,7 +20,7 @@ func WriteChat(w http.ResponseWriter, r *http.Request, d schemas.Dialect, err er
 	ReportOf(r.Context()).Code = e.Code
 	e.Status = chatStatus(e, err)
 	Limits(w.Header(), e.Limits)
-	e.answer(w, "application/json", plain(ChatBody(d, err, RequestID(r.Context()))))
+	e.answer(w, "application/json", append(schemas.Encoded(ChatBody(d, err, RequestID(r.Context()))), '\n'))
 }
 
 // ChatBody is the body of an error in the format of a dialect's protocol.
@@ -135,7 +134,7 @@ func (e *Error) metadata(requestID string) json.RawMessage {
 			all[name], _ = json.Marshal(word) //nolint:errchkjson // a string: cannot fail
 		}
 	}
-	return bytes.TrimSuffix(plain(all), []byte("\n"))
+	return schemas.Encoded(all)
 }
 
 // Messages is the body of an error in the Messages protocol, for a stream that has begun, too. Its

@@ -3,7 +3,6 @@
 package problem
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -54,7 +53,7 @@ func Write(w http.ResponseWriter, r *http.Request, err error) {
 	if e.RequestID == "" {
 		e.RequestID = RequestID(r.Context())
 	}
-	e.answer(w, MediaType, plain(e.Problem))
+	e.answer(w, MediaType, append(schemas.Encoded(e.Problem), '\n'))
 }
 
 // seconds is a delay as Retry-After names it, rounded up.
@@ -192,16 +191,7 @@ func WriteRun(w http.ResponseWriter, requestID string, err error) {
 	case e.Code == schemas.InvalidRequest, e.Code == schemas.ValidationError:
 		e.Status = http.StatusUnprocessableEntity
 	}
-	e.answer(w, "application/json", plain(body))
-}
-
-// plain is JSON without the escapes that are for HTML.
-func plain(body any) []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(body) //nolint:errchkjson // strings, numbers, booleans, and members that were read as JSON: cannot fail
-	return b.Bytes()
+	e.answer(w, "application/json", append(schemas.Encoded(body), '\n'))
 }
 
 // answer writes the headers that every refusal has, and a body.

@@ -3,6 +3,7 @@ package redact
 import (
 	"bytes"
 	"html"
+	"regexp"
 	"slices"
 	"strconv"
 	"unicode/utf16"
@@ -14,6 +15,7 @@ import (
 // them and often.
 type peeler struct {
 	only  byte
+	more  bool // the text may go on, and with it a reference without a semicolon
 	names map[string]string
 }
 
@@ -95,12 +97,15 @@ func (p *peeler) undo(c, b []byte, i int) (_ []byte, n int) {
 		return c, 0
 	}
 	if b[i] == '&' {
-		if i+1 < len(b) && b[i+1] == '#' {
-			return numbered(c, b, i)
+		if c, n = numbered(c, b, i); n == 0 {
+			c, n = p.named(c, b, i)
 		}
-		return p.named(c, b, i)
+		if p.more && i+n == len(b) && b[i+n-1] != ';' {
+			return c[:0], 0
+		}
+		return c, n
 	}
-	if one, n := unescape(b, i, 1); n > 0 {
+	if one, n := unescape(b, i); n > 0 {
 		return append(c, one), n
 	}
 	r := unit16(b, i)
@@ -131,29 +136,41 @@ func unit16(b []byte, i int) rune {
 	return r
 }
 
-// numbered reads HTML's references by number. They may have any number of zeros,
-// and no semicolon.
-func numbered(c, b []byte, i int) (_ []byte, n int) {
+// number reads one of HTML's references by number, which has n bytes; n is 0 where there is none.
+// It may have any number of zeros, and no semicolon.
+func number(b []byte, i int) (r rune, n int) {
+	if i+1 >= len(b) || b[i+1] != '#' {
+		return 0, 0
+	}
 	j, base := i+2, rune(10)
 	if j < len(b) && b[j]|0x20 == 'x' {
 		j, base = j+1, 16
 	}
-	digits, r := j, rune(0)
+	digits := j
 	for ; j < len(b) && isHex(b[j]) && rune(hexValue(b[j])) < base; j++ {
 		r = min(r*base+rune(hexValue(b[j])), utf8.MaxRune+1)
 	}
-	if j == digits || !utf8.ValidRune(r) {
-		return c, 0
-	}
-	if j < len(b) && b[j] == ';' {
+	switch {
+	case j == digits || !utf8.ValidRune(r):
+		return 0, 0
+	case j < len(b) && b[j] == ';':
 		j++
-	} else if escapedEnd(b, j) {
+	case escapedEnd(b[j:]):
+		return 0, 0
+	}
+	return r, j - i
+}
+
+// numbered appends what a reference by number stands for.
+func numbered(c, b []byte, i int) (_ []byte, n int) {
+	r, n := number(b, i)
+	switch {
+	case n == 0:
 		return c, 0
+	case 0x80 <= r && r < 0xa0: // HTML has other characters for these
+		return append(c, html.UnescapeString("&#"+strconv.Itoa(int(r))+";")...), n
 	}
-	if 0x80 <= r && r < 0xa0 { // HTML has other characters for these
-		return append(c, html.UnescapeString("&#"+strconv.Itoa(int(r))+";")...), j - i
-	}
-	return utf8.AppendRune(c, r), j - i
+	return utf8.AppendRune(c, r), n
 }
 
 // maxName is the longest name of a reference, without the semicolon.
@@ -162,7 +179,7 @@ const maxName = 31
 // named reads HTML's references by name. The old ones need no semicolon, and
 // other letters may follow them at once.
 func (p *peeler) named(c, b []byte, i int) (_ []byte, n int) {
-	if one, n := entity(b, i, 1); n > 0 {
+	if one, n := entity(b, i); n > 0 {
 		return append(c, one), n
 	}
 	end := i + 1
@@ -176,7 +193,7 @@ func (p *peeler) named(c, b []byte, i int) (_ []byte, n int) {
 		end++
 	}
 	name, text := b[i:end], p.text(b[i:end])
-	if text == "" || escapedEnd(b, end) {
+	if text == "" || escapedEnd(b[end:]) {
 		return c, 0
 	}
 	_, size := utf8.DecodeRuneInString(text)
@@ -208,20 +225,12 @@ func (p *peeler) text(name []byte) string {
 	return text
 }
 
-// escapedEnd reports whether b[i] begins an escaped semicolon. Most encodings
+var semicolon = regexp.MustCompile(`^(?:%(?:25)*|\\u00)3[bB]`)
+
+// escapedEnd reports whether a text begins with an escaped semicolon. Most encodings
 // leave the ampersand of a reference alone and escape its semicolon: it has to
 // wait for the layer where both are plain.
-func escapedEnd(b []byte, i int) bool {
-	if i >= len(b) || b[i] != '%' && b[i] != '\\' {
-		return false
-	}
-	for depth := 1; depth <= maxEscapes; depth++ {
-		if c, n := unescape(b, i, depth); n > 0 && c == ';' {
-			return true
-		}
-	}
-	return false
-}
+func escapedEnd(b []byte) bool { return len(b) > 0 && escapes(b[0]) && semicolon.Match(b) }
 
 func isAlnum(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= lower(c) && lower(c) <= 'z'

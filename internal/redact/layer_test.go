@@ -2,6 +2,7 @@ package redact_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"html"
 	"net/url"
@@ -166,13 +167,17 @@ func TestTextWithEscapesStays(t *testing.T) {
 	}
 }
 
-// TestEscapesWithoutEnd: what is beneath is no larger than the text by much, and
-// each layer is read once.
+// TestEscapesWithoutEnd: what is beneath is no larger than the text by much, what nests or repeats is
+// read in one frame, and nothing is read again from each of its bytes.
 func TestEscapesWithoutEnd(t *testing.T) {
 	t.Parallel()
 	scrub := redact.Values([]string{layered})
-	for _, unit := range []string{`\`, `\\\\\"`, `\u005c`, "%25", "&amp;", "&amp", "&nGt;", "&#0000", "&unknownunknownunknownunknownunknown", "&#x26;#x26;", `pa\\\"`, `%5Cu0025`} {
-		text := strings.Repeat(unit, 1<<16/len(unit))
+	first := base64.StdEncoding.EncodeToString([]byte(layered))[:2]
+	for _, unit := range []string{
+		`\`, `\\\\\"`, `\u005c`, "%25", "&amp;", "&amp", "&nGt;", "&#0000", "&#65;", "&unknownunknownunknownunknownunknown", "&#x26;#x26;", `pa\\\"`, `%5Cu0025`,
+		"A\x00", "\n", `\n`, first + "\r\n",
+	} {
+		text := first + strings.Repeat(unit, 1<<18/len(unit))
 		require.Equal(t, text, scrub.String(text), unit)
 		require.Equal(t, text+" "+redact.Mark+" "+text, scrub.String(text+" "+layered+" "+text), unit)
 	}

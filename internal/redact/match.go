@@ -26,9 +26,9 @@ func (l *budget) spent() bool { return *l < 0 }
 // the end of the pattern in b, else -1; and, if b may end before the pattern
 // does, the largest number of its bytes that b has, else -1.
 //
-// At each place it reads an escape as the character it stands for, the deepest
-// one first, and then as itself. If the pattern has backslashes of its own,
-// readings branch: without a budget, a run of them would take for ever.
+// At each place it reads an escape as the character it stands for, and then as itself. If the
+// pattern has backslashes of its own, readings branch: without a budget, a run of them would take
+// for ever.
 func (p *pattern) match(b []byte, i, j int, left *budget) (end, open int) {
 	open = -1
 	for ; j < len(p.bytes); j++ {
@@ -45,11 +45,7 @@ func (p *pattern) match(b []byte, i, j int, left *budget) (end, open int) {
 			if unfinished(b, i) {
 				open = max(open, j)
 			}
-			for depth := maxEscapes; depth >= 1; depth-- {
-				c, n := unescape(b, i, depth)
-				if n == 0 || !p.accepts(j, c) {
-					continue
-				}
+			if c, n := unescape(b, i); n > 0 && p.accepts(j, c) {
 				end, more := p.match(b, i+n, j+1, left)
 				open = max(open, more)
 				if end >= 0 {
@@ -73,7 +69,7 @@ func overBreak(b []byte, i int) int {
 		}
 		if b[i] == want {
 			i++
-		} else if c, n := unescape(b, i, 1); n > 0 && c == want {
+		} else if c, n := unescape(b, i); n > 0 && c == want {
 			i += n
 		}
 	}

@@ -92,7 +92,7 @@ func (p *Pieces) look(least int) (spans []span, from, hold int) {
 	for i := range p.left {
 		p.left[i] = p.budget(len(p.text))
 	}
-	p.least = least
+	p.least, p.more = least, least == firstOpen
 	spans, end := p.find(p.text, 0)
 	return spans, end.from, end.hold
 }
@@ -118,6 +118,11 @@ func (p *Pieces) give(spans []span, from, hold int) []Piece {
 		start = end
 	}
 	p.given, p.ends = start, slices.Delete(p.ends, 0, n)
+	for _, s := range spans { // one that is not given to its end is looked for again
+		if s.to > p.given {
+			from = min(from, s.from)
+		}
+	}
 	if from = min(from, p.given); from > 0 {
 		p.text = append(p.text[:0], p.text[from:]...)
 		p.given -= from

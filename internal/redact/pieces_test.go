@@ -106,6 +106,32 @@ func TestPiecesWaitForNothingElse(t *testing.T) {
 	}
 }
 
+// TestPiecesOfAnySecret: secrets that end as they begin, beneath up to two layers, side by side and
+// cut anywhere.
+func TestPiecesOfAnySecret(t *testing.T) {
+	t.Parallel()
+	known := layersKnown[:len(layersKnown)-1] // the last one twice is not clear before it ends
+	for seed := range uint64(4000) {
+		r := rand.New(rand.NewPCG(seed, 9))
+		alphabet := []string{"ab", "abc-", "sk-01", "abcdefghijklmnop0123456789", "a/b+=\"&"}[r.IntN(5)]
+		secret := make([]byte, 6+r.IntN(10))
+		for i := range secret {
+			secret[i] = alphabet[r.IntN(len(alphabet))]
+		}
+		var text strings.Builder
+		for range 1 + r.IntN(3) {
+			form := string(secret[:len(secret)-max(0, r.IntN(8)-4)])
+			for range r.IntN(3) {
+				form = known[r.IntN(len(known))].put(form) + " " // a reference ends there
+			}
+			text.WriteString(form)
+		}
+		s := redact.Values([]string{string(secret)})
+		got, _ := inPieces(t, s, text.String(), 1+r.IntN(9))
+		require.Equal(t, s.String(got), got, "%q in %q", secret, text.String())
+	}
+}
+
 // TestPiecesAtTheEnd: half a secret at the end is taken out, and what only looks a
 // little like one stays.
 func TestPiecesAtTheEnd(t *testing.T) {

@@ -98,16 +98,16 @@ func (r *Redactor) Headers(headers []schemas.Header) []schemas.Header {
 		switch {
 		case r.Sensitive(h.Name):
 			out[i].Value = Mark
-		case !text(h.Value):
+		case !Printable(h.Value):
 			out[i].Value = Binary
 		}
 	}
 	return out
 }
 
-// text holds for printable ASCII, spaces and tabs: what every reader of a
+// Printable holds for printable ASCII, spaces and tabs: what every reader of a
 // header's value reads alike.
-func text(s string) bool {
+func Printable(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; (c < ' ' && c != '\t') || c >= 0x7f {
 			return false

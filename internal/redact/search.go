@@ -7,7 +7,7 @@ import (
 
 // layers is how many layers of escapes are taken off a text to look beneath
 // them. The matcher reads one more in what is left.
-const layers = 3
+const layers = 4
 
 // span is b[from:to].
 type span struct{ from, to int }

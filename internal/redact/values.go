@@ -14,7 +14,7 @@ const MinSecret = 4
 // HTML-escaped, in base64 (both alphabets, at each of the three alignments, also
 // inside a longer encoding, also broken into lines), in hex and, where they are
 // ASCII, in UTF-16, and any mixture of the escapes. Where a text has escapes it
-// looks at what is beneath them as well, up to three layers deep: a target that
+// looks at what is beneath them as well, up to four layers deep: a target that
 // quotes a text in which another quoted the secret has escaped its escapes. It is
 // immutable and safe for concurrent use; a nil Scrubber takes out nothing.
 //
@@ -161,15 +161,9 @@ func (s *Scrubber) at(b []byte, i int, left *budget) (from, to, open int) {
 	if len(b)-i <= maxUnfinished && unfinished(b, i) { // it is called for every escape
 		open = max(open, 0)
 	}
-	for depth := 1; depth <= maxEscapes; depth++ {
-		c, n := unescape(b, i, depth)
-		if n == 0 {
-			break
-		}
-		if len(s.first[c]) > 0 {
-			head, end, more := s.among(s.first[c], b, i, left)
-			from, to, open = min(from, head), max(to, end), max(open, more)
-		}
+	if c, n := unescape(b, i); n > 0 && len(s.first[c]) > 0 {
+		head, end, more := s.among(s.first[c], b, i, left)
+		from, to, open = min(from, head), max(to, end), max(open, more)
 	}
 	return from, to, open
 }

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -45,7 +44,7 @@ func open(tenant string, r schemas.Record) (s Snapshot, err error) {
 			return Snapshot{}, err
 		}
 	}
-	raw, err := plain(content{tenant, s.Doc.GlobalActive, s.Doc.Groups, s.Doc.Rules})
+	raw, err := schemas.Encode(content{tenant, s.Doc.GlobalActive, s.Doc.Groups, s.Doc.Rules})
 	if err != nil {
 		return Snapshot{}, errDamaged
 	}
@@ -97,18 +96,7 @@ func encode(doc schemas.RuleSet) ([]byte, error) {
 	if doc.Rules == nil {
 		doc.Rules = []schemas.Rule{}
 	}
-	return plain(doc)
-}
-
-// plain is JSON without the escapes that are for HTML.
-func plain(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	return schemas.Encode(doc)
 }
 
 const (

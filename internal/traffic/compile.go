@@ -177,7 +177,7 @@ func (r *rule) stays(at *site) bool {
 func (r *rule) redirect(at *site) string {
 	query := ""
 	if at.HasQuery && !r.pattern.query && !r.target.hasQuery {
-		query = at.tail[len(at.Path):]
+		query = at.Target[len(at.Path):]
 	}
 	if len(r.target.refs) == 0 {
 		return r.target.fill(nil, query)

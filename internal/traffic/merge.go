@@ -27,7 +27,7 @@ func Read(raw json.RawMessage, now time.Time) (schemas.Rule, error) {
 // replaced. A new type must come with its own action, which replaces the old one. A patch may name
 // the id and the group but not change them. Its errors are *Invalid.
 func Patch(r schemas.Rule, patch json.RawMessage, now time.Time) (schemas.Rule, error) {
-	return merge(r, encode(r), patch, now)
+	return merge(r, schemas.Encoded(r), patch, now) // a mock's body keeps its bytes
 }
 
 // merge merges a document into a rule, and into the rule's own document.
@@ -123,15 +123,6 @@ func ofRule() []member {
 
 func null(raw json.RawMessage) bool { return string(bytes.TrimSpace(raw)) == "null" }
 
-// encode writes a document as it is: a mock's body keeps its bytes.
-func encode(v any) json.RawMessage {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) //nolint:errchkjson // all of these can be encoded
-	return b.Bytes()
-}
-
 // object merges an object into base. Of the names that are known, none may come in another
 // case: it would be ignored, and its author would not know.
 func (m *members) object(at string, base, raw json.RawMessage, known []member) json.RawMessage {
@@ -158,7 +149,7 @@ func (m *members) object(at string, base, raw json.RawMessage, known []member) j
 			into[k.name] = k.read(m, at+"/"+k.name, into[k.name], value)
 		}
 	}
-	return encode(into)
+	return schemas.Encoded(into)
 }
 
 func object(known ...member) func(m *members, at string, base, raw json.RawMessage) json.RawMessage {
@@ -246,7 +237,7 @@ func mockHeaders(m *members, at string, base, raw json.RawMessage) json.RawMessa
 	}
 	maps.Copy(merged, given)
 	maps.DeleteFunc(merged, func(_ string, value *string) bool { return value == nil })
-	return encode(merged)
+	return schemas.Encoded(merged)
 }
 
 // changes is a list of header changes, which replaces the one before.

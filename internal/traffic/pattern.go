@@ -38,7 +38,6 @@ type site struct {
 	policy.Parts
 
 	host string // an IPv6 address in brackets
-	tail string // path and query, as they were written
 	// The path, and path and query, in their normal form.
 	normalPath, normalTail string
 }
@@ -49,27 +48,12 @@ func readSite(url string, dropFragment bool) (site, bool) {
 	if !ok {
 		return site{}, false
 	}
-	at := site{Parts: p, host: p.HostText(), tail: written(url, dropFragment, &p), normalPath: normal(p.Path)}
+	at := site{Parts: p, host: p.HostText(), normalPath: normal(p.Path)}
 	at.normalTail = at.normalPath
 	if p.HasQuery {
-		at.normalTail = normal(at.tail)
+		at.normalTail = normal(at.Target)
 	}
 	return at, true
-}
-
-// written is path and query of a URL that was split into p.
-func written(url string, dropFragment bool, p *policy.Parts) string {
-	if !p.HasQuery {
-		return p.Path
-	}
-	if dropFragment {
-		url, _, _ = strings.Cut(url, "#")
-	}
-	// The path and the query lie side by side in the URL, unless the path was empty.
-	if n := len(url) - len(p.Path) - 1 - len(p.Query); url[n] == '/' {
-		return url[n:]
-	}
-	return p.Path + "?" + p.Query
 }
 
 func ownPort(scheme string) uint16 {
@@ -82,7 +66,7 @@ func ownPort(scheme string) uint16 {
 // text is the URL as it is called, without the query where that is not wanted.
 func (s site) text(query bool) string {
 	if query {
-		return s.Scheme + "://" + s.Authority() + s.tail
+		return s.Scheme + "://" + s.Authority() + s.Target
 	}
 	return s.Scheme + "://" + s.Authority() + s.Path
 }

@@ -69,11 +69,11 @@ func closingRecord(report schemas.PlanResult) json.RawMessage {
 		brief[ref] = a
 	}
 	status := report.ActResult.Status
-	record = encode(schemas.ActResult{ArtifactRefs: brief, Status: status})
+	record = schemas.Encoded(schemas.ActResult{ArtifactRefs: brief, Status: status})
 	if len(record) <= schemas.InlineLimit {
 		return record
 	}
-	return encode(struct {
+	return schemas.Encoded(struct {
 		Effects       int    `json:"effects"`
 		ExecutionHash string `json:"execution_hash"`
 		Status        string `json:"status"`

@@ -20,8 +20,8 @@ import (
 // not ask to be. Names are left as they are.
 func executionHash(refs map[string]schemas.ArtifactRef, decisions []schemas.PolicyDecision, status string) string {
 	var doc any
-	_ = json.Unmarshal(encode(map[string]any{"artifact_refs": refs, "policy_decisions": decisions, "status": status}), &doc) // it was just encoded
-	text, _ := jsonv2.Marshal(canonical(doc), jsonv2.Deterministic(true), jsontext.AllowInvalidUTF8(true))                   // maps, lists, texts: cannot fail
+	_ = json.Unmarshal(schemas.Encoded(map[string]any{"artifact_refs": refs, "policy_decisions": decisions, "status": status}), &doc) // it was just encoded
+	text, _ := jsonv2.Marshal(canonical(doc), jsonv2.Deterministic(true), jsontext.AllowInvalidUTF8(true))                            // maps, lists, texts: cannot fail
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }

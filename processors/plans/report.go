@@ -4,7 +4,6 @@
 package plans
 
 import (
-	"bytes"
 	"encoding/json"
 
 	"weir/schemas"
@@ -95,7 +94,7 @@ func snapshotID(snapshot json.RawMessage) json.RawMessage {
 // CallRecord is the payload of the evidence of one call that was answered. Entry
 // is the allowlist entry that let it pass.
 func CallRecord(effectRef string, v View, status int, hash, snippet, entry string) json.RawMessage {
-	return encode(struct {
+	return schemas.Encoded(struct {
 		EffectRef      string `json:"effect_ref"`
 		Method         string `json:"method"`
 		URL            string `json:"url"`
@@ -109,16 +108,4 @@ func CallRecord(effectRef string, v View, status int, hash, snippet, entry strin
 }
 
 // ClosingRecord is the payload of the evidence that closes a plan.
-func ClosingRecord(r schemas.PlanResult) json.RawMessage { return encode(r.ActResult) }
-
-// encode writes JSON without escaping HTML. Strings, numbers and maps of them
-// always marshal.
-func encode(v any) json.RawMessage {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return json.RawMessage("null")
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-}
+func ClosingRecord(r schemas.PlanResult) json.RawMessage { return schemas.Encoded(r.ActResult) }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"weir/internal/ledger"
 	"weir/internal/traffic"
 	"weir/schemas"
@@ -51,7 +53,7 @@ func (w *write) create(doc schemas.RuleSet, now time.Time) (schemas.RuleSet, *sc
 		return doc, invalid("", "at /rule/group: is another group than the argument group; leave one of them out")
 	case !schemas.ValidID(group):
 		return doc, invalid("", "at /group: must be 1 to 128 letters, digits, dots, underscores, colons and hyphens")
-	case find(doc.Rules, idOf(w.order.Rule)) >= 0:
+	case find(doc.Rules, member(w.order.Rule, "id")) >= 0:
 		return doc, invalid(schemas.DetailRuleExists, "at /id: a rule has this id already; patch that one, or take another id")
 	}
 	r, err := traffic.Read(w.order.Rule, now)
@@ -123,17 +125,12 @@ func find(list []schemas.Rule, id string) int {
 	return slices.IndexFunc(list, func(r schemas.Rule) bool { return r.ID == id })
 }
 
-// idOf is the id of a rule as a caller gives it, if it has one.
-func idOf(raw json.RawMessage) string { return member(raw, "id") }
-
 // member is a text in a rule as a caller gives it; empty where there is none.
 func member(raw json.RawMessage, name string) string {
-	var rule map[string]json.RawMessage
-	var text string
-	if json.Unmarshal(raw, &rule) != nil || json.Unmarshal(rule[name], &text) != nil {
-		return ""
+	if v := gjson.GetBytes(raw, name); v.Type == gjson.String {
+		return v.Str
 	}
-	return text
+	return ""
 }
 
 func missing(message string) *schemas.AgentError {

@@ -117,7 +117,7 @@ func (w *write) ruleID(e end) string {
 	case e.rule != nil:
 		return e.rule.ID
 	case w.order.Operation == schemas.OpRulesCreate:
-		id = idOf(w.order.Rule)
+		id = member(w.order.Rule, "id")
 	}
 	if !schemas.ValidID(id) {
 		return ""

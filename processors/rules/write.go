@@ -55,7 +55,7 @@ func (w *write) carry(ctx context.Context, stop call.Stop) (end, error) {
 
 // attempt makes the write unless something speaks against it.
 func (w *write) attempt(ctx context.Context, stop call.Stop, cur rules.Snapshot, damaged bool) (end, error) {
-	canceled, over := w.ended(stop)
+	canceled, over := call.Over(w.st, stop, w.cfg.Now())
 	switch {
 	case over:
 		return stopped(cur.Etag, canceled), nil
@@ -153,13 +153,6 @@ func (w *write) written(next rules.Snapshot) end {
 	return e
 }
 
-// ended reports whether nothing more may begin: the write must stop, or its deadline has passed.
-func (w *write) ended(stop call.Stop) (canceled, over bool) {
-	canceled = w.st.CancelRequested || stop.Requested()
-	deadline := w.st.Action.Deadline
-	return canceled, canceled || !deadline.IsZero() && !w.cfg.Now().Before(deadline)
-}
-
 // reset replaces an unreadable set by an empty one, or returns why not. Its errors are those of
 // carry. No etag can identify such a set, so its being unreadable is the condition.
 func (w *write) reset(ctx context.Context, stop call.Stop) (end, error) {
@@ -168,7 +161,7 @@ func (w *write) reset(ctx context.Context, stop call.Stop) (end, error) {
 	if err != nil && !damaged {
 		return end{}, err
 	}
-	canceled, over := w.ended(stop)
+	canceled, over := call.Over(w.st, stop, w.cfg.Now())
 	switch {
 	case !damaged && cur.Doc.By == w.st.ID:
 		return w.written(cur), nil

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
 )
 
 // field is one name and value of a form.
@@ -30,47 +31,28 @@ type field struct {
 // tooLarge is the refusal of a form whose encoding is much larger than its JSON.
 var tooLarge = &Error{"form", "is much larger as it is sent than as JSON, because of its many names; use fewer fields or shorter names"} //nolint:errname,gochecknoglobals // a constant
 
-// readForm reads the fields of a form in their order. Parts: one of them has members of its own.
+// readForm reads the fields of a form, which is valid JSON, in their order. Parts: one of them has
+// members of its own.
 func readForm(v jsontext.Value) (fields []field, parts bool, err error) {
-	if v.Kind() != '{' {
+	doc := gjson.ParseBytes(v)
+	if !doc.IsObject() {
 		return nil, false, &Error{"form", "must be an object of names and values"}
 	}
-	dec := jsontext.NewDecoder(bytes.NewReader(v))
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, false, unreadable
-	}
-	for dec.PeekKind() == '"' {
-		token, err := dec.ReadToken()
-		if err != nil {
-			return nil, false, unreadable
-		}
-		name := token.String()
-		value, err := dec.ReadValue()
-		if err != nil {
-			return nil, false, unreadable
-		}
-		items := []jsontext.Value{value}
-		if value.Kind() == '[' {
-			items = nil
-			if err := json.Unmarshal(value, &items); err != nil {
-				return nil, false, unreadable
-			}
+	for name, value := range doc.All() {
+		items := []gjson.Result{value}
+		if value.IsArray() {
+			items = value.Array()
 		}
 		for _, item := range items {
-			f, own, err := readField(name, item)
+			f, own, err := readField(name.Str, jsontext.Value(item.Raw))
 			if err != nil {
 				return nil, false, err
 			}
 			fields, parts = append(fields, f), parts || own
 		}
 	}
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, false, unreadable
-	}
 	return fields, parts, nil
 }
-
-var unreadable = &Error{"form", "is not valid JSON"} //nolint:gochecknoglobals // a constant
 
 // readField reads one value of a name. Part: it has members of its own.
 func readField(name string, v jsontext.Value) (f field, part bool, err error) {
@@ -79,7 +61,7 @@ func readField(name string, v jsontext.Value) (f field, part bool, err error) {
 	case '"':
 		s, ok := str(v)
 		if !ok {
-			return f, false, unreadable
+			return f, false, &Error{"form", "is not valid JSON"}
 		}
 		f.content = []byte(s)
 		return f, false, nil
