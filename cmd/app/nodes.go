@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"weir/cmd/cli"
@@ -242,11 +243,13 @@ func (a *App) followFiles(ctx context.Context, seen []fs.FileInfo, read func()) 
 // files describes the files of the configuration as they are now; nil: one is not there.
 func (a *App) files() (all []fs.FileInfo) {
 	a.reload.mu.Lock()
-	defer a.reload.mu.Unlock()
-	for _, file := range append([]string{a.opts.File}, a.reload.files...) {
-		info, err := os.Stat(file)
-		if err != nil {
-			info = nil
+	names := append([]string{a.opts.File}, a.reload.files...)
+	a.reload.mu.Unlock()
+	for _, name := range names {
+		var info fs.FileInfo
+		if f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0); err == nil { // one that may not be read is not there
+			info, _ = f.Stat()
+			_ = f.Close()
 		}
 		all = append(all, info)
 	}

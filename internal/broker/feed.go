@@ -180,6 +180,11 @@ func (f *feed) notice(m *nats.Msg, now time.Time) {
 // harm, one that no queue delivers would be lost.
 func (f *feed) overflow(d *delivery) {
 	f.waiting--
+	if d.count > 1 {
+		delete(f.held, d)
+		d.refuse(f.config.AckWait)
+		return
+	}
 	f.moving++
 	f.running.Go(func() {
 		_, err := f.s.b.Append(f.handlers, schemas.Append{Subject: schemas.Moved(d.record.Subject, schemas.OverflowOf(d.kind)), Urgent: d.urgent})

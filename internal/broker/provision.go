@@ -236,6 +236,9 @@ func (b *Broker) consumerResource(stream string, want jetstream.ConsumerConfig) 
 func differs(want, have any, members ...string) string {
 	w, h := reflect.ValueOf(want), reflect.ValueOf(have)
 	for _, m := range members {
+		if f := w.FieldByName(m); f.Kind() == reflect.Bool && !f.Bool() {
+			continue // what else the operator allows or forbids; the server lets some of it never be unset
+		}
 		if w, h := w.FieldByName(m).Interface(), h.FieldByName(m).Interface(); !reflect.DeepEqual(w, h) {
 			return fmt.Sprintf("has %s %+v and not %+v", m, h, w)
 		}

@@ -26,7 +26,7 @@ type slotKey struct {
 type kindSlots struct {
 	slots, busy int
 	// room is how many messages may wait that may move to an overflow queue, movable how many do, and
-	// kept how many others.
+	// kept how many redelivered ones wait beside them.
 	room, movable, kept int
 	shared              bool           // between tenants
 	tenants             []*tenantQueue // in the order of their next turns
@@ -49,9 +49,9 @@ const (
 	spareShare = 8
 	// maxUrgentRow is how many urgent messages are taken before one that is not.
 	maxUrgentRow = 7
-	// maxKept is how many redelivered messages of a kind wait here in any case. That a message comes
-	// again may prove that the worker of its attempt is dead, which its copy in another queue does
-	// not. One more than these moves all the same, as a new one does.
+	// maxKept is how many redelivered messages of a kind wait here in any case. One more than these is
+	// given back for a while: that a message comes again may prove that the worker of its attempt is
+	// dead, which its copy in another queue does not.
 	maxKept = 1024
 )
 
@@ -125,7 +125,8 @@ func (t *tenantQueue) waiting() int { return len(t.urgent) + len(t.normal) }
 func (s *kindSlots) add(m *delivery) (excess *delivery) {
 	t := s.queueOf(m.tenant)
 	starts := t.waiting() == 0 && s.mayStart(t)
-	m.kept = m.kept || m.count > 1 && s.kept < maxKept
+	m.again = !m.kept && m.count > 1 && s.kept < maxKept
+	m.kept = m.kept || m.again
 	if m.urgent {
 		t.urgent = append(t.urgent, m)
 	} else {
@@ -134,8 +135,10 @@ func (s *kindSlots) add(m *delivery) (excess *delivery) {
 	if !starts {
 		m.shed()
 	}
-	if m.kept {
+	if m.again {
 		s.kept++
+	}
+	if m.kept {
 		return nil
 	}
 	s.movable++
@@ -162,9 +165,10 @@ func (s *kindSlots) add(m *delivery) (excess *delivery) {
 
 // left notes that a message of a tenant does not wait any more.
 func (s *kindSlots) left(t *tenantQueue, m *delivery) {
-	if m.kept {
+	if m.again {
 		s.kept--
-	} else {
+	}
+	if !m.kept {
 		s.movable--
 		t.movable--
 	}

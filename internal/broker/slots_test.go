@@ -102,7 +102,8 @@ func TestKeptMessagesStay(t *testing.T) {
 	assert.Equal(t, "c", letters(excess), "there is no other that may go but b, who has as little")
 }
 
-// TestRedeliveredMessagesAreBounded: so many stay, and then they move as new ones do.
+// TestRedeliveredMessagesAreBounded: so many stay beside the others. One that is from an overflow
+// queue is not one of them.
 func TestRedeliveredMessagesAreBounded(t *testing.T) {
 	t.Parallel()
 	s := &kindSlots{slots: 1, room: 2}
@@ -117,5 +118,8 @@ func TestRedeliveredMessagesAreBounded(t *testing.T) {
 	assert.Equal(t, maxKept, s.kept)
 	s.release(&delivery{tenant: "a"})
 	assert.Len(t, s.startAll(), 1)
+	for range maxKept {
+		assert.Nil(t, s.add(&delivery{tenant: "c", kept: true, raw: &nats.Msg{}}))
+	}
 	assert.Nil(t, s.add(&delivery{tenant: "b", count: 2, raw: &nats.Msg{}}), "there is room for one again")
 }

@@ -144,6 +144,7 @@ type delivery struct {
 	kind   schemas.Kind
 	urgent bool
 	kept   bool // it does not move to an overflow queue
+	again  bool // for it was redelivered
 	bare   bool // its data was dropped while it waited
 	count  uint64
 	since  time.Time

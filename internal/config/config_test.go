@@ -129,10 +129,13 @@ func TestSchemaInAFile(t *testing.T) {
 	require.Equal(t, &policy.ResponseSchema{Schema: []byte(`{"maximum":12345678901234567890,"type":"object"}`), Mode: "strict"}, c.Policy.Allowlist[0].ResponseSchema)
 	inline := parse(t, fmt.Sprintf(entry, "{type: object, maximum: 12345678901234567890}"))
 	require.Equal(t, c.Policy.Allowlist, inline.Policy.Allowlist)
+	watched := []string{filepath.Join(dir, "order.json")}
+	require.Equal(t, watched, c.Files())
 
 	write("order.json", strings.Repeat(" ", 256<<10)+"{}")
-	_, err = config.Load(filepath.Join(dir, "weir.yaml"), nil, nil)
+	c, err = config.Load(filepath.Join(dir, "weir.yaml"), nil, nil)
 	require.ErrorContains(t, err, "names a file of more than 256KiB")
+	require.Equal(t, watched, c.Files(), "a change of it can make the configuration good")
 }
 
 // TestContractDefaults: an omitted member of a section of an entry has the documented value.

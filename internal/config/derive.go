@@ -111,7 +111,7 @@ func (c Config) Doubts() []*Problem { return c.doubts }
 // Source is the file that was read; empty when there was none.
 func (c Config) Source() string { return c.source }
 
-// Files are the JSON files that it names. A Config that comes with an error has them too.
+// Files are the JSON files that it names. A Config that comes with an error has those that were read before it.
 func (c Config) Files() []string { return c.files }
 
 // Blank reports whether there was no file, or nothing in it. A file with {} asks for the defaults.

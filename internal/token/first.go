@@ -83,7 +83,7 @@ func writePrivate(name, content string) error {
 		return err
 	}
 	_, err = f.WriteString(content)
-	return errors.Join(err, f.Sync(), f.Close())
+	return errors.Join(err, f.Sync(), f.Close(), syncDir(name))
 }
 
 // replace durably replaces a file by another in the same directory.
@@ -91,6 +91,11 @@ func replace(name, by string) error {
 	if err := os.Rename(by, name); err != nil {
 		return err
 	}
+	return syncDir(name)
+}
+
+// syncDir makes the name of a file durable.
+func syncDir(name string) error {
 	d, err := os.Open(filepath.Dir(name))
 	if err != nil {
 		return err
