@@ -82,7 +82,7 @@ func (c *Conn) Used() bool { return c.link.used }
 // that a newer policy gave. Every address of the answer that led to the
 // connection must pass it, as they passed the first. The error is a *fault.Call
 // with DENY_ADDRESS, not sent; the connection is then of no more use. Not to be
-// called while Do or Stream runs.
+// called while Stream runs.
 func (c *Conn) Recheck(p *policy.Permit) error {
 	var err error
 	switch {

@@ -60,7 +60,7 @@ func FuzzAnswer(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := conn.Do(t.Context(), outbound.Request{Body: []byte("{}")})
+		resp, err := do(t.Context(), conn, outbound.Request{Body: []byte("{}")})
 		var call *fault.Call
 		switch {
 		case err == nil:

@@ -195,7 +195,7 @@ func TestDeafUpstream(t *testing.T) {
 		endless := &counting{}
 		in := newBody(endless)
 		conn := open(t.Context(), t, c, permit)
-		resp, err := conn.Do(t.Context(), outbound.Request{Stream: in})
+		resp, err := do(t.Context(), conn, outbound.Request{Stream: in})
 		require.NoError(t, err)
 		assert.Equal(t, 413, resp.Status)
 		<-in.closed
