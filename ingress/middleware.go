@@ -10,9 +10,11 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gin-gonic/gin"
 	"github.com/google/uuid"
+	"golang.org/x/time/rate"
 
 	"weir/internal/fault"
 	"weir/internal/problem"
@@ -28,8 +30,10 @@ const statusClientGone = 499
 type middleware struct {
 	EngineConfig
 
-	engine   *gin.Engine
-	throttle *throttle
+	engine *gin.Engine
+
+	mu    sync.Mutex
+	peers map[netip.Prefix]*rate.Limiter // of wrong tokens
 }
 
 // serve gives a request its id, refuses what no route may get, and writes the log line in every case,
@@ -69,7 +73,7 @@ func (m *middleware) serve(c *gin.Context) {
 	if keys := r.Header["X-Api-Key"]; len(keys) == 1 && keys[0] != "" && len(r.Header.Values("Authorization")) == 0 && m.owner(r).APIKey {
 		r.Header.Set("Authorization", "Bearer "+keys[0])
 	}
-	peer, err := m.throttle.admit(r)
+	peer, err := m.admit(r)
 	if err == nil {
 		err = m.guard(c)
 	}
@@ -82,7 +86,7 @@ func (m *middleware) serve(c *gin.Context) {
 		c.Next()
 	}
 	if status := c.Writer.Status(); peer.IsValid() && (status == http.StatusUnauthorized || status == http.StatusProxyAuthRequired) {
-		m.throttle.count(peer)
+		m.countWrong(peer)
 	}
 }
 

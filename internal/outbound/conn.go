@@ -70,10 +70,6 @@ type Conn struct {
 	bodyErr  error // the request's body's own
 }
 
-func newConn(l *link, maxHeader int64) *Conn {
-	return &Conn{link: l, silent: make(chan struct{}), offered: make(chan struct{}), phase: PhaseHeader, most: maxHeader + readAhead}
-}
-
 // Used reports whether the connection has carried another request, so that one which may not
 // be repeated is not made on it.
 func (c *Conn) Used() bool { return c.link.used }

@@ -4,9 +4,9 @@
 package plans
 
 import (
-	"bytes"
 	"encoding/json"
 
+	"weir/internal/ledger"
 	"weir/schemas"
 )
 
@@ -111,14 +111,8 @@ func CallRecord(effectRef string, v View, status int, hash, snippet, entry strin
 // ClosingRecord is the payload of the evidence that closes a plan.
 func ClosingRecord(r schemas.PlanResult) json.RawMessage { return encode(r.ActResult) }
 
-// encode writes JSON without escaping HTML. Strings, numbers and maps of them
-// always marshal.
+// encode writes JSON of strings, numbers and maps of them.
 func encode(v any) json.RawMessage {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return json.RawMessage("null")
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	doc, _ := ledger.Encode(v) // these always marshal
+	return doc
 }
