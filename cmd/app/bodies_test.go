@@ -22,6 +22,7 @@ import (
 	egressexecutor "weir/egress/executor"
 	ingressexecutor "weir/ingress/executor"
 	"weir/ingress/strict"
+	"weir/internal/jsonschema"
 	"weir/internal/ledger"
 	"weir/internal/redact"
 	"weir/internal/weirtest/poll"
@@ -85,7 +86,7 @@ func TestBodiesStayAsTheyAre(t *testing.T) {
 		for name, value := range forms {
 			request, err := ledger.Encode(map[string]any{"method": "POST", "url": "http://h/", name: value, "headers": map[string]string{"Content-Type": media}})
 			require.NoError(t, err)
-			translated, err := ingressexecutor.Translate(request, permissive{}, ingressexecutor.Checker{})
+			translated, err := ingressexecutor.Translate(request, permissive{}, new(jsonschema.Cache))
 			require.NoError(t, err, "%s", request)
 			stored, err := ledger.Encode(translated.Call)
 			require.NoError(t, err)

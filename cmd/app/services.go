@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"runtime"
@@ -14,7 +13,6 @@ import (
 	"weir/egress/stream"
 	"weir/ingress"
 	"weir/ingress/accept"
-	ingressexecutor "weir/ingress/executor"
 	"weir/ingress/tasks"
 	"weir/internal/activetasks"
 	"weir/internal/broker"
@@ -22,13 +20,11 @@ import (
 	"weir/internal/broker/embedded"
 	"weir/internal/config"
 	"weir/internal/fault"
-	"weir/internal/jsonschema"
 	"weir/internal/ledger"
 	"weir/internal/limits"
 	"weir/internal/limits/budget"
 	"weir/internal/limits/destination"
 	"weir/internal/models/listed"
-	"weir/internal/postcondition"
 	"weir/internal/redact"
 	"weir/internal/telemetry"
 	"weir/internal/token"
@@ -225,26 +221,6 @@ func (a *App) stopWork(ref schemas.Ref) {
 	if err := a.broker.Notify(schemas.CancelSubject(ref), nil); err != nil {
 		a.log.Warn("cancel_announcement_failed", "err_kind", telemetry.ErrKind(err))
 	}
-}
-
-// checker checks the documents that a call carries along.
-func checker() ingressexecutor.Checker {
-	schemaCache := new(jsonschema.Cache)
-	return ingressexecutor.Checker{
-		Schema: func(doc json.RawMessage) error {
-			_, err := schemaCache.Compile(doc)
-			return err
-		},
-		Postcondition: checkPostcondition,
-	}
-}
-
-func checkPostcondition(doc json.RawMessage) (supported bool, err error) {
-	_, err = postcondition.Parse(doc)
-	if bad, ok := errors.AsType[*postcondition.Error](err); ok {
-		return bad.Supported(), bad
-	}
-	return true, err
 }
 
 // openDestinations mirrors the operators' holds, and the workers' notices about destinations. A

@@ -132,7 +132,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	all.add(actions.Surfaces(in, control, redriver), []egress.Surface{out.Records(), out.Lists(a.index)}, nil)
 
 	all.add(one(inexecutor.Surface(in, inexecutor.Config{
-		Policy: a.callerPolicy, Checker: checker(), Batch: outexecutor.NewBatcher(out).Answer,
+		Policy: a.callerPolicy, Batch: outexecutor.NewBatcher(out).Answer,
 	})), one(outexecutor.Surface()), executors{
 		schemas.KindHTTP: func(w *workshop) processors.Kind { return processors.Kind{Executor: w.calls} },
 	})
@@ -156,7 +156,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	})
 
 	all.add(one(inruns.Surface(in, inruns.Config{
-		Policy: a.callerPolicy, Checker: checker(), Serves: a.serves,
+		Policy: a.callerPolicy, Serves: a.serves,
 		MaxRun: a.cfg.LongestAction(), // a longer run would be forgotten before it ends
 		Resume: outruns.Resume, Slot: slots.Acquire, Stream: outruns.NewAnswerer(out).Stream,
 	})), one(outruns.Surface()), executors{schemas.KindRun: a.runs})

@@ -14,7 +14,9 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"weir/ingress/strict"
+	"weir/internal/jsonschema"
 	"weir/internal/policy/callbody"
+	"weir/internal/postcondition"
 	"weir/schemas"
 )
 
@@ -112,7 +114,7 @@ func sortByName(list []schemas.Header) {
 }
 
 // rest reads what says nothing about where the call goes.
-func rest(call *schemas.HTTPCall, doc document, longest time.Duration, c Checker) error {
+func rest(call *schemas.HTTPCall, doc document, longest time.Duration, compiled *jsonschema.Cache) error {
 	err := callbody.Forms{Body: doc.Body, Text: doc.BodyText, Base64: doc.BodyBase64, Form: doc.Form}.Put(call)
 	if wrong, ok := errors.AsType[*callbody.Error](err); ok {
 		return badArgument(wrong.Member, wrong.Reason)
@@ -126,8 +128,8 @@ func rest(call *schemas.HTTPCall, doc document, longest time.Duration, c Checker
 	}{
 		{doc.TimeoutMS, func(call *schemas.HTTPCall, v jsontext.Value) error { return timeout(call, v, longest) }},
 		{doc.IdempotencyKey, key},
-		{doc.ResponseSchema, c.responseSchema},
-		{doc.Postcondition, c.postcondition},
+		{doc.ResponseSchema, func(call *schemas.HTTPCall, v jsontext.Value) error { return responseSchema(call, v, compiled) }},
+		{doc.Postcondition, postconditions},
 	} {
 		if strict.Absent(m.value) {
 			continue
@@ -160,33 +162,30 @@ func key(call *schemas.HTTPCall, v jsontext.Value) error {
 	return nil
 }
 
-func (c Checker) responseSchema(call *schemas.HTTPCall, v jsontext.Value) error {
+func responseSchema(call *schemas.HTTPCall, v jsontext.Value, compiled *jsonschema.Cache) error {
 	switch strict.Kind(v) {
 	case '{', 't', 'f':
 	default:
 		return badArgument("response_schema", "must be a JSON Schema: an object, true or false")
 	}
-	if c.Schema != nil {
-		if err := c.Schema(stdjson.RawMessage(v)); err != nil {
-			return &Error{
-				Variant: schemas.VariantInvalidSchema, Code: schemas.DenySchema, Cause: err,
-				Message: "invalid response schema: " + sentence(err),
-			}
+	if _, err := compiled.Compile(stdjson.RawMessage(v)); err != nil {
+		return &Error{
+			Variant: schemas.VariantInvalidSchema, Code: schemas.DenySchema, Cause: err,
+			Message: "invalid response schema: " + sentence(err),
 		}
 	}
 	call.ResponseSchema = stdjson.RawMessage(v)
 	return nil
 }
 
-func (c Checker) postcondition(call *schemas.HTTPCall, v jsontext.Value) error {
-	if c.Postcondition != nil {
-		if supported, err := c.Postcondition(stdjson.RawMessage(v)); err != nil {
-			variant, what := schemas.VariantInvalidPostcondition, "invalid"
-			if !supported {
-				variant, what = schemas.VariantUnsupportedPostcondition, "unsupported"
-			}
-			return &Error{Variant: variant, Code: schemas.ValidationError, Cause: err, Message: what + " postcondition: " + sentence(err)}
+func postconditions(call *schemas.HTTPCall, v jsontext.Value) error {
+	_, err := postcondition.Parse(stdjson.RawMessage(v))
+	if wrong, ok := errors.AsType[*postcondition.Error](err); ok {
+		what := "invalid"
+		if wrong.Variant == schemas.VariantUnsupportedPostcondition {
+			what = "unsupported"
 		}
+		return &Error{Variant: wrong.Variant, Code: schemas.ValidationError, Cause: err, Message: what + " postcondition: " + sentence(err)}
 	}
 	call.Postcondition = stdjson.RawMessage(v)
 	return nil

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	stdjson "encoding/json"
 	"errors"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 
 	"weir/ingress/strict"
 	"weir/internal/fault"
+	"weir/internal/jsonschema"
 	"weir/internal/policy"
 	"weir/schemas"
 )
@@ -29,17 +29,6 @@ type Policy interface {
 	Evaluate(call schemas.HTTPCall) (schemas.Decision, schemas.Class)
 	// MaxTimeout is the longest that one attempt may take.
 	MaxTimeout() time.Duration
-}
-
-// Checker checks the two documents that are carried along and used only when
-// the answer is there. Either may be nil: then that document is not checked.
-// The text of their errors is shown to the caller.
-type Checker struct {
-	// Schema refuses a response_schema that cannot be used.
-	Schema func(schema stdjson.RawMessage) error
-	// Postcondition refuses a postcondition. supported is false for one that
-	// is well formed and of a type that is not known.
-	Postcondition func(doc stdjson.RawMessage) (supported bool, err error)
 }
 
 // Request is one translated body.
@@ -105,8 +94,8 @@ type arguments struct {
 //
 // A call that policy refuses is returned as denied even if a later argument
 // is bad. That call is kept in a form that no policy permits, so that a change
-// of policy cannot send half of what was asked.
-func Translate(body []byte, p Policy, c Checker) (Request, error) {
+// of policy cannot send half of what was asked. Schemas that were compiled before are in a cache.
+func Translate(body []byte, p Policy, compiled *jsonschema.Cache) (Request, error) {
 	doc, err := open(body)
 	if err != nil {
 		return Request{}, err
@@ -119,7 +108,7 @@ func Translate(body []byte, p Policy, c Checker) (Request, error) {
 		return Request{}, err
 	}
 	if err = headers(&req.Call, doc.Headers); err == nil {
-		err = rest(&req.Call, doc, p.MaxTimeout(), c)
+		err = rest(&req.Call, doc, p.MaxTimeout(), compiled)
 	}
 	if err != nil {
 		unsendable(&req.Call)

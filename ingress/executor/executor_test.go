@@ -13,6 +13,7 @@ import (
 
 	"weir/ingress/executor"
 	"weir/ingress/strict"
+	"weir/internal/jsonschema"
 	"weir/internal/ledger"
 	"weir/internal/policy"
 	"weir/internal/weirtest/fixture"
@@ -61,26 +62,6 @@ func (policyDouble) Evaluate(c schemas.HTTPCall) (schemas.Decision, schemas.Clas
 	return d, schemas.ClassOnce
 }
 
-func checker() executor.Checker {
-	return executor.Checker{
-		Schema: func(s json.RawMessage) error {
-			if strings.Contains(string(s), "$ref") {
-				return errors.New("a schema may not refer to other documents")
-			}
-			return nil
-		},
-		Postcondition: func(p json.RawMessage) (bool, error) {
-			switch {
-			case string(p) == "[]":
-				return true, errors.New("the list is empty")
-			case strings.Contains(string(p), "sql_rows"):
-				return false, errors.New("no such type of assertion")
-			}
-			return true, nil
-		},
-	}
-}
-
 // outcome is what a fixture expects: an action, or an error.
 type outcome struct {
 	ID      string            `json:"id,omitempty"`
@@ -96,7 +77,7 @@ type outcome struct {
 func translate(t *testing.T, body []byte) outcome {
 	t.Helper()
 	require.NoError(t, strict.Check(body, strict.Limits{}))
-	req, err := executor.Translate(body, policyDouble{}, checker())
+	req, err := executor.Translate(body, policyDouble{}, new(jsonschema.Cache))
 	if err != nil {
 		var e *executor.Error
 		require.ErrorAs(t, err, &e)
@@ -140,7 +121,7 @@ func TestAForeignParameterIsADenial(t *testing.T) {
 	}}})
 	require.NoError(t, err)
 	translate := func(url string) (executor.Request, error) {
-		return executor.Translate([]byte(`{"method":"GET","url":"http://h.example/`+url+`","allowlist_key":"sec"}`), compiled{Policy: p}, checker())
+		return executor.Translate([]byte(`{"method":"GET","url":"http://h.example/`+url+`","allowlist_key":"sec"}`), compiled{Policy: p}, new(jsonschema.Cache))
 	}
 	req, err := translate("x?b=1")
 	require.NoError(t, err)
@@ -153,7 +134,7 @@ func TestAForeignParameterIsADenial(t *testing.T) {
 
 func TestWhatCouldNotBeReadIsNeverPermitted(t *testing.T) {
 	t.Parallel()
-	req, err := executor.Translate([]byte(`{"method":"POST","url":"http://evil.example/x","headers":{"X-A":5},"body":{"a":1}}`), policyDouble{}, checker())
+	req, err := executor.Translate([]byte(`{"method":"POST","url":"http://evil.example/x","headers":{"X-A":5},"body":{"a":1}}`), policyDouble{}, new(jsonschema.Cache))
 	require.NoError(t, err)
 	require.True(t, req.Denied())
 	later, err := policy.Compile(policy.Config{AllowedHosts: []string{"evil.example"}})
@@ -178,7 +159,7 @@ func FuzzTranslate(f *testing.F) {
 		if strict.Check(body, strict.Limits{}) != nil {
 			return
 		}
-		req, err := executor.Translate(body, policyDouble{}, checker())
+		req, err := executor.Translate(body, policyDouble{}, new(jsonschema.Cache))
 		if err != nil {
 			var e *executor.Error
 			if !errors.As(err, &e) || e.Variant == "" || e.Message == "" || executor.Status(e.Variant) >= 500 {
@@ -213,7 +194,7 @@ func TestAskedIsWhatTranslateGives(t *testing.T) {
 	} {
 		var req schemas.ExplainRequest
 		require.NoError(t, json.Unmarshal([]byte(body), &req))
-		got, err := executor.Translate([]byte(body), policyDouble{}, checker())
+		got, err := executor.Translate([]byte(body), policyDouble{}, new(jsonschema.Cache))
 		require.NoError(t, err, body)
 		asked, err := executor.Asked(req)
 		require.NoError(t, err, body)

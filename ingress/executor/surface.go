@@ -13,6 +13,7 @@ import (
 	"weir/ingress/accept"
 	"weir/ingress/grant"
 	"weir/internal/fault"
+	"weir/internal/jsonschema"
 	"weir/internal/policy/callbody"
 	"weir/internal/problem"
 	"weir/schemas"
@@ -21,16 +22,18 @@ import (
 // Config of the surface.
 type Config struct {
 	// Policy returns what decides about a caller's calls.
-	Policy  func(who grant.Caller) Policy
-	Checker Checker
+	Policy func(who grant.Caller) Policy
 	// Batch answers for a batch. An item with a receipt is an accepted action of the tenant: it waits
 	// for that action's end as wait says, and calls release once it needs no notice of it any more.
 	// The other items are answered as they are.
 	Batch func(w http.ResponseWriter, r *http.Request, tenant string, items []schemas.BatchItem, wait func(i int) time.Duration, release func(i int))
+
+	compiled *jsonschema.Cache // of the requests' response schemas
 }
 
 // Surface is POST /v1/execute, one call, and POST /v1/batch, many.
 func Surface(s *ingress.Server, cfg Config) ingress.Surface {
+	cfg.compiled = new(jsonschema.Cache)
 	return ingress.Surface{
 		Name: "executor", Kind: schemas.KindHTTP, Fail: fail,
 		Routes: []ingress.Route{
@@ -45,7 +48,7 @@ func Surface(s *ingress.Server, cfg Config) ingress.Surface {
 }
 
 func (cfg Config) order(who ingress.Identity, p Policy, body []byte) (ingress.Order, error) {
-	req, err := Translate(body, p, cfg.Checker)
+	req, err := Translate(body, p, cfg.compiled)
 	if err == nil {
 		err = grant.Entry(req.Call.AllowlistKey, who.Entries)
 	}

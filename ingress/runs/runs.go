@@ -16,6 +16,7 @@ import (
 	"weir/ingress/plans"
 	"weir/ingress/strict"
 	"weir/internal/fault"
+	"weir/internal/jsonschema"
 	"weir/internal/problem"
 	"weir/schemas"
 )
@@ -124,11 +125,11 @@ type Run struct {
 // Translate looks into the inputs of the task types that Weir serves itself,
 // by the rules of the routes that serve the same. Those of every other type go
 // on as they are. Its errors are *fault.Error or *problem.Error.
-func Translate(o schemas.RunOrder, p executor.Policy, c executor.Checker) (Run, error) {
+func Translate(o schemas.RunOrder, p executor.Policy, compiled *jsonschema.Cache) (Run, error) {
 	run := Run{Run: schemas.Run{RunOrder: o}}
 	switch o.TaskType {
 	case schemas.TaskHTTPExecute:
-		return run, call(&run, p, c)
+		return run, call(&run, p, compiled)
 	case schemas.TaskHTTPPlan:
 		return run, plan(&run)
 	case schemas.TaskEcho:
@@ -150,8 +151,8 @@ func given(inputs stdjson.RawMessage) []byte {
 	return inputs
 }
 
-func call(run *Run, p executor.Policy, c executor.Checker) error {
-	req, err := executor.Translate(given(run.Inputs), p, c)
+func call(run *Run, p executor.Policy, compiled *jsonschema.Cache) error {
+	req, err := executor.Translate(given(run.Inputs), p, compiled)
 	if err != nil {
 		return inside(err)
 	}

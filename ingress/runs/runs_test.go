@@ -12,6 +12,7 @@ import (
 	"weir/ingress/executor"
 	"weir/ingress/runs"
 	"weir/ingress/strict"
+	"weir/internal/jsonschema"
 	"weir/internal/ledger"
 	"weir/internal/problem"
 	"weir/internal/weirtest/fixture"
@@ -61,7 +62,7 @@ func translate(tb testing.TB, body []byte) outcome {
 	}
 	var run runs.Run
 	if err == nil {
-		run, err = runs.Translate(req.Order, policyDouble{}, executor.Checker{})
+		run, err = runs.Translate(req.Order, policyDouble{}, new(jsonschema.Cache))
 	}
 	if err != nil {
 		p := problem.Of(err)
@@ -88,7 +89,7 @@ func TestFixtures(t *testing.T) {
 
 func TestUnreadableInputsOfATranslatedRunAreRefused(t *testing.T) {
 	t.Parallel()
-	_, err := runs.Translate(schemas.RunOrder{TaskType: schemas.TaskEcho, Inputs: json.RawMessage(`{"steps":`)}, policyDouble{}, executor.Checker{})
+	_, err := runs.Translate(schemas.RunOrder{TaskType: schemas.TaskEcho, Inputs: json.RawMessage(`{"steps":`)}, policyDouble{}, new(jsonschema.Cache))
 	require.ErrorContains(t, err, "inputs")
 }
 

@@ -12,6 +12,7 @@ import (
 	"weir/ingress/executor"
 	"weir/ingress/grant"
 	"weir/internal/fault"
+	"weir/internal/jsonschema"
 	"weir/internal/ledger"
 	"weir/internal/problem"
 	"weir/schemas"
@@ -20,8 +21,7 @@ import (
 // Config of the surface. Resume, Slot and Stream are egress's, and required.
 type Config struct {
 	// Policy returns what decides about a caller's calls.
-	Policy  func(who grant.Caller) executor.Policy
-	Checker executor.Checker
+	Policy func(who grant.Caller) executor.Policy
 	// Serves reports whether there is an agent for a task type, Weir's own ones aside;
 	// default: there are no others.
 	Serves func(taskType string) bool
@@ -42,7 +42,8 @@ type Config struct {
 type handlers struct {
 	Config
 
-	server *ingress.Server
+	server   *ingress.Server
+	compiled *jsonschema.Cache // of the response schemas of calls
 }
 
 // Surface are the two routes of the run contract.
@@ -50,7 +51,7 @@ func Surface(s *ingress.Server, cfg Config) ingress.Surface {
 	if cfg.MaxRun <= 0 || cfg.MaxRun > schemas.MaxRunTimeout {
 		cfg.MaxRun = schemas.MaxRunTimeout
 	}
-	h := handlers{cfg, s}
+	h := handlers{cfg, s, new(jsonschema.Cache)}
 	return ingress.Surface{
 		Name: "runs", Kind: schemas.KindRun, Fail: fail, Owns: ingress.Paths(schemas.RouteRunSync, schemas.RouteRunStream),
 		Routes: []ingress.Route{
@@ -160,7 +161,7 @@ func (h handlers) run(c *gin.Context, who ingress.Identity) (Run, string, error)
 	if err != nil {
 		return Run{}, "", err
 	}
-	run, err := Translate(asked.Order, h.Policy(who.Asks(schemas.KindRun, asked.Order.TaskType)), h.Checker)
+	run, err := Translate(asked.Order, h.Policy(who.Asks(schemas.KindRun, asked.Order.TaskType)), h.compiled)
 	if err == nil {
 		err = grant.Run(run.Run, who.Entries)
 	}

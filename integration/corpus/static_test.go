@@ -30,10 +30,6 @@ import (
 func TestStatic(t *testing.T) {
 	t.Parallel()
 	compiled := new(jsonschema.Cache)
-	checker := executor.Checker{Schema: func(doc json.RawMessage) error {
-		_, err := compiled.Compile(doc)
-		return err
-	}}
 	rows := 0
 	for _, r := range readRows[outboundRow](t, "outbound") {
 		if !r.Static {
@@ -49,7 +45,7 @@ func TestStatic(t *testing.T) {
 			require.NoError(t, json.Unmarshal(encode(r.Policy), &in))
 			p, err := policy.Compile(policy.Config{Entries: in.Entries, SelfPorts: in.SelfPorts})
 			require.NoError(t, err)
-			code := r.decide(p, checker)
+			code := r.decide(p, compiled)
 			assert.Equal(t, r.Expected == "allow", code == codeOK, "%s: %s", r.Why, code)
 			if r.Level == "must" {
 				assert.EqualValues(t, r.Code, code, r.Why)
@@ -95,7 +91,7 @@ func (a *asker) plan(body []byte) error {
 }
 
 // decide decides a row as the gateway does: by the request, then by the first answer of DNS.
-func (r *outboundRow) decide(p *policy.Policy, check executor.Checker) schemas.Code {
+func (r *outboundRow) decide(p *policy.Policy, compiled *jsonschema.Cache) schemas.Code {
 	a := &asker{policy: p}
 	path, text := r.body()
 	body := []byte(text)
@@ -105,7 +101,7 @@ func (r *outboundRow) decide(p *policy.Policy, check executor.Checker) schemas.C
 	case path == "/v1/plans":
 		err = a.plan(body)
 	default:
-		_, err = executor.Translate(body, a, check)
+		_, err = executor.Translate(body, a, compiled)
 	}
 	if err != nil {
 		return codeOf(err)
