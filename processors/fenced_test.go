@@ -70,7 +70,6 @@ func TestStaleWake(t *testing.T) {
 		time.Sleep(50 * time.Second)
 		d.during = func() { time.Sleep(20 * time.Second) }
 		d.book.Off(t)
-		d.pipeline.RulesChanged("mine")
 		time.Sleep(10 * time.Second)
 		require.NotNil(t, d.state(t, "mine", "one").Open(), "n1 is at it")
 		rec := d.wake(t, ref)
