@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/internal/ledger"
 	"weir/internal/retry"
 	"weir/processors/call"
 	"weir/schemas"
