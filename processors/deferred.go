@@ -12,8 +12,11 @@ import (
 	"weir/schemas"
 )
 
-// early wakes deferred actions before their time.
+// early wakes actions that a traffic rule delays when other rules take effect, unless they are due
+// before.
 type early struct {
+	notify func(context.Context, schemas.Ref) error
+
 	mu      sync.Mutex
 	actions map[schemas.Ref]bool // that wait for other rules
 	life    context.Context      //nolint:containedctx // ends with Stop: no more notifications
@@ -32,10 +35,15 @@ const (
 	lastPause   = 10 * time.Second
 )
 
-// wakeEarly wakes an action that a traffic rule delays when other rules take effect, unless it is due
-// before. One that has been woken by others loses nothing: its message finds it running or ended.
-func (p *Pipeline) wakeEarly(ref schemas.Ref, r *call.Deferral) {
-	e := &p.early
+func newEarly(notify func(context.Context, schemas.Ref) error) *early {
+	e := &early{notify: notify, actions: map[schemas.Ref]bool{}}
+	e.life, e.end = context.WithCancel(context.Background()) //nolint:gosec // a worker that stops calls it
+	return e
+}
+
+// put registers an action. One that has been woken by others loses nothing: its message finds it
+// running or ended.
+func (e *early) put(ref schemas.Ref, r *call.Deferral) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.actions[ref] || len(e.actions) == mostEarly || e.life.Err() != nil {
@@ -54,7 +62,7 @@ func (p *Pipeline) wakeEarly(ref schemas.Ref, r *call.Deferral) {
 		e.mu.Unlock()
 		for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, lastPause) {
 			limited, done := context.WithTimeout(ctx, wakeTimeout)
-			err := p.Ledger.Notify(limited, ref)
+			err := e.notify(limited, ref)
 			done()
 			if err == nil || !retry.Pause(ctx, pause) {
 				return

@@ -83,7 +83,7 @@ type Pipeline struct {
 	Config
 
 	running *running
-	early   early
+	early   *early
 }
 
 // New returns a pipeline.
@@ -94,10 +94,7 @@ func New(cfg Config) *Pipeline {
 	if cfg.AckWait == 0 {
 		cfg.AckWait = 10 * time.Second
 	}
-	p := &Pipeline{Config: cfg, running: newRunning()}
-	p.early.actions = map[schemas.Ref]bool{}
-	p.early.life, p.early.end = context.WithCancel(context.Background()) //nolint:gosec // a worker that stops calls it
-	return p
+	return &Pipeline{Config: cfg, running: newRunning(), early: newEarly(cfg.Ledger.Notify)}
 }
 
 // busyDelay is the delay of a message that arrives while this process already runs its action.

@@ -70,7 +70,7 @@ func (p *Pipeline) finish(w *work) {
 	case r.OnDeferred != nil:
 		r.OnDeferred()
 	default:
-		p.wakeEarly(w.ref, r)
+		p.early.put(w.ref, r)
 	}
 }
 

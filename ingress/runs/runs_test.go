@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weir/ingress/executor"
 	"weir/ingress/runs"
 	"weir/ingress/strict"
 	"weir/internal/jsonschema"
