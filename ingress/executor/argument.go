@@ -170,7 +170,7 @@ func responseSchema(call *schemas.HTTPCall, v jsontext.Value, compiled *jsonsche
 	}
 	if _, err := compiled.Compile(stdjson.RawMessage(v)); err != nil {
 		return &Error{
-			Variant: schemas.VariantInvalidSchema, Code: schemas.DenySchema, Cause: err,
+			Variant: schemas.VariantInvalidSchema, Code: schemas.DenySchema,
 			Message: "invalid response schema: " + sentence(err),
 		}
 	}
@@ -185,7 +185,7 @@ func postconditions(call *schemas.HTTPCall, v jsontext.Value) error {
 		if wrong.Variant == schemas.VariantUnsupportedPostcondition {
 			what = "unsupported"
 		}
-		return &Error{Variant: wrong.Variant, Code: schemas.ValidationError, Cause: err, Message: what + " postcondition: " + sentence(err)}
+		return &Error{Variant: wrong.Variant, Code: schemas.ValidationError, Message: what + " postcondition: " + sentence(err)}
 	}
 	call.Postcondition = stdjson.RawMessage(v)
 	return nil
