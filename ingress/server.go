@@ -147,6 +147,7 @@ const (
 	keySurface  = "weir.surface"
 	keyAction   = "weir.action"
 	keyTenant   = "weir.tenant"
+	keyMemory   = "weir.memory"
 )
 
 // Caller is the sender of a request to a route that names scopes.

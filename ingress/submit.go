@@ -32,7 +32,7 @@ func (s *Server) Store(translate func(who Identity, body []byte) (Order, error))
 		if err != nil {
 			return err
 		}
-		body, err := s.ReadUpTo(c.Writer, c.Request, s.cfg.MaxBody, strict.Limits{})
+		body, err := s.ReadUpTo(c, s.cfg.MaxBody, strict.Limits{})
 		if err != nil {
 			return err
 		}
