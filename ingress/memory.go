@@ -16,34 +16,34 @@ import (
 // meanwhile.
 func (s *Server) ReserveBody(c *gin.Context) (release func()) {
 	if s.cfg.Memory != nil && announced(c.Request, schemas.InlineLimit+1) > schemas.InlineLimit {
-		c.Set(keyMemory, func() {}) // nothing is reserved yet
+		stateOf(c).releaseBody = func() {} // nothing is reserved yet
 	}
-	return func() { releaseBody(c) }
+	return stateOf(c).release
 }
 
-// releaseBody gives back the memory of a request's body.
-func releaseBody(c *gin.Context) {
-	v, _ := c.Get(keyMemory)
-	if release, ok := v.(func()); ok {
-		release()
+// release gives back the memory of the request's body.
+func (r *state) release() {
+	if r.releaseBody != nil {
+		r.releaseBody()
 	}
 }
 
 // reserve reserves room for the bytes that a body may have, before the first is read. It waits as long
 // as a body may take to arrive.
 func (s *Server) reserve(c *gin.Context, n int64) error {
-	if _, waits := c.Get(keyMemory); !waits {
+	r := stateOf(c)
+	if r.releaseBody == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(c.Request.Context(), s.cfg.BodyTimeout)
 	defer cancel()
-	release, err := s.cfg.Memory(ctx, c.GetString(keyTenant), n)
+	release, err := s.cfg.Memory(ctx, r.tenant, n)
 	if err != nil {
 		return &fault.Error{
 			Code: schemas.Unavailable, Cause: err,
 			Message: "too many large requests are being taken just now, and this one was not read; send it again when Retry-After says",
 		}
 	}
-	c.Set(keyMemory, release)
+	r.releaseBody = release
 	return nil
 }

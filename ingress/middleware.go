@@ -31,6 +31,7 @@ type middleware struct {
 	EngineConfig
 
 	engine *gin.Engine
+	none   Surface // of a request that reaches none
 
 	mu    sync.Mutex
 	peers map[netip.Prefix]*rate.Limiter // of wrong tokens
@@ -44,7 +45,7 @@ func (m *middleware) serve(c *gin.Context) {
 		return
 	}
 	start, id := m.Now(), requestID(r.Header)
-	c.Set(keyEngine, m)
+	c.Set(keyState, &state{engine: m, surface: &m.none})
 	r = r.WithContext(problem.WithRequestID(r.Context(), id))
 	c.Request = r
 	h := c.Writer.Header()
@@ -185,7 +186,7 @@ const proxyHint = "; run `weir serve --proxy-listen ADDRESS`, and use that addre
 
 // proxy serves the request of a forward proxy.
 func (m *middleware) proxy(c *gin.Context) {
-	m.Proxy.mark(c)
+	stateOf(c).surface = m.Proxy
 	c.Status(http.StatusOK) // the router has set the status for a path without a route
 	if err := m.Proxy.Routes[0].Handle(c); err != nil {
 		Fail(c, err)
@@ -198,7 +199,7 @@ func (m *middleware) noRoute(c *gin.Context) {
 	for i := range m.Surfaces { // of a node that waits for its log, which has no routes yet
 		s := &m.Surfaces[i]
 		if slices.ContainsFunc(s.Routes, func(r Route) bool { return r.Method == c.Request.Method && r.Path == c.Request.URL.EscapedPath() }) {
-			s.mark(c)
+			stateOf(c).surface = s
 		}
 	}
 	Fail(c, m.Otherwise)

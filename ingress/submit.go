@@ -41,7 +41,7 @@ func (s *Server) Store(translate func(who Identity, body []byte) (Order, error))
 		if err != nil {
 			return err
 		}
-		req, err := o.Request(who, marked(c).Kind, accept.NameOf(who.Tenant, who.Keys(c.FullPath()), o.ID, key), terms)
+		req, err := o.Request(who, stateOf(c).surface.Kind, accept.NameOf(who.Tenant, who.Keys(c.FullPath()), o.ID, key), terms)
 		if err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func (s *Server) Answer(c *gin.Context, out accept.Accepted, err error) error {
 // requests.
 func (s *Server) AcceptAll(c *gin.Context, requests []accept.Request) []accept.Result {
 	results := s.acceptor.AcceptAll(c.Request.Context(), requests)
-	releaseBody(c)
+	stateOf(c).release()
 	for _, out := range results {
 		if out.Err == nil && !out.Receipt.Duplicate {
 			s.cfg.Metrics.Accepted(out.Kind)
@@ -146,7 +146,7 @@ func (s *Server) Refused(code schemas.Code) { s.cfg.Metrics.Refused(code) }
 // Accepted names the action in the answer, and counts it unless there is an error, which it
 // returns.
 func (s *Server) Accepted(c *gin.Context, out accept.Accepted, err error) error {
-	releaseBody(c)
+	stateOf(c).release()
 	if out.ID != "" {
 		SetAction(c, out.Ref)
 	}
