@@ -122,26 +122,16 @@ func rest(call *schemas.HTTPCall, doc document, longest time.Duration, compiled 
 	if err != nil {
 		return err
 	}
-	for _, m := range [...]struct {
-		value jsontext.Value
-		read  func(*schemas.HTTPCall, jsontext.Value) error
-	}{
-		{doc.TimeoutMS, func(call *schemas.HTTPCall, v jsontext.Value) error { return timeout(call, v, longest) }},
-		{doc.IdempotencyKey, key},
-		{doc.ResponseSchema, func(call *schemas.HTTPCall, v jsontext.Value) error { return responseSchema(call, v, compiled) }},
-		{doc.Postcondition, postconditions},
-	} {
-		if strict.Absent(m.value) {
-			continue
-		}
-		if err := m.read(call, m.value); err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(
+		timeout(call, doc.TimeoutMS, longest), key(call, doc.IdempotencyKey),
+		responseSchema(call, doc.ResponseSchema, compiled), postconditions(call, doc.Postcondition),
+	)
 }
 
 func timeout(call *schemas.HTTPCall, v jsontext.Value, longest time.Duration) error {
+	if strict.Absent(v) {
+		return nil
+	}
 	ms, err := strconv.ParseInt(strings.TrimSpace(string(v)), 10, 64)
 	if err != nil || ms < 1 || ms > longest.Milliseconds() {
 		return badArgument("timeout_ms", "must be a whole number of milliseconds from 1 to "+strconv.FormatInt(longest.Milliseconds(), 10))
@@ -154,6 +144,9 @@ func timeout(call *schemas.HTTPCall, v jsontext.Value, longest time.Duration) er
 const maxKey = 255
 
 func key(call *schemas.HTTPCall, v jsontext.Value) error {
+	if strict.Absent(v) {
+		return nil
+	}
 	k, ok := strict.String(v)
 	if !ok || k == "" || len(k) > maxKey || !visible(k) || strings.TrimSpace(k) != k {
 		return badArgument("idempotency_key", "must be 1 to 255 visible ASCII characters")
@@ -164,6 +157,8 @@ func key(call *schemas.HTTPCall, v jsontext.Value) error {
 
 func responseSchema(call *schemas.HTTPCall, v jsontext.Value, compiled *jsonschema.Cache) error {
 	switch strict.Kind(v) {
+	case 0, 'n': // absent
+		return nil
 	case '{', 't', 'f':
 	default:
 		return badArgument("response_schema", "must be a JSON Schema: an object, true or false")
@@ -179,6 +174,9 @@ func responseSchema(call *schemas.HTTPCall, v jsontext.Value, compiled *jsonsche
 }
 
 func postconditions(call *schemas.HTTPCall, v jsontext.Value) error {
+	if strict.Absent(v) {
+		return nil
+	}
 	_, err := postcondition.Parse(stdjson.RawMessage(v))
 	if wrong, ok := errors.AsType[*postcondition.Error](err); ok {
 		what := "invalid"
