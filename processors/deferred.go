@@ -37,7 +37,7 @@ const (
 
 func newEarly(notify func(context.Context, schemas.Ref) error) *early {
 	e := &early{notify: notify, actions: map[schemas.Ref]bool{}}
-	e.life, e.end = context.WithCancel(context.Background()) //nolint:gosec // a worker that stops calls it
+	e.life, e.end = context.WithCancel(context.Background())
 	return e
 }
 

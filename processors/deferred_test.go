@@ -25,7 +25,7 @@ func TestRulesWakeWhatTheyHeldBack(t *testing.T) {
 		for _, id := range []string{"one", "two"} {
 			d.put(t, "mine", id)
 		}
-		st := d.state(t, "mine", "one")
+		st := d.state(t, "one")
 		require.NotNil(t, st.Waiting)
 		assert.Equal(t, schemas.WaitRule, st.Waiting.For)
 		assert.Equal(t, start.Add(time.Minute).UTC(), st.Waiting.Until)
@@ -41,7 +41,7 @@ func TestRulesWakeWhatTheyHeldBack(t *testing.T) {
 		assert.Equal(t, 2, d.sent)
 		assert.Equal(t, start.Add(5*time.Second), time.Now())
 		for _, id := range []string{"one", "two"} {
-			assert.Equal(t, schemas.OutcomeSucceeded, d.state(t, "mine", id).Settled.Outcome)
+			assert.Equal(t, schemas.OutcomeSucceeded, d.state(t, id).Settled.Outcome)
 		}
 
 		d.book.Off(t)
@@ -60,7 +60,7 @@ func TestRulesThatChangeWhileItGoesToRest(t *testing.T) {
 		d.alarm.setting = func() { d.book.Off(t) }
 		d.put(t, "mine", "one")
 		require.NoError(t, <-d.handled, "it is not turned away as under way")
-		assert.Equal(t, schemas.OutcomeSucceeded, d.state(t, "mine", "one").Settled.Outcome)
+		assert.Equal(t, schemas.OutcomeSucceeded, d.state(t, "one").Settled.Outcome)
 	})
 }
 

@@ -33,7 +33,7 @@ func TestTwoNodesAtOneMessage(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		require.NoError(t, n2.Handle(t.Context(), rec, false))
 		harness.Later(t, <-first, harness.Patience)
-		st := d.state(t, "mine", "one")
+		st := d.state(t, "one")
 		assert.Equal(t, schemas.OutcomeSucceeded, st.Settled.Outcome)
 		assert.Len(t, st.Attempts, 2)
 		assert.Equal(t, 2, d.sent)
@@ -71,16 +71,16 @@ func TestStaleWake(t *testing.T) {
 		d.during = func() { time.Sleep(20 * time.Second) }
 		d.book.Off(t)
 		time.Sleep(10 * time.Second)
-		require.NotNil(t, d.state(t, "mine", "one").Open(), "n1 is at it")
+		require.NotNil(t, d.state(t, "one").Open(), "n1 is at it")
 		rec := d.wake(t, ref)
 		for _, first := range []bool{true, false} { // it comes again where n1 has turned it away
 			require.NoError(t, n2.Handle(t.Context(), rec, first))
-			open := d.state(t, "mine", "one").Open()
+			open := d.state(t, "one").Open()
 			require.NotNil(t, open)
 			assert.Equal(t, open.ExpiresAt, d.alarm.at["one"])
 		}
 		require.NoError(t, <-d.handled)
-		st := d.state(t, "mine", "one")
+		st := d.state(t, "one")
 		assert.Equal(t, 1, d.sent)
 		assert.Len(t, st.Attempts, 1)
 		assert.Equal(t, schemas.OutcomeSucceeded, st.Settled.Outcome)
@@ -109,12 +109,12 @@ func TestDeadWorkersSafeCall(t *testing.T) {
 		d.DieAt(0, true) // the attempt is written down
 		require.Error(t, d.node(t, "n1", tt.alone).Handle(t.Context(), rec, true))
 		d.Heal()
-		require.NotNil(t, d.state(t, "mine", "one").Open())
+		require.NotNil(t, d.state(t, "one").Open())
 		if tt.wake {
 			rec = schemas.Record{Subject: layout.Subject(schemas.Ref{Tenant: "mine", Kind: schemas.KindHTTP, ID: "one"}, schemas.SectionWake), Seq: rec.Seq + 99}
 		}
 		require.NoError(t, d.node(t, "n2", tt.alone).Handle(t.Context(), rec, tt.first))
-		st := d.state(t, "mine", "one")
+		st := d.state(t, "one")
 		if !tt.recovers {
 			assert.Equal(t, st.Open().ExpiresAt, d.alarm.at["one"])
 			assert.Zero(t, d.sent)

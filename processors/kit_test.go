@@ -271,15 +271,16 @@ func (d *dormitory) take(t *testing.T, tenant, id, method string) schemas.Record
 	return harness.Accepted(t, d.log, st.Ref)
 }
 
-func (d *dormitory) state(t *testing.T, tenant, id string) *ledger.State {
+// state is that of an action of tenant mine.
+func (d *dormitory) state(t *testing.T, id string) *ledger.State {
 	t.Helper()
-	return harness.Load(t, d.ledger, schemas.Ref{Tenant: tenant, Kind: schemas.KindHTTP, ID: id})
+	return harness.Load(t, d.ledger, schemas.Ref{Tenant: "mine", Kind: schemas.KindHTTP, ID: id})
 }
 
 // waits is how often tenant mine's action has said what it waits for.
 func (d *dormitory) waits(t *testing.T) (n int) {
 	t.Helper()
-	for _, ev := range d.state(t, "mine", "one").Events {
+	for _, ev := range d.state(t, "one").Events {
 		if ev.Waiting != nil {
 			n++
 		}

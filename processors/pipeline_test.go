@@ -241,7 +241,7 @@ func TestLostAcknowledgements(t *testing.T) {
 		rec := d.take(t, "mine", "one", "POST")
 		d.deaf, d.late = true, time.Now().Add(time.Second)
 		require.NoError(t, d.node(t, "n1", false).Handle(t.Context(), rec, true))
-		st := d.state(t, "mine", "one")
+		st := d.state(t, "one")
 		require.NotNil(t, st.Settled)
 		assert.Equal(t, schemas.OutcomeSucceeded, st.Settled.Outcome)
 		assert.Equal(t, 1, d.sent)
@@ -263,7 +263,7 @@ func TestActionThatAReplicaDoesNotKnow(t *testing.T) {
 
 		d.late = time.Now().Add(time.Second)
 		require.NoError(t, n.Handle(t.Context(), rec, false))
-		assert.Equal(t, schemas.OutcomeSucceeded, d.state(t, "mine", "one").Settled.Outcome)
+		assert.Equal(t, schemas.OutcomeSucceeded, d.state(t, "one").Settled.Outcome)
 		assert.Equal(t, 1, d.sent)
 
 		rec = d.take(t, "mine", "two", "POST")
