@@ -23,7 +23,7 @@ func TestRulesWakeWhatTheyHeldBack(t *testing.T) {
 		start := time.Now()
 		d.book.Put(t, rulebook.Delay("d", anywhere, 60_000))
 		for _, id := range []string{"one", "two"} {
-			d.put(t, "mine", id)
+			d.put(t, id)
 		}
 		st := d.state(t, "one")
 		require.NotNil(t, st.Waiting)
@@ -58,7 +58,7 @@ func TestRulesThatChangeWhileItGoesToRest(t *testing.T) {
 		d := newDormitory(t)
 		d.book.Put(t, rulebook.Delay("d", anywhere, 60_000))
 		d.alarm.setting = func() { d.book.Off(t) }
-		d.put(t, "mine", "one")
+		d.put(t, "one")
 		require.NoError(t, <-d.handled, "it is not turned away as under way")
 		assert.Equal(t, schemas.OutcomeSucceeded, d.state(t, "one").Settled.Outcome)
 	})
@@ -70,7 +70,7 @@ func TestWokenByOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDormitory(t)
 		d.book.Put(t, rulebook.Delay("d", anywhere, 60_000))
-		d.put(t, "mine", "one")
+		d.put(t, "one")
 		ref := schemas.Ref{Tenant: "mine", Kind: schemas.KindHTTP, ID: "one"}
 		time.Sleep(time.Second)
 		require.NoError(t, d.ledger.Notify(t.Context(), ref)) // too early: it rests again

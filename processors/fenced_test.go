@@ -21,7 +21,7 @@ func TestTwoNodesAtOneMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDormitory(t)
 		n1, n2 := d.node(t, "n1", false), d.node(t, "n2", false)
-		rec := d.take(t, "mine", "one", "GET")
+		rec := d.take(t, "one", "GET")
 		d.during = func() {
 			d.mu.Lock()
 			d.during = func() { time.Sleep(15 * time.Second) } // of n2's
@@ -63,7 +63,7 @@ func TestStaleWake(t *testing.T) {
 		n2 := d.node(t, "n2", false)
 		ref := schemas.Ref{Tenant: "mine", Kind: schemas.KindHTTP, ID: "one"}
 		d.book.Put(t, rulebook.Delay("d", anywhere, 60_000))
-		require.NoError(t, d.pipeline.Handle(t.Context(), d.take(t, "mine", "one", "GET"), true))
+		require.NoError(t, d.pipeline.Handle(t.Context(), d.take(t, "one", "GET"), true))
 		planned := d.alarm.at["one"]
 		require.Equal(t, time.Minute, time.Until(planned))
 
@@ -105,7 +105,7 @@ func TestDeadWorkersSafeCall(t *testing.T) {
 		"again, and no other node":     {alone: true, recovers: true},
 	}, func(t *testing.T, tt testCase) {
 		d := newDormitory(t)
-		rec := d.take(t, "mine", "one", "GET")
+		rec := d.take(t, "one", "GET")
 		d.DieAt(0, true) // the attempt is written down
 		require.Error(t, d.node(t, "n1", tt.alone).Handle(t.Context(), rec, true))
 		d.Heal()

@@ -256,17 +256,17 @@ func (d *dormitory) node(t *testing.T, name string, alone bool) *processors.Pipe
 	return d.employ(t, harness.Worker{Name: name, Alone: alone, Waker: d.alarm})
 }
 
-// put claims an action of a tenant and handles it.
-func (d *dormitory) put(t *testing.T, tenant, id string) {
+// put claims an action of tenant mine and handles it.
+func (d *dormitory) put(t *testing.T, id string) {
 	t.Helper()
-	require.NoError(t, d.pipeline.Handle(t.Context(), d.take(t, tenant, id, "POST"), true))
+	require.NoError(t, d.pipeline.Handle(t.Context(), d.take(t, id, "POST"), true))
 }
 
-// take claims an action of a tenant and gives its accepted record.
-func (d *dormitory) take(t *testing.T, tenant, id, method string) schemas.Record {
+// take claims an action of tenant mine and gives its accepted record.
+func (d *dormitory) take(t *testing.T, id, method string) schemas.Record {
 	t.Helper()
 	st := harness.Claim(t, d.ledger, schemas.Action{
-		ID: id, Tenant: tenant, Kind: schemas.KindHTTP, Deadline: time.Now().Add(10 * time.Minute),
+		ID: id, Tenant: "mine", Kind: schemas.KindHTTP, Deadline: time.Now().Add(10 * time.Minute),
 	}, schemas.HTTPCall{Method: method, URL: "http://up.example/" + id})
 	return harness.Accepted(t, d.log, st.Ref)
 }
