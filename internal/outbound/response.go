@@ -18,14 +18,14 @@ import (
 	"weir/schemas"
 )
 
-// Response is a whole answer.
+// Response is an answer.
 type Response struct {
 	Status int
 	// Headers are all fields, names in lower case, sorted by name; the order
 	// of a name's values is kept. Trailers are not among them, nor are the
 	// length and coding of a body that was decompressed.
 	Headers []schemas.Header
-	// Body is decoded. It is nil where there was none.
+	// Body is what its reader keeps of it, decoded; nil until then, and where there was none.
 	Body []byte
 	// Location is set where there is exactly one such field.
 	Location string
