@@ -36,12 +36,13 @@ func (s *Server) Store(translate func(who Identity, body []byte) (Order, error))
 		if err != nil {
 			return err
 		}
-		who := Caller(c)
+		r := stateOf(c)
+		who := r.sender
 		o, err := translate(who, body)
 		if err != nil {
 			return err
 		}
-		req, err := o.Request(who, stateOf(c).surface.Kind, accept.NameOf(who.Tenant, who.Keys(c.FullPath()), o.ID, key), terms)
+		req, err := o.Request(who, r.surface.Kind, accept.NameOf(who.Tenant, who.Keys(c.FullPath()), o.ID, key), terms)
 		if err != nil {
 			return err
 		}

@@ -119,19 +119,22 @@ func rest(call *schemas.HTTPCall, doc document, longest time.Duration, compiled 
 	if wrong, ok := errors.AsType[*callbody.Error](err); ok {
 		return badArgument(wrong.Member, wrong.Reason)
 	}
-	if err != nil {
-		return err
+	if err == nil && !strict.Absent(doc.TimeoutMS) {
+		err = timeout(call, doc.TimeoutMS, longest)
 	}
-	return cmp.Or(
-		timeout(call, doc.TimeoutMS, longest), key(call, doc.IdempotencyKey),
-		responseSchema(call, doc.ResponseSchema, compiled), postconditions(call, doc.Postcondition),
-	)
+	if err == nil && !strict.Absent(doc.IdempotencyKey) {
+		err = key(call, doc.IdempotencyKey)
+	}
+	if err == nil && !strict.Absent(doc.ResponseSchema) {
+		err = responseSchema(call, doc.ResponseSchema, compiled)
+	}
+	if err == nil && !strict.Absent(doc.Postcondition) {
+		err = postconditions(call, doc.Postcondition)
+	}
+	return err
 }
 
 func timeout(call *schemas.HTTPCall, v jsontext.Value, longest time.Duration) error {
-	if strict.Absent(v) {
-		return nil
-	}
 	ms, err := strconv.ParseInt(strings.TrimSpace(string(v)), 10, 64)
 	if err != nil || ms < 1 || ms > longest.Milliseconds() {
 		return badArgument("timeout_ms", "must be a whole number of milliseconds from 1 to "+strconv.FormatInt(longest.Milliseconds(), 10))
@@ -144,9 +147,6 @@ func timeout(call *schemas.HTTPCall, v jsontext.Value, longest time.Duration) er
 const maxKey = 255
 
 func key(call *schemas.HTTPCall, v jsontext.Value) error {
-	if strict.Absent(v) {
-		return nil
-	}
 	k, ok := strict.String(v)
 	if !ok || k == "" || len(k) > maxKey || !visible(k) || strings.TrimSpace(k) != k {
 		return badArgument("idempotency_key", "must be 1 to 255 visible ASCII characters")
@@ -157,8 +157,6 @@ func key(call *schemas.HTTPCall, v jsontext.Value) error {
 
 func responseSchema(call *schemas.HTTPCall, v jsontext.Value, compiled *jsonschema.Cache) error {
 	switch strict.Kind(v) {
-	case 0, 'n': // absent
-		return nil
 	case '{', 't', 'f':
 	default:
 		return badArgument("response_schema", "must be a JSON Schema: an object, true or false")
@@ -174,9 +172,6 @@ func responseSchema(call *schemas.HTTPCall, v jsontext.Value, compiled *jsonsche
 }
 
 func postconditions(call *schemas.HTTPCall, v jsontext.Value) error {
-	if strict.Absent(v) {
-		return nil
-	}
 	_, err := postcondition.Parse(stdjson.RawMessage(v))
 	if wrong, ok := errors.AsType[*postcondition.Error](err); ok {
 		what := "invalid"

@@ -47,10 +47,13 @@ func (e *exchange) request(ctx context.Context) (req outbound.Request, scrub *re
 	}
 	own := additions{secrets: e.adapter.Secrets, span: traceparent.From(ctx), secret: credentials(e.pass.Credentials)}
 	var members []schemas.Header
-	if req.Injected, err = own.fill(added.Headers, headerText); err == nil {
+	if len(added.Headers) > 0 {
+		req.Injected, err = own.fill(added.Headers, headerText)
+	}
+	if err == nil && len(added.Query) > 0 {
 		req.Query, err = own.fill(added.Query, nil)
 	}
-	if err == nil {
+	if err == nil && len(added.Body) > 0 {
 		members, err = own.fill(added.Body, utf8.ValidString)
 	}
 	if err != nil {
