@@ -27,23 +27,24 @@ type Adapter struct {
 
 	redactor *redact.Redactor
 	passing  *PassOptions // nil: answers are read as a whole
+	most     int64        // bytes of an answer that is; 0: the client's limit
 }
 
 // New returns an Adapter. The redactor decides which headers' values are hidden
 // in the answers that are kept.
 func New(c *outbound.Client, s dial.Secrets, r *redact.Redactor) *Adapter {
 	a := &Adapter{Adapter: dial.Adapter{Client: c, Secrets: s, Limits: outbound.StreamLimits{Whole: true, Keep: true}}, redactor: r}
-	a.Read = func(_ context.Context, answer *dial.Answer) (*call.Reply, error) { return a.whole(answer, 0) }
+	a.Read = a.whole
 	return a
 }
 
-// whole reads an answer of at most so many bytes as a whole, and gives it as it is stored: first
-// secrets are redacted by value, then traffic rules change headers, and then headers are hidden by
-// name. Its body is as it came if it is passed on.
-func (a *Adapter) whole(answer *dial.Answer, limit int64) (*call.Reply, error) {
+// whole reads an answer as a whole, and gives it as it is stored: first secrets are redacted by value,
+// then traffic rules change headers, and then headers are hidden by name. Its body is as it came if it
+// is passed on.
+func (a *Adapter) whole(_ context.Context, answer *dial.Answer) (*call.Reply, error) {
 	if !answer.Pass.Mocked() {
 		var err error
-		if answer.Body, err = answer.ReadAllBy(answer, limit); err != nil {
+		if answer.Body, err = answer.ReadAllBy(answer, a.most); err != nil {
 			return nil, err
 		}
 	}

@@ -34,7 +34,7 @@ type PassOptions struct {
 
 // Passing returns an adapter for one call.
 func (a *Adapter) Passing(o PassOptions) call.Adapter {
-	via := &Adapter{redactor: a.redactor, passing: &o}
+	via := &Adapter{redactor: a.redactor, passing: &o, most: o.Whole}
 	via.Adapter = dial.Adapter{
 		Client: a.Client, Secrets: a.Secrets, Limits: outbound.StreamLimits{Bytes: o.Stream, Keep: true}, Prepare: o.stored, Read: via.pass,
 	}
@@ -61,7 +61,7 @@ func (a *Adapter) pass(ctx context.Context, answer *dial.Answer) (*call.Reply, e
 	schema, _ := p.Permit().ResponseSchema() // nothing is shown of an answer before it is checked
 	inspected := schema != nil && !answer.Refused()
 	if p.Mocked() || inspected || policy.IsRedirect(answer.Status) || retry.Retryable(p.Class, answer.Status, p.Contract().RetryOn(), nil) {
-		return a.whole(answer, a.passing.Whole)
+		return a.whole(ctx, answer)
 	}
 	return a.read(ctx, answer, events || answer.Declared() > schemas.InlineLimit)
 }
