@@ -113,7 +113,7 @@ func (h *env) Open(_ context.Context, p guard.Pass) (call.Exchange, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.opened++
-	return exchange{h, p.Mocked(), p.Call.IdempotencyKey}, nil
+	return exchange{h, p.Mocked(), p.Call().IdempotencyKey}, nil
 }
 
 type exchange struct {

@@ -80,10 +80,10 @@ func (x *exchange) begins() {
 func (x *exchange) Do(ctx context.Context, p guard.Pass, begun func()) (*call.Reply, error) {
 	x.pass, x.begun = p, begun
 	if x.pass.Mocked() {
-		return reply(x.pass.Effect.Answer.Status, `{"mocked":true}`), nil
+		return reply(x.pass.Answer().Status, `{"mocked":true}`), nil
 	}
-	odds, who := x.w.odds(), x.n.name+" "+path.Base(x.pass.Call.URL)
-	if strings.Contains(x.pass.Call.URL, lookup) {
+	odds, who := x.w.odds(), x.n.name+" "+path.Base(x.pass.Call().URL)
+	if strings.Contains(x.pass.Call().URL, lookup) {
 		return x.look(ctx, odds)
 	}
 	x.w.revoke(x.dice, odds)
@@ -95,7 +95,7 @@ func (x *exchange) Do(ctx context.Context, p guard.Pass, begun func()) (*call.Re
 	switch {
 	case err != nil:
 		return nil, &fault.Call{Code: schemas.UpstreamReset, Sent: true}
-	case ctx.Err() != nil && (!paused || x.dice.chance(.5) || strings.Contains(x.pass.Call.URL, "/probed/")):
+	case ctx.Err() != nil && (!paused || x.dice.chance(.5) || strings.Contains(x.pass.Call().URL, "/probed/")):
 		return nil, &fault.Call{Code: cut(ctx)}
 	case ctx.Err() != nil:
 		x.w.took(zombieSent, who) // it looked at its clock before it was paused
@@ -103,8 +103,8 @@ func (x *exchange) Do(ctx context.Context, p guard.Pass, begun func()) (*call.Re
 		x.w.took(diedCalling, who)
 		return x.dead()
 	}
-	h := hit{Hit: mark(x.pass.Call), begun: time.Now(), shows: time.Now().Add(x.dice.within(0, callTimeout))}
-	if x.w.mutant == ownKeys && x.pass.DerivedKey != "" {
+	h := hit{Hit: mark(*x.pass.Call()), begun: time.Now(), shows: time.Now().Add(x.dice.within(0, callTimeout))}
+	if x.w.mutant == ownKeys && x.pass.DerivedKey() != "" {
 		h.Key += who
 	}
 	x.begins()
@@ -134,7 +134,7 @@ func (x *exchange) look(ctx context.Context, odds odds) (*call.Reply, error) {
 		return nil, &fault.Call{Code: schemas.UpstreamReset, Sent: true}
 	}
 	shown := func(h hit) bool {
-		return h.Whole && h.Mark == path.Base(x.pass.Call.URL) && !time.Now().Before(h.shows)
+		return h.Whole && h.Mark == path.Base(x.pass.Call().URL) && !time.Now().Before(h.shows)
 	}
 	if slices.ContainsFunc(x.all(), shown) {
 		return reply(200, `{}`), nil

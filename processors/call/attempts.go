@@ -152,7 +152,7 @@ func (c *Caller) canRetry(p guard.Pass, tries []ledger.Attempt) bool {
 		case !t.Class.Repeatable():
 			return false
 		case t.Class != schemas.ClassKeyed:
-		case p.Class != schemas.ClassKeyed, !c.cfg.Now().Before(t.KeyExpiresAt), digest(p) != t.Digest:
+		case p.Class() != schemas.ClassKeyed, !c.cfg.Now().Before(t.KeyExpiresAt), digest(p) != t.Digest:
 			return false
 		}
 	}

@@ -136,14 +136,14 @@ var ErrNoPass = errors.New("a call needs a pass")
 // limit is when an attempt that starts now is given up.
 func (c *Caller) limit(t *Task, p guard.Pass, start time.Time) time.Time {
 	timeout := cmp.Or(t.Timeout, c.cfg.Timeout)
-	return earlier(start.Add(min(timeout, cmp.Or(p.Call.Timeout, timeout))), t.State.Action.Deadline)
+	return earlier(start.Add(min(timeout, cmp.Or(p.Call().Timeout, timeout))), t.State.Action.Deadline)
 }
 
 // describe is the record of an attempt at a call or, after from, at its redirect.
 func (c *Caller) describe(t *Task, p guard.Pass, number int, from *ledger.Attempt, limit time.Time) schemas.Attempt {
 	a := schemas.Attempt{
-		Step: t.Step, Number: number, Class: p.Class, Worker: c.cfg.Worker, Message: t.State.Message,
-		Decision: p.Decision, Digest: digest(p), DerivedKey: p.DerivedKey, Method: t.Call.Method, URL: t.Call.URL,
+		Step: t.Step, Number: number, Class: p.Class(), Worker: c.cfg.Worker, Message: t.State.Message,
+		Decision: p.Decision(), Digest: digest(p), DerivedKey: p.DerivedKey(), Method: t.Call.Method, URL: t.Call.URL,
 		ExpiresAt: limit.Add(c.cfg.Margin).UTC(),
 	}
 	if from != nil {
@@ -268,7 +268,7 @@ func (c *Caller) measure(p guard.Pass, try *ledger.Attempt) {
 	if p.Mocked() {
 		return // no target was tried
 	}
-	host, method := p.Permit().Host(), p.Call.Method
+	host, method := p.Permit().Host(), p.Call().Method
 	m.AttemptDone(host, method, res.Code, res.Duration)
 	if try.Probe == 0 && !res.RetryAt.IsZero() && !redirects(res) {
 		kind, status := retry.Kind(res.Status, res.Code)
@@ -278,7 +278,7 @@ func (c *Caller) measure(p guard.Pass, try *ledger.Attempt) {
 
 // digest names a request without telling its content.
 func digest(p guard.Pass) string {
-	call := &p.Call
+	call := p.Call()
 	var head []byte
 	part := func(s string) { head = append(append(head, s...), 0) }
 	part(call.Method)

@@ -31,7 +31,7 @@ func (c *Caller) attempt(ctx context.Context, t *Task, p guard.Pass, number int,
 	limit := c.limit(t, p, e.start)
 	sendCtx, cancel := context.WithDeadline(ctx, limit)
 	defer cancel()
-	if t.Abort || p.Class == schemas.ClassSafe {
+	if t.Abort || p.Class() == schemas.ClassSafe {
 		// Cutting any other call off would turn a known outcome into an unknown one.
 		defer context.AfterFunc(t.Stop, cancel)() //nolint:contextcheck // the stop cuts the call off
 	}

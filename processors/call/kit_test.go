@@ -92,11 +92,11 @@ func (x *exchange) Do(ctx context.Context, p guard.Pass, _ func()) (*call.Reply,
 				return nil, err
 			}
 		}
-		return &call.Reply{Answer: schemas.Answer{Status: x.pass.Effect.Answer.Status, Body: x.pass.Effect.Answer.Body}}, nil
+		return &call.Reply{Answer: schemas.Answer{Status: x.pass.Answer().Status, Body: x.pass.Answer().Body}}, nil
 	}
 	x.target.sent++
 	x.target.urls = append(x.target.urls, x.pass.Permit().URL())
-	x.target.keys = append(x.target.keys, x.pass.Call.IdempotencyKey)
+	x.target.keys = append(x.target.keys, x.pass.Call().IdempotencyKey)
 	if x.end.during != nil {
 		x.end.during()
 	}

@@ -100,7 +100,7 @@ func (c *Caller) probe(ctx context.Context, t *Task, r Result) (*Task, error) {
 
 // requestOf is what expressions see of a call.
 func requestOf(t *Task, p guard.Pass) reconcile.Request {
-	call := &p.Call
+	call := p.Call()
 	id, _ := schemas.Generation(t.State.ID)
 	request := reconcile.Request{Method: call.Method, URL: call.URL, IdempotencyKey: call.IdempotencyKey, ActionID: id}
 	if !call.TextBody && !call.Base64Body {
@@ -113,7 +113,7 @@ func requestOf(t *Task, p guard.Pass) reconcile.Request {
 // genuine reports whether an answer by a pass is the target's own: the probe proves nothing if
 // traffic rules answer it or send it elsewhere.
 func genuine(p guard.Pass) bool {
-	d := p.Decision.Traffic
+	d := p.Decision().Traffic
 	return !p.Mocked() && (d == nil || d.Redirected == "")
 }
 

@@ -118,14 +118,14 @@ func (c *Caller) hold(ctx context.Context, t *Task, p guard.Pass, n *pending) er
 		return ErrDraining
 	default:
 	}
-	if effect := &p.Effect; effect.Delay > 0 {
+	if effect := p.Effect(); effect.Delay > 0 {
 		if n.delayed.IsZero() {
 			n.delayed = t.delayedSince(c.cfg.Now())
 		}
 		err := c.wait(ctx, t, &Deferral{
 			// Never past the action's deadline, nor past the end of a rule that delays the call.
 			Until:  earlier(earlier(n.delayed.Add(effect.Delay), t.State.Action.Deadline), effect.Until),
-			Reason: schemas.WaitRule, Step: t.Step, Rules: effect.Delays, Replaced: p.Replaced, Decision: p.Decision,
+			Reason: schemas.WaitRule, Step: t.Step, Rules: effect.Delays, Replaced: p.Replaced(), Decision: p.Decision(),
 		}, c.cfg.Hold)
 		if err != nil {
 			return err

@@ -389,7 +389,7 @@ type voice struct {
 }
 
 func (v voice) Open(_ context.Context, p guard.Pass) (call.Exchange, error) {
-	upstream := strings.TrimPrefix(p.Decision.Entry, schemas.ModelEntryPrefix)
+	upstream := strings.TrimPrefix(p.Decision().Entry, schemas.ModelEntryPrefix)
 	a := v.take(upstream)
 	if a.open != nil {
 		return nil, a.open
@@ -418,7 +418,7 @@ func (e *exchange) Do(ctx context.Context, _ guard.Pass, begun func()) (*call.Re
 	if begun != nil {
 		begun()
 	}
-	c := &e.pass.Call
+	c := e.pass.Call()
 	seen := asked{upstream: e.upstream, url: c.URL, body: string(c.Body), headers: c.Headers, talk: e.talk}
 	for _, h := range c.Headers {
 		if h.Name == "accept" {

@@ -36,8 +36,8 @@ func (g *Guard) Check(call schemas.HTTPCall, s evaluate.Scope) (Pass, schemas.De
 	if err != nil {
 		return Pass{}, evaluate.Unreadable(current)
 	}
-	shaped := evaluate.Applied(sh.Effect, call)
-	d := evaluate.Decide(current, sh.Effect, call, shaped, s)
+	shaped := evaluate.Applied(sh.effect, call)
+	d := evaluate.Decide(current, sh.effect, call, shaped, s)
 	permit, ok := d.Permit()
 	if !ok {
 		return Pass{}, d.Decision
@@ -57,7 +57,7 @@ func (g *Guard) Connect(authority string, s evaluate.Scope) (Pass, schemas.Decis
 	if !ok {
 		return Pass{}, d.Decision
 	}
-	none := shaping{Effect: traffic.Effect{Headers: call.Headers}, lasting: true, asked: asked{url: call.URL}}
+	none := shaping{effect: traffic.Effect{Headers: call.Headers}, lasting: true, asked: asked{url: call.URL}}
 	p := pass(current, permit, d.Decision, call, s, none, nil)
 	if d.Reason = g.Bypassed(p); d.Reason != "" {
 		d.Allowed, d.Code = false, schemas.DenyRule
@@ -73,9 +73,9 @@ func pass(under *policy.Policy, permit policy.Permit, d schemas.Decision, call s
 		call.IdempotencyKey = derived
 	}
 	return Pass{&grant{
-		under: under, permit: permit, scope: s, Decision: d, Call: call, DerivedKey: derived,
-		Class: policy.Class(call.Method, call.IdempotencyKey != "", permit),
-		Added: permit.Added(), Credentials: own, shaping: sh,
+		under: under, permit: permit, decision: d, call: call, derived: derived, scope: s,
+		class: policy.Class(call.Method, call.IdempotencyKey != "", permit),
+		added: permit.Added(), own: own, shaping: sh,
 	}}
 }
 
@@ -88,23 +88,23 @@ func (g *Guard) Renew(p Pass) (Pass, schemas.Decision) {
 	case !p.Valid():
 		return p, schemas.Decision{}
 	case current == p.under:
-		return p, p.Decision
+		return p, p.decision
 	}
 	d := current.Renew(p.permit, evaluate.Request(p.keyed(), p.scope))
-	if !d.Allowed && !p.IsRedirect && p.Effect.Changes() && current.Decide(evaluate.Request(p.unshaped(), p.scope)).Allowed {
-		d = evaluate.ByRules(d, p.Effect)
+	if !d.Allowed && !p.hop && p.effect.Changes() && current.Decide(evaluate.Request(p.unshaped(), p.scope)).Allowed {
+		d = evaluate.ByRules(d, p.effect)
 	}
-	d.Traffic = p.Decision.Traffic
+	d.Traffic = p.decision.Traffic
 	permit, ok := d.Permit()
 	switch {
 	case !ok:
 		return Pass{}, d.Decision
-	case p.IsRedirect: // it sends no values of the entry's, and must still know what was sent before it
+	case p.hop: // it sends no values of the entry's, and must still know what was sent before it
 		next := *p.grant
-		next.under, next.permit, next.Decision = current, permit, d.Decision
+		next.under, next.permit, next.decision = current, permit, d.Decision
 		return Pass{&next}, d.Decision
 	}
-	return pass(current, permit, d.Decision, p.keyed(), p.scope, p.shaping, p.Credentials), d.Decision
+	return pass(current, permit, d.Decision, p.keyed(), p.scope, p.shaping, p.own), d.Decision
 }
 
 // Redirect evaluates a redirect that answered p's call, by the policy in force now. It carries the
@@ -128,17 +128,17 @@ func (g *Guard) Redirect(p Pass, location string, status, hop int) (Pass, schema
 		return Pass{}, evaluate.Unreadable(fresh.under)
 	}
 	if !ok {
-		next.Traffic = evaluate.Version(sh.Effect)
+		next.Traffic = evaluate.Version(sh.effect)
 		return Pass{}, next.Decision
 	}
-	shaped := evaluate.Applied(sh.Effect, call)
-	next = evaluate.Redirect(fresh.under, fresh.permit, next, sh.Effect, shaped, p.scope, status, hop)
-	next.Traffic = evaluate.Mark(sh.Effect, p.scope)
+	shaped := evaluate.Applied(sh.effect, call)
+	next = evaluate.Redirect(fresh.under, fresh.permit, next, sh.effect, shaped, p.scope, status, hop)
+	next.Traffic = evaluate.Mark(sh.effect, p.scope)
 	if permit, ok = next.Permit(); !ok {
 		return Pass{}, next.Decision
 	}
 	return Pass{&grant{
-		under: fresh.under, permit: permit, scope: p.scope, Decision: next.Decision, Call: shaped,
-		Class: p.Class, Added: p.Added, Credentials: p.Credentials, IsRedirect: true, shaping: sh,
+		under: fresh.under, permit: permit, decision: next.Decision, call: shaped, scope: p.scope,
+		class: p.class, added: p.added, own: p.own, hop: true, shaping: sh,
 	}}, next.Decision
 }

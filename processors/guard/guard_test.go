@@ -75,14 +75,14 @@ func TestRenew(t *testing.T) {
 	p, _ := g.Check(get(""), evaluate.Scope{})
 	same, d := g.Renew(p)
 	assert.True(t, same.SamePolicy(p))
-	assert.Equal(t, p.Decision, d)
+	assert.Equal(t, p.Decision(), d)
 
 	r.Enforce(t, entry("two"))
 	fresh, d := g.Renew(p)
 	require.True(t, fresh.Valid())
 	assert.False(t, fresh.SamePolicy(p))
 	assert.Equal(t, "two", d.Entry)
-	assert.Equal(t, map[string]string{"X-Key": "${secret:TWO}"}, fresh.Added.Headers, "the credentials are those of the entry that now lets it pass")
+	assert.Equal(t, map[string]string{"X-Key": "${secret:TWO}"}, fresh.Added().Headers, "the credentials are those of the entry that now lets it pass")
 	assert.Equal(t, r.InForce().Version(), fresh.Permit().Version())
 
 	r.Enforce(t)
@@ -149,8 +149,8 @@ func TestRedirectIsDecidedByThePolicyInForce(t *testing.T) {
 	p, _ := g.Check(get("one"), evaluate.Scope{})
 	hop, d := g.Redirect(p, "/b", 302, 1)
 	require.True(t, hop.Valid(), "%+v", d)
-	assert.True(t, hop.IsRedirect)
-	assert.Equal(t, "https://up.example/b", hop.Call.URL)
+	assert.True(t, hop.IsRedirect())
+	assert.Equal(t, "https://up.example/b", hop.Call().URL)
 
 	other := entry("one")
 	other.Headers = map[string]string{"X-Key": "${secret:OTHER}"}
@@ -158,7 +158,7 @@ func TestRedirectIsDecidedByThePolicyInForce(t *testing.T) {
 	fresh, d := g.Renew(hop)
 	require.True(t, fresh.Valid(), "%+v", d)
 	assert.Equal(t, r.InForce().Version(), d.Version)
-	assert.Equal(t, map[string]string{"X-Key": "${secret:ONE}"}, fresh.Added.Headers, "what was sent before the hop")
+	assert.Equal(t, map[string]string{"X-Key": "${secret:ONE}"}, fresh.Added().Headers, "what was sent before the hop")
 
 	none := entry("one")
 	none.Redirects = 0
@@ -211,8 +211,8 @@ func TestOwnCredentialsStayAtTheirOrigin(t *testing.T) {
 		if tt.kept {
 			want = 4
 		}
-		assert.Len(t, tt.pass.Call.Headers, want, name)
-		assert.Equal(t, own, tt.pass.Credentials, name)
+		assert.Len(t, tt.pass.Call().Headers, want, name)
+		assert.Equal(t, own, tt.pass.Credentials(), name)
 	}
 }
 
@@ -364,7 +364,7 @@ func TestRenewOfShaped(t *testing.T) {
 	etag := b.Put(t, rulebook.Redirect("r", "https://up.example/a", "https://two.example/b"))
 	p, _ := g.Check(get(""), evaluate.Scope{})
 	require.True(t, p.Valid())
-	assert.Equal(t, "https://two.example/b", p.Call.URL)
+	assert.Equal(t, "https://two.example/b", p.Call().URL)
 	b.Put(t)
 
 	r.Enforce(t, second)
@@ -373,7 +373,7 @@ func TestRenewOfShaped(t *testing.T) {
 	assert.Equal(t, "two", d.Entry)
 	assert.Equal(t, etag, d.Traffic.RulesEtag)
 	assert.Equal(t, "r", d.Traffic.Redirected)
-	assert.Equal(t, p.Call, fresh.Call)
+	assert.Equal(t, p.Call(), fresh.Call())
 	assert.True(t, g.Stale(fresh))
 
 	r.Enforce(t, first)
@@ -461,5 +461,5 @@ func TestRedirectCarriesNothingOfTheEntrys(t *testing.T) {
 	p, _ = g.Check(call, evaluate.Scope{})
 	hop, d = g.Redirect(p, "/b", 302, 1)
 	require.True(t, hop.Valid(), d.Reason)
-	assert.Empty(t, hop.Call.Headers)
+	assert.Empty(t, hop.Call().Headers)
 }

@@ -20,10 +20,8 @@ type Rules interface {
 // shaping is what the rules in force at one time make of a call, and what of it they
 // may have changed, as it was before.
 type shaping struct {
-	// Effect is what the rules make of the call.
-	Effect traffic.Effect
-	// Replaced is closed when other rules take effect than the evaluated ones; nil without rules.
-	Replaced <-chan struct{}
+	effect   traffic.Effect
+	replaced <-chan struct{}
 	// lasting: until other rules come, these make the same of the call.
 	lasting bool
 	asked   asked
@@ -31,7 +29,7 @@ type shaping struct {
 
 // shape applies the rules of the scope's tenant.
 func (g *Guard) shape(call schemas.HTTPCall, s evaluate.Scope) (shaping, error) {
-	none := shaping{Effect: traffic.Effect{Headers: call.Headers}, asked: asked{call.URL, call.Headers}}
+	none := shaping{effect: traffic.Effect{Headers: call.Headers}, asked: asked{call.URL, call.Headers}}
 	if g.rules == nil {
 		return none, nil
 	}
@@ -67,11 +65,11 @@ func (g *Guard) Stale(p Pass) bool {
 	}
 	if p.lasting {
 		select {
-		case <-p.Replaced:
+		case <-p.replaced:
 		default:
 			return false
 		}
 	}
 	sh, err := g.shape(p.unshaped(), p.scope)
-	return err != nil || !sh.Effect.Same(p.Effect)
+	return err != nil || !sh.effect.Same(p.effect)
 }

@@ -13,7 +13,7 @@ import (
 // record stores the record of a state of the tunnel.
 func (x *Tunnel) record(ctx context.Context, state schemas.TunnelState, code schemas.Code, audit schemas.TunnelAudit) error {
 	pass := x.current()
-	permit, d := pass.Permit(), pass.Decision
+	permit, d := pass.Permit(), pass.Decision()
 	audit.State, audit.Target, audit.Connect, audit.Network = state, permit.Authority(), permit.Connect(), permit.Network()
 	return x.store(ctx, code, d, audit)
 }

@@ -126,7 +126,7 @@ func (t *Tunnels) Open(ctx context.Context, who Caller, authority string) (*Tunn
 		if x.endCause().end == schemas.TunnelPaused {
 			err = heldBack(x.current().Permit().Entry(), schemas.WaitPaused, time.Time{})
 		} else if failed, ok := errors.AsType[*fault.Call](err); ok {
-			err = x.refuse(ctx, authority, x.current().Decision, failed)
+			err = x.refuse(ctx, authority, x.current().Decision(), failed)
 		}
 		x.drop() //nolint:contextcheck // whatever ctx says
 		return nil, err

@@ -53,8 +53,8 @@ func (a *Adapter) Open(ctx context.Context, p guard.Pass) (call.Exchange, error)
 	}
 	reuse := outbound.Fresh
 	switch {
-	case a.Fresh || p.IsRedirect:
-	case p.Class.Repeatable():
+	case a.Fresh || p.IsRedirect():
+	case p.Class().Repeatable():
 		reuse = outbound.Kept
 	default:
 		reuse = outbound.Spare
@@ -91,7 +91,7 @@ func (e *exchange) Do(ctx context.Context, p guard.Pass, begun func()) (reply *c
 	if err != nil {
 		return nil, err
 	}
-	if p.Call.BodyBlob != "" {
+	if p.Call().BodyBlob != "" {
 		defer func() { unread(ctx, err) }()
 	}
 	req.Begun, a.Asked = begun, time.Now()
@@ -118,7 +118,7 @@ func (e *exchange) renew(p guard.Pass) error {
 	case !p.Valid(), p.Mocked() != (e.conn == nil):
 		return &fault.Call{Code: schemas.DenyAddress, Cause: call.ErrNoPass}
 	case p.Mocked(): // there is no connection
-	case e.conn.Used() && !p.Class.Repeatable(): // a change of policy has made the call unrepeatable
+	case e.conn.Used() && !p.Class().Repeatable(): // a change of policy has made the call unrepeatable
 		return &fault.Call{Code: schemas.UpstreamReset, Cause: errors.New("the connection has carried another request")}
 	default:
 		if err := e.conn.Recheck(p.Permit()); err != nil {

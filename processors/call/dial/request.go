@@ -36,7 +36,7 @@ type Secrets interface {
 //
 // A header for the call's span gets the span of ctx.
 func (e *exchange) request(ctx context.Context) (req outbound.Request, scrub *redact.Scrubber, err error) {
-	c, added := &e.pass.Call, &e.pass.Added
+	c, added := e.pass.Call(), e.pass.Added()
 	body, err := c.Sent()
 	if err != nil {
 		return req, nil, &fault.Call{Code: schemas.DenyBody, Cause: err}
@@ -45,7 +45,7 @@ func (e *exchange) request(ctx context.Context) (req outbound.Request, scrub *re
 	if body != nil || c.BodyBlob != "" {
 		req.ContentType = cmp.Or(c.ContentType, "application/json")
 	}
-	own := additions{secrets: e.adapter.Secrets, span: traceparent.From(ctx), secret: credentials(e.pass.Credentials)}
+	own := additions{secrets: e.adapter.Secrets, span: traceparent.From(ctx), secret: credentials(e.pass.Credentials())}
 	var members []schemas.Header
 	if len(added.Headers) > 0 {
 		req.Injected, err = own.fill(added.Headers, headerText)
@@ -59,7 +59,7 @@ func (e *exchange) request(ctx context.Context) (req outbound.Request, scrub *re
 	if err != nil {
 		return req, nil, err
 	}
-	if e.pass.IsRedirect {
+	if e.pass.IsRedirect() {
 		req.Injected, req.Query, members = nil, nil, nil
 	}
 	if len(members) > 0 && body != nil {

@@ -73,7 +73,7 @@ func (a *Adapter) head(answer *dial.Answer) *call.Reply {
 	if scrub != nil {
 		headers = scrubbed(headers, scrub)
 	}
-	if changes := answer.Pass.Effect.Response; len(changes) > 0 {
+	if changes := answer.Pass.Effect().Response; len(changes) > 0 {
 		headers = traffic.EditHeaders(headers, changes)
 	}
 	shown := a.redactor.Headers(headers)

@@ -43,7 +43,7 @@ func (a *Adapter) Passing(o PassOptions) call.Adapter {
 
 // stored opens the body of a call that has it stored apart.
 func (o *PassOptions) stored(ctx context.Context, p guard.Pass, r *outbound.Request) (err error) {
-	if name := p.Call.BodyBlob; name != "" {
+	if name := p.Call().BodyBlob; name != "" {
 		if r.Stream, r.Length, err = o.Body(ctx, name); err != nil {
 			return &fault.Call{Code: schemas.Interrupted, Cause: err}
 		}
@@ -60,7 +60,7 @@ func (a *Adapter) pass(ctx context.Context, answer *dial.Answer) (*call.Reply, e
 	}
 	schema, _ := p.Permit().ResponseSchema() // nothing is shown of an answer before it is checked
 	inspected := schema != nil && !answer.Refused()
-	if p.Mocked() || inspected || policy.IsRedirect(answer.Status) || retry.Retryable(p.Class, answer.Status, p.Contract().RetryOn(), nil) {
+	if p.Mocked() || inspected || policy.IsRedirect(answer.Status) || retry.Retryable(p.Class(), answer.Status, p.Contract().RetryOn(), nil) {
 		return a.whole(ctx, answer)
 	}
 	return a.read(ctx, answer, events || answer.Declared() > schemas.InlineLimit)
