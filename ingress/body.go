@@ -21,23 +21,23 @@ import (
 
 // Read takes the body of a request by the rules that all surfaces
 // share: media type, encoding, size, time, and strict JSON.
-func (s *Server) Read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	return s.ReadUpTo(w, r, s.cfg.MaxBody, strict.Limits{})
+func (s *Server) Read(c *gin.Context) ([]byte, error) {
+	return s.ReadUpTo(c, s.cfg.MaxBody, strict.Limits{})
 }
 
 // MaxBody is the largest body in bytes that Read takes.
 func (s *Server) MaxBody() int64 { return s.cfg.MaxBody }
 
 // ReadUpTo is Read with bounds of its own.
-func (s *Server) ReadUpTo(w http.ResponseWriter, r *http.Request, most int64, limits strict.Limits) ([]byte, error) {
-	if len(r.Header["Content-Encoding"]) > 0 {
-		return nil, encoded(w)
+func (s *Server) ReadUpTo(c *gin.Context, most int64, limits strict.Limits) ([]byte, error) {
+	if len(c.Request.Header["Content-Encoding"]) > 0 {
+		return nil, encoded(c)
 	}
-	wrong := mediaType(r.Header)
-	if wrong != nil && len(r.Header.Values("Content-Type")) > 0 {
+	wrong := mediaType(c.Request.Header)
+	if wrong != nil && len(c.Request.Header.Values("Content-Type")) > 0 {
 		return nil, wrong
 	}
-	body, err := s.bytes(w, r, most)
+	body, err := s.bytes(c, most)
 	if err = cmp.Or(err, wrong); err != nil {
 		return nil, err // without a media type, a framing error is reported first
 	}
@@ -46,10 +46,10 @@ func (s *Server) ReadUpTo(w http.ResponseWriter, r *http.Request, most int64, li
 
 // Stream is the body of a request as it arrives, whatever it is, up to a limit in bytes, of which key is the
 // configuration key. Each piece of spoolPiece has the time of a body. Its own errors and those of Read are public.
-func (s *Server) Stream(w http.ResponseWriter, r *http.Request, limit int64, key string) (io.Reader, error) {
-	in, err := s.arriving(w, r, limit, schemas.SpoolMemory, ", the limit "+key+" of the configuration; send less")
+func (s *Server) Stream(c *gin.Context, limit int64, key string) (io.Reader, error) {
+	in, err := s.arriving(c, limit, schemas.SpoolMemory, ", the limit "+key+" of the configuration; send less")
 	if err == nil {
-		in.more = func() { within(w, s.cfg.BodyTimeout) }
+		in.more = func() { within(c.Writer, s.cfg.BodyTimeout) }
 	}
 	return in, err
 }
@@ -59,7 +59,7 @@ const spoolPiece = 1 << 20
 
 // Decode is Read into a document of Weir's own, whose members are all known.
 func (s *Server) Decode(c *gin.Context, into any) error {
-	body, err := s.Read(c.Writer, c.Request)
+	body, err := s.Read(c)
 	if err != nil {
 		return err
 	}
@@ -68,8 +68,8 @@ func (s *Server) Decode(c *gin.Context, into any) error {
 
 // encoded refuses a body that must be decoded first, in whatever coding: a few
 // bytes could become any number of them.
-func encoded(w http.ResponseWriter) error {
-	w.Header().Set("Accept-Encoding", "identity") // RFC 9110, section 15.5.16
+func encoded(c *gin.Context) error {
+	c.Writer.Header().Set("Accept-Encoding", "identity") // RFC 9110, section 15.5.16
 	return fault.New(schemas.UnsupportedEncoding, "encoded bodies are not accepted; send it without Content-Encoding")
 }
 
@@ -93,18 +93,18 @@ func mediaType(h http.Header) error {
 }
 
 // bytes reads a whole body.
-func (s *Server) bytes(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+func (s *Server) bytes(c *gin.Context, limit int64) ([]byte, error) {
 	hint := ""
 	if limit == s.cfg.MaxBody {
 		hint = ", the limit limits.body of the configuration; send less, or through /via/"
 	}
-	in, err := s.arriving(w, r, limit, limit, hint)
+	in, err := s.arriving(c, limit, limit, hint)
 	if err != nil {
 		return nil, err
 	}
 	var buf bytes.Buffer
-	if r.ContentLength > 0 {
-		buf.Grow(int(r.ContentLength) + bytes.MinRead)
+	if n := c.Request.ContentLength; n > 0 {
+		buf.Grow(int(n) + bytes.MinRead)
 	}
 	if _, err := buf.ReadFrom(in); err != nil {
 		return nil, err
@@ -114,18 +114,16 @@ func (s *Server) bytes(w http.ResponseWriter, r *http.Request, limit int64) ([]b
 
 // arriving is a body that is read to its limit and within its time. A length that is over the limit is
 // refused before a byte is read, and before a 100 is sent. memory is the most that it needs.
-func (s *Server) arriving(w http.ResponseWriter, r *http.Request, limit, memory int64, hint string) (*arriving, error) {
-	in := &arriving{w: w, from: r.Body, limit: limit, hint: hint}
-	if r.ContentLength > limit {
+func (s *Server) arriving(c *gin.Context, limit, memory int64, hint string) (*arriving, error) {
+	in := &arriving{w: c.Writer, from: c.Request.Body, limit: limit, hint: hint}
+	if c.Request.ContentLength > limit {
 		return nil, in.tooLarge()
 	}
-	if body, ok := r.Body.(*reservedBody); ok {
-		if err := body.reserve(r.Context(), min(announced(r, limit), memory)); err != nil {
-			w.Header().Set("Connection", "close") // the rest of the body is not read
-			return nil, err
-		}
+	if err := s.reserve(c, min(announced(c.Request, limit), memory)); err != nil {
+		c.Writer.Header().Set("Connection", "close") // the rest of the body is not read
+		return nil, err
 	}
-	within(w, s.cfg.BodyTimeout)
+	within(c.Writer, s.cfg.BodyTimeout)
 	return in, nil
 }
 
@@ -180,28 +178,23 @@ func within(w http.ResponseWriter, d time.Duration) {
 }
 
 // ReadNothing accepts a request without a body, or with an empty object.
-func (s *Server) ReadNothing(w http.ResponseWriter, r *http.Request) error {
-	return s.ReadMaybe(w, r, &struct{}{})
-}
+func (s *Server) ReadNothing(c *gin.Context) error { return s.ReadMaybe(c, &struct{}{}) }
 
 // ReadMaybe decodes the body of a request that may have none.
-func (s *Server) ReadMaybe(w http.ResponseWriter, r *http.Request, into any) error {
+func (s *Server) ReadMaybe(c *gin.Context, into any) error {
+	r := c.Request
 	if r.ContentLength == 0 {
 		return nil
 	}
 	if len(r.Header.Values("Content-Type")) == 0 {
 		if len(r.Header["Content-Encoding"]) > 0 {
-			return encoded(w)
+			return encoded(c)
 		}
-		body, err := s.bytes(w, r, s.cfg.MaxBody)
+		body, err := s.bytes(c, s.cfg.MaxBody)
 		if err == nil && len(body) > 0 {
 			return fault.New(schemas.InvalidRequest, "this route takes no body")
 		}
 		return err
 	}
-	body, err := s.Read(w, r)
-	if err != nil {
-		return err
-	}
-	return strict.Decode(body, into)
+	return s.Decode(c, into)
 }

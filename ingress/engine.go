@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"golang.org/x/time/rate"
 
 	"weir/internal/fault"
 	"weir/schemas"
@@ -69,7 +71,7 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 	// segment, and a parameter is decoded once, after matching.
 	e.UseRawPath = true
 	e.UnescapePathValues = true
-	m := &middleware{cfg, e, newThrottle(cfg)}
+	m := &middleware{EngineConfig: cfg, engine: e, peers: map[netip.Prefix]*rate.Limiter{}}
 	e.Use(m.serve)
 	e.NoRoute(m.noRoute)
 	e.NoMethod(m.noMethod)

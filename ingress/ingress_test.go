@@ -336,7 +336,7 @@ func surfacesOf(l *ledger.Ledger, s *ingress.Server, r *responder, cfg config) (
 		}
 		return ingress.Surface{}
 	}
-	control := actions.New(l, actions.Config{Barrier: cfg.Accept.Barrier, Stop: cfg.Stop, NoEnds: cfg.NoEnds, StoreTimeout: cfg.Accept.StoreTimeout, Kinds: kind})
+	control := actions.New(l, actions.Config{Barrier: cfg.Accept.Barrier, Stop: cfg.Stop, NoEnds: cfg.NoEnds, Kinds: kind})
 	redriver := actions.NewRedriver(cfg.Dead, l, s.Acceptor(), kind)
 	absent := func(absent bool, surfaces ...ingress.Surface) {
 		for _, s := range surfaces {

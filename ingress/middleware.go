@@ -10,9 +10,11 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gin-gonic/gin"
 	"github.com/google/uuid"
+	"golang.org/x/time/rate"
 
 	"weir/internal/fault"
 	"weir/internal/problem"
@@ -28,8 +30,11 @@ const statusClientGone = 499
 type middleware struct {
 	EngineConfig
 
-	engine   *gin.Engine
-	throttle *throttle
+	engine *gin.Engine
+	none   Surface // of a request that reaches none
+
+	mu    sync.Mutex
+	peers map[netip.Prefix]*rate.Limiter // of wrong tokens
 }
 
 // serve gives a request its id, refuses what no route may get, and writes the log line in every case,
@@ -40,7 +45,7 @@ func (m *middleware) serve(c *gin.Context) {
 		return
 	}
 	start, id := m.Now(), requestID(r.Header)
-	c.Set(keyEngine, m)
+	c.Set(keyState, &state{engine: m, surface: &m.none})
 	r = r.WithContext(problem.WithRequestID(r.Context(), id))
 	c.Request = r
 	h := c.Writer.Header()
@@ -69,7 +74,7 @@ func (m *middleware) serve(c *gin.Context) {
 	if keys := r.Header["X-Api-Key"]; len(keys) == 1 && keys[0] != "" && len(r.Header.Values("Authorization")) == 0 && m.owner(r).APIKey {
 		r.Header.Set("Authorization", "Bearer "+keys[0])
 	}
-	peer, err := m.throttle.admit(r)
+	peer, err := m.admit(r)
 	if err == nil {
 		err = m.guard(c)
 	}
@@ -82,7 +87,7 @@ func (m *middleware) serve(c *gin.Context) {
 		c.Next()
 	}
 	if status := c.Writer.Status(); peer.IsValid() && (status == http.StatusUnauthorized || status == http.StatusProxyAuthRequired) {
-		m.throttle.count(peer)
+		m.countWrong(peer)
 	}
 }
 
@@ -181,7 +186,7 @@ const proxyHint = "; run `weir serve --proxy-listen ADDRESS`, and use that addre
 
 // proxy serves the request of a forward proxy.
 func (m *middleware) proxy(c *gin.Context) {
-	m.Proxy.mark(c)
+	stateOf(c).surface = m.Proxy
 	c.Status(http.StatusOK) // the router has set the status for a path without a route
 	if err := m.Proxy.Routes[0].Handle(c); err != nil {
 		Fail(c, err)
@@ -194,7 +199,7 @@ func (m *middleware) noRoute(c *gin.Context) {
 	for i := range m.Surfaces { // of a node that waits for its log, which has no routes yet
 		s := &m.Surfaces[i]
 		if slices.ContainsFunc(s.Routes, func(r Route) bool { return r.Method == c.Request.Method && r.Path == c.Request.URL.EscapedPath() }) {
-			s.mark(c)
+			stateOf(c).surface = s
 		}
 	}
 	Fail(c, m.Otherwise)

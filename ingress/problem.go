@@ -15,14 +15,10 @@ import (
 func Fail(c *gin.Context, err error) {
 	c.Abort()
 	p := problem.Of(err)
-	v, _ := c.Get(keyEngine)
-	m, ok := v.(*middleware)
-	if !ok {
-		m = &middleware{EngineConfig: EngineConfig{Metrics: noMetrics{}}}
-	}
-	s := marked(c)
+	r := stateOf(c)
+	s := r.surface
 	if s.Fail == nil {
-		s = m.owner(c.Request)
+		s = r.engine.owner(c.Request)
 	}
 	if s.Fail != nil {
 		p.Code = s.Fail(c, p, err)
@@ -30,7 +26,7 @@ func Fail(c *gin.Context, err error) {
 		problem.Write(c.Writer, c.Request, err)
 	}
 	problem.ReportOf(c.Request.Context()).Code = p.Code
-	m.Metrics.Refused(p.Code)
+	r.engine.Metrics.Refused(p.Code)
 }
 
 // owner is the surface that owns the path of a request, or the zero one.
@@ -41,7 +37,7 @@ func (m *middleware) owner(r *http.Request) *Surface {
 			return s
 		}
 	}
-	return &Surface{}
+	return &m.none
 }
 
 // WriteJSON answers with a document of Weir's own.

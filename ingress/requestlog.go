@@ -17,8 +17,8 @@ import (
 
 // log counts a request that was answered, and writes its line.
 func (m *middleware) log(c *gin.Context, start time.Time, id string) {
-	report := problem.ReportOf(c.Request.Context())
-	surface, status, took := cmp.Or(marked(c).Name, report.Surface), c.Writer.Status(), m.Now().Sub(start)
+	r, report := stateOf(c), problem.ReportOf(c.Request.Context())
+	surface, status, took := cmp.Or(r.surface.Name, report.Surface), c.Writer.Status(), m.Now().Sub(start)
 	// A client that is gone does not receive an answer.
 	if c.Request.Context().Err() != nil && (!c.Writer.Written() || status == http.StatusServiceUnavailable) {
 		status = statusClientGone
@@ -32,8 +32,8 @@ func (m *middleware) log(c *gin.Context, start time.Time, id string) {
 	for _, a := range []struct{ key, value string }{
 		{"route", c.FullPath()},
 		{"surface", surface},
-		{"tenant", c.GetString(keyTenant)},
-		{"action_id", c.GetString(keyAction)},
+		{"tenant", r.tenant},
+		{"action_id", r.action},
 		{"code", string(report.Code)},
 	} {
 		if a.value != "" {

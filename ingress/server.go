@@ -135,33 +135,44 @@ func (s *Server) authorize(c *gin.Context, route Route) error {
 	if err != nil {
 		return err
 	}
-	SetTenant(c, who.Tenant)
-	c.Set(keyIdentity, who)
+	r := stateOf(c)
+	r.tenant, r.sender = who.Tenant, who
 	return fault.Scope(who.Scopes, route.Scopes...)
 }
 
-// The keys of what handlers leave in a request's context for the middleware and each other.
-const (
-	keyEngine   = "weir.engine"
-	keyIdentity = "weir.identity"
-	keySurface  = "weir.surface"
-	keyAction   = "weir.action"
-	keyTenant   = "weir.tenant"
-)
-
-// Caller is the sender of a request to a route that names scopes.
-func Caller(c *gin.Context) Identity {
-	v, _ := c.Get(keyIdentity)
-	who, _ := v.(Identity)
-	return who
+// state is what the middleware and the handlers of one request leave each other.
+type state struct {
+	engine         *middleware
+	surface        *Surface // of the route that it reached, or the zero one
+	sender         Identity
+	tenant, action string
+	releaseBody    func() // nil: the body needs no memory
 }
 
+// keyState is where a request's context has its state.
+const keyState = "weir.state"
+
+// stateOf is the state of a request.
+func stateOf(c *gin.Context) *state {
+	v, _ := c.Get(keyState)
+	r, ok := v.(*state)
+	if !ok {
+		m := &middleware{EngineConfig: EngineConfig{Metrics: noMetrics{}}}
+		r = &state{engine: m, surface: &m.none}
+		c.Set(keyState, r)
+	}
+	return r
+}
+
+// Caller is the sender of a request to a route that names scopes.
+func Caller(c *gin.Context) Identity { return stateOf(c).sender }
+
 // SetTenant names the tenant of a request in its log line.
-func SetTenant(c *gin.Context, tenant string) { c.Set(keyTenant, tenant) }
+func SetTenant(c *gin.Context, tenant string) { stateOf(c).tenant = tenant }
 
 // SetAction names an action in the answer and in the log line.
 func SetAction(c *gin.Context, ref schemas.Ref) {
-	c.Set(keyAction, ref.ID)
+	stateOf(c).action = ref.ID
 	c.Writer.Header().Set("Weir-Action-Id", ref.ID)
 }
 

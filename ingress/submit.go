@@ -32,16 +32,17 @@ func (s *Server) Store(translate func(who Identity, body []byte) (Order, error))
 		if err != nil {
 			return err
 		}
-		body, err := s.ReadUpTo(c.Writer, c.Request, s.cfg.MaxBody, strict.Limits{})
+		body, err := s.ReadUpTo(c, s.cfg.MaxBody, strict.Limits{})
 		if err != nil {
 			return err
 		}
-		who := Caller(c)
+		r := stateOf(c)
+		who := r.sender
 		o, err := translate(who, body)
 		if err != nil {
 			return err
 		}
-		req, err := o.Request(who, marked(c).Kind, accept.NameOf(who.Tenant, who.Keys(c.FullPath()), o.ID, key), terms)
+		req, err := o.Request(who, r.surface.Kind, accept.NameOf(who.Tenant, who.Keys(c.FullPath()), o.ID, key), terms)
 		if err != nil {
 			return err
 		}
@@ -131,7 +132,7 @@ func (s *Server) Answer(c *gin.Context, out accept.Accepted, err error) error {
 // requests.
 func (s *Server) AcceptAll(c *gin.Context, requests []accept.Request) []accept.Result {
 	results := s.acceptor.AcceptAll(c.Request.Context(), requests)
-	releaseBody(c)
+	stateOf(c).release()
 	for _, out := range results {
 		if out.Err == nil && !out.Receipt.Duplicate {
 			s.cfg.Metrics.Accepted(out.Kind)
@@ -146,7 +147,7 @@ func (s *Server) Refused(code schemas.Code) { s.cfg.Metrics.Refused(code) }
 // Accepted names the action in the answer, and counts it unless there is an error, which it
 // returns.
 func (s *Server) Accepted(c *gin.Context, out accept.Accepted, err error) error {
-	releaseBody(c)
+	stateOf(c).release()
 	if out.ID != "" {
 		SetAction(c, out.Ref)
 	}

@@ -88,7 +88,7 @@ func (s *Server) Mount(e *gin.Engine, surfaces []Surface) {
 		}
 		for _, r := range surface.Routes {
 			e.Handle(r.Method, r.Path, func(c *gin.Context) {
-				c.Set(keySurface, surface)
+				stateOf(c).surface = surface
 				var err error
 				if len(r.Scopes) > 0 {
 					err = s.authorize(c, r)
@@ -102,17 +102,6 @@ func (s *Server) Mount(e *gin.Engine, surfaces []Surface) {
 			})
 		}
 	}
-}
-
-func (s *Surface) mark(c *gin.Context) { c.Set(keySurface, s) }
-
-// marked is the surface of the route that a request reached, or the zero one.
-func marked(c *gin.Context) *Surface {
-	v, _ := c.Get(keySurface)
-	if s, ok := v.(*Surface); ok {
-		return s
-	}
-	return &Surface{}
 }
 
 // Paths returns an Owns for exact paths.
@@ -137,7 +126,8 @@ func Misdirected(e *gin.Engine, s Surface, role string) {
 	}
 	for _, r := range s.Routes {
 		if !here[[2]string{r.Method, r.Path}] {
-			e.Handle(r.Method, r.Path, s.mark, func(c *gin.Context) {
+			e.Handle(r.Method, r.Path, func(c *gin.Context) {
+				stateOf(c).surface = &s
 				Fail(c, fault.New(schemas.Misdirected, "this node does not serve this: ask "+role))
 			})
 		}
@@ -171,4 +161,4 @@ func (m *middleware) tidy(c *gin.Context) bool {
 var slashes = regexp.MustCompile(`/+`)
 
 // Reached reports whether a request reached a route of a surface.
-func Reached(c *gin.Context) bool { return marked(c).Name != "" }
+func Reached(c *gin.Context) bool { return stateOf(c).surface.Name != "" }

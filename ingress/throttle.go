@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -25,34 +24,21 @@ const (
 	throttledPeers = 4096
 )
 
-// throttle counts the wrong tokens of each peer: an IPv4 address, or the /64 of an IPv6 one.
-// It is safe for concurrent use.
-type throttle struct {
-	EngineConfig
-
-	mu    sync.Mutex
-	peers map[netip.Prefix]*rate.Limiter
-}
-
-func newThrottle(cfg EngineConfig) *throttle {
-	return &throttle{EngineConfig: cfg, peers: map[netip.Prefix]*rate.Limiter{}}
-}
-
-// count notes one wrong token of a peer.
-func (t *throttle) count(peer netip.Prefix) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	now := t.Now()
-	l := t.peers[peer]
+// countWrong notes one wrong token of a peer: an IPv4 address, or the /64 of an IPv6 one.
+func (m *middleware) countWrong(peer netip.Prefix) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.Now()
+	l := m.peers[peer]
 	if l == nil {
-		if len(t.peers) >= throttledPeers {
-			maps.DeleteFunc(t.peers, func(_ netip.Prefix, l *rate.Limiter) bool { return l.TokensAt(now) >= wrongTokens })
+		if len(m.peers) >= throttledPeers {
+			maps.DeleteFunc(m.peers, func(_ netip.Prefix, l *rate.Limiter) bool { return l.TokensAt(now) >= wrongTokens })
 		}
-		if len(t.peers) >= throttledPeers {
+		if len(m.peers) >= throttledPeers {
 			return
 		}
 		l = rate.NewLimiter(wrongPerSecond, wrongTokens)
-		t.peers[peer] = l
+		m.peers[peer] = l
 	}
 	l.AllowN(now, 1)
 }
@@ -61,19 +47,19 @@ func (t *throttle) count(peer netip.Prefix) {
 // a proxy all callers are one peer, and no caller can lock the others out. Tokens in bodies are not
 // read here: while its peer is over the limit, a caller must send its token as a header. A valid peer
 // is one whose token counts if it is refused.
-func (t *throttle) admit(r *http.Request) (peer netip.Prefix, err error) {
+func (m *middleware) admit(r *http.Request) (peer netip.Prefix, err error) {
 	addr, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil || !t.showsToken(r) {
+	if err != nil || !m.showsToken(r) {
 		return peer, nil //nolint:nilerr // an address that is none is no peer
 	}
 	peer = wire.Peer(addr.Addr())
 	var wait time.Duration
-	t.mu.Lock()
-	if l := t.peers[peer]; l != nil {
-		wait = time.Duration((1 - l.TokensAt(t.Now())) / wrongPerSecond * float64(time.Second))
+	m.mu.Lock()
+	if l := m.peers[peer]; l != nil {
+		wait = time.Duration((1 - l.TokensAt(m.Now())) / wrongPerSecond * float64(time.Second))
 	}
-	t.mu.Unlock()
-	if wait <= 0 || t.Known(r) {
+	m.mu.Unlock()
+	if wait <= 0 || m.Known(r) {
 		return peer, nil
 	}
 	return netip.Prefix{}, &fault.Error{
@@ -84,12 +70,12 @@ func (t *throttle) admit(r *http.Request) (peer netip.Prefix, err error) {
 
 // showsToken reports whether a request has a token that counts, in its header or maybe in its body.
 // An open node requires only the tokens of tasks, agents and git; clients may send it any other.
-func (t *throttle) showsToken(r *http.Request) bool {
-	if t.Proxy != nil {
-		return !t.Local && len(r.Header.Values("Proxy-Authorization")) > 0
+func (m *middleware) showsToken(r *http.Request) bool {
+	if m.Proxy != nil {
+		return !m.Local && len(r.Header.Values("Proxy-Authorization")) > 0
 	}
 	fields, path := r.Header.Values("Authorization"), r.URL.Path
-	if t.Local {
+	if m.Local {
 		text, _ := githttp.BearerToken(fields, true)
 		return task.Is(text) || len(fields) > 0 && (strings.HasPrefix(strings.TrimPrefix(path, schemas.RouteAPI), "/agent/") || strings.HasPrefix(path, schemas.RouteGit+"/"))
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
 
 	"weir/internal/fault"
 	"weir/internal/wire"
@@ -66,7 +67,7 @@ func TestWrongTokensAreThrottled(t *testing.T) {
 // An open node's callers send any token, which is not looked at.
 func TestTokensOfAnOpenNode(t *testing.T) {
 	t.Parallel()
-	th := newThrottle(EngineConfig{Local: true})
+	th := &middleware{EngineConfig: EngineConfig{Local: true}}
 	for path, tokens := range map[string]map[string]bool{
 		"/v1/execute": {"Bearer dummy": false, "Bearer weirt1_x": true, "": false}, "/v1/chat/completions": {"Bearer dummy": false, "Bearer weirt1_x": true},
 		"/agent/task": {"Bearer dummy": true}, "/api/agent/task": {"Bearer dummy": true, "": false}, schemas.RouteGit + "/a.git/info/refs": {"Basic eDp5": true},
@@ -85,7 +86,7 @@ func TestTokensOfAnOpenNode(t *testing.T) {
 // A wrong token counts wherever passthrough reads one, and a request without one does not.
 func TestTokensOfPassthrough(t *testing.T) {
 	t.Parallel()
-	th := newThrottle(EngineConfig{})
+	th := &middleware{}
 	for path, want := range map[string]bool{schemas.RoutePassthrough + "t/x": true, "/v1/execute": false} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, http.NoBody)
 		require.False(t, th.showsToken(r), path)
@@ -97,14 +98,14 @@ func TestTokensOfPassthrough(t *testing.T) {
 func TestThrottledPeersAreBounded(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	th := newThrottle(EngineConfig{Now: func() time.Time { return now }})
+	th := &middleware{EngineConfig: EngineConfig{Now: func() time.Time { return now }}, peers: map[netip.Prefix]*rate.Limiter{}}
 	peer := func(i int) netip.Prefix { return wire.Peer(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})) }
 	for i := range throttledPeers + 10 {
-		th.count(peer(i))
+		th.countWrong(peer(i))
 	}
 	require.Len(t, th.peers, throttledPeers)
 	now = now.Add(time.Hour)
-	th.count(peer(throttledPeers))
+	th.countWrong(peer(throttledPeers))
 	require.Len(t, th.peers, 1, "those without a recent wrong token are forgotten")
 }
 

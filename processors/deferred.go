@@ -12,105 +12,71 @@ import (
 	"weir/schemas"
 )
 
-// deferredActions has the actions that this process has deferred because of a traffic rule, by
-// tenant, with their wake-up times, so that a change of the rules wakes them at once.
-type deferredActions struct {
+// early wakes actions that a traffic rule delays when other rules take effect, unless they are due
+// before.
+type early struct {
 	notify func(context.Context, schemas.Ref) error
 
-	mu     sync.Mutex
-	of     map[string]map[schemas.Ref]time.Time
-	life   context.Context //nolint:containedctx // ends with close: no more notifications
-	end    context.CancelFunc
-	waking sync.WaitGroup
+	mu      sync.Mutex
+	actions map[schemas.Ref]bool // that wait for other rules
+	life    context.Context      //nolint:containedctx // ends with Stop: no more notifications
+	end     context.CancelFunc
+	waiting sync.WaitGroup
 }
 
-// A notification that the log does not accept within wakeTimeout is repeated, between firstPause
-// and lastPause later.
 const (
+	// mostEarly is how many actions at most are woken before their time. The others wake when they are
+	// due.
+	mostEarly = 10_000
+	// A notification that the log does not accept within wakeTimeout is repeated, between firstPause
+	// and lastPause later.
 	wakeTimeout = 10 * time.Second
 	firstPause  = time.Second
 	lastPause   = 10 * time.Second
 )
 
-// sweep is how many entries put examines. It is more than put adds, so due actions do not pile up.
-const sweep = 4
-
-func newDeferredActions(notify func(context.Context, schemas.Ref) error) *deferredActions {
-	r := &deferredActions{notify: notify, of: map[string]map[schemas.Ref]time.Time{}}
-	r.life, r.end = context.WithCancel(context.Background())
-	return r
+func newEarly(notify func(context.Context, schemas.Ref) error) *early {
+	e := &early{notify: notify, actions: map[schemas.Ref]bool{}}
+	e.life, e.end = context.WithCancel(context.Background())
+	return e
 }
 
-// put registers an action that is deferred until a time, or wakes it if its rules have been replaced
-// since they were evaluated.
-func (r *deferredActions) put(ref schemas.Ref, until time.Time, replaced <-chan struct{}) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	select {
-	case <-replaced: // by rules that were announced before the action was registered here
-		r.wake(map[schemas.Ref]time.Time{ref: until})
-		return
-	default:
-	}
-	of := r.of[ref.Tenant]
-	if of == nil {
-		of = map[schemas.Ref]time.Time{}
-		r.of[ref.Tenant] = of
-	}
-	examined, now := 0, time.Now()
-	for other, at := range of { // drop actions that must be awake by now; the order is random
-		if at.Before(now) {
-			delete(of, other)
-		}
-		if examined++; examined == sweep {
-			break
-		}
-	}
-	of[ref] = until
-}
-
-// wakeTenant wakes a tenant's actions, without waiting for them.
-func (r *deferredActions) wakeTenant(tenant string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.wake(r.of[tenant])
-	delete(r.of, tenant)
-}
-
-// wake notifies the actions that are not due yet. One that has been woken by others loses nothing:
-// its message finds it running or ended. The caller holds the lock.
-func (r *deferredActions) wake(until map[schemas.Ref]time.Time) {
-	if len(until) == 0 || r.life.Err() != nil {
+// put registers an action. One that has been woken by others loses nothing: its message finds it
+// running or ended.
+func (e *early) put(ref schemas.Ref, r *call.Deferral) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.actions[ref] || len(e.actions) == mostEarly || e.life.Err() != nil {
 		return
 	}
-	r.waking.Go(func() {
-		for pause := firstPause; ; pause = min(2*pause, lastPause) {
-			for ref, at := range until { // in another order each time: one that fails holds up no other for long
-				if time.Now().Before(at) && !r.notified(ref) {
-					break
-				}
-				delete(until, ref)
-			}
-			if len(until) == 0 || !retry.Pause(r.life, pause) { // at the end of life, they wake when they are due
+	e.actions[ref] = true
+	e.waiting.Go(func() {
+		ctx, cancel := context.WithDeadline(e.life, r.Until)
+		defer cancel()
+		select {
+		case <-r.Replaced:
+		case <-ctx.Done():
+		}
+		e.mu.Lock()
+		delete(e.actions, ref)
+		e.mu.Unlock()
+		for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, lastPause) {
+			limited, done := context.WithTimeout(ctx, wakeTimeout)
+			err := e.notify(limited, ref)
+			done()
+			if err == nil || !retry.Pause(ctx, pause) {
 				return
 			}
 		}
 	})
 }
 
-// notified notifies one action, and reports whether the log has accepted it.
-func (r *deferredActions) notified(ref schemas.Ref) bool {
-	ctx, cancel := context.WithTimeout(r.life, wakeTimeout)
-	defer cancel()
-	return r.notify(ctx, ref) == nil
-}
-
-// close stops all wake-ups, and waits for the running ones. It may be called twice.
-func (r *deferredActions) close() {
-	r.mu.Lock()
-	r.end()
-	r.mu.Unlock()
-	r.waking.Wait()
+// stop ends all wake-ups, and waits for the running ones. It may be called twice.
+func (e *early) stop() {
+	e.mu.Lock()
+	e.end()
+	e.mu.Unlock()
+	e.waiting.Wait()
 }
 
 // deferAction gives the slot back and schedules the action's wake-up. It does not write an event while

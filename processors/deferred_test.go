@@ -14,8 +14,8 @@ import (
 	"weir/schemas"
 )
 
-// TestRulesWakeWhatTheyHeldBack: the actions of the tenant whose rules have changed
-// are looked at at once, and no others.
+// TestRulesWakeWhatTheyHeldBack: the actions whose rules have changed are looked at at once, and
+// once.
 func TestRulesWakeWhatTheyHeldBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -23,10 +23,9 @@ func TestRulesWakeWhatTheyHeldBack(t *testing.T) {
 		start := time.Now()
 		d.book.Put(t, rulebook.Delay("d", anywhere, 60_000))
 		for _, id := range []string{"one", "two"} {
-			d.put(t, "mine", id)
+			d.put(t, id)
 		}
-		d.put(t, "theirs", "three")
-		st := d.state(t, "mine", "one")
+		st := d.state(t, "one")
 		require.NotNil(t, st.Waiting)
 		assert.Equal(t, schemas.WaitRule, st.Waiting.For)
 		assert.Equal(t, start.Add(time.Minute).UTC(), st.Waiting.Until)
@@ -35,7 +34,6 @@ func TestRulesWakeWhatTheyHeldBack(t *testing.T) {
 
 		time.Sleep(5 * time.Second)
 		d.book.Off(t)
-		d.pipeline.RulesChanged("mine")
 		require.NoError(t, <-d.handled)
 		require.NoError(t, <-d.handled)
 		synctest.Wait()
@@ -43,16 +41,12 @@ func TestRulesWakeWhatTheyHeldBack(t *testing.T) {
 		assert.Equal(t, 2, d.sent)
 		assert.Equal(t, start.Add(5*time.Second), time.Now())
 		for _, id := range []string{"one", "two"} {
-			assert.Equal(t, schemas.OutcomeSucceeded, d.state(t, "mine", id).Settled.Outcome)
+			assert.Equal(t, schemas.OutcomeSucceeded, d.state(t, id).Settled.Outcome)
 		}
-		assert.Nil(t, d.state(t, "theirs", "three").Settled)
 
-		d.pipeline.RulesChanged("mine")
-		d.pipeline.RulesChanged("nobody")
+		d.book.Off(t)
 		synctest.Wait()
 		assert.Empty(t, d.handled, "they are told once")
-		d.pipeline.RulesChanged("theirs")
-		require.NoError(t, <-d.handled)
 	})
 }
 
@@ -60,18 +54,13 @@ func TestRulesWakeWhatTheyHeldBack(t *testing.T) {
 // the action free.
 func TestRulesThatChangeWhileItGoesToRest(t *testing.T) {
 	t.Parallel()
-	table.Bubble(t, map[string]bool{"and it is told": true, "and the telling was before": false}, func(t *testing.T, told bool) {
+	synctest.Test(t, func(t *testing.T) {
 		d := newDormitory(t)
 		d.book.Put(t, rulebook.Delay("d", anywhere, 60_000))
-		d.alarm.setting = func() {
-			d.book.Off(t)
-			if told {
-				d.pipeline.RulesChanged("mine")
-			}
-		}
-		d.put(t, "mine", "one")
+		d.alarm.setting = func() { d.book.Off(t) }
+		d.put(t, "one")
 		require.NoError(t, <-d.handled, "it is not turned away as under way")
-		assert.Equal(t, schemas.OutcomeSucceeded, d.state(t, "mine", "one").Settled.Outcome)
+		assert.Equal(t, schemas.OutcomeSucceeded, d.state(t, "one").Settled.Outcome)
 	})
 }
 
@@ -81,7 +70,7 @@ func TestWokenByOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDormitory(t)
 		d.book.Put(t, rulebook.Delay("d", anywhere, 60_000))
-		d.put(t, "mine", "one")
+		d.put(t, "one")
 		ref := schemas.Ref{Tenant: "mine", Kind: schemas.KindHTTP, ID: "one"}
 		time.Sleep(time.Second)
 		require.NoError(t, d.ledger.Notify(t.Context(), ref)) // too early: it rests again
@@ -91,7 +80,7 @@ func TestWokenByOthers(t *testing.T) {
 		require.NoError(t, d.ledger.Notify(t.Context(), ref))
 		require.NoError(t, <-d.handled)
 		assert.Equal(t, 1, d.sent)
-		d.pipeline.RulesChanged("mine")
+		d.book.Off(t)
 		synctest.Wait()
 		assert.Empty(t, d.handled)
 	})

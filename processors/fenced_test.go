@@ -21,7 +21,7 @@ func TestTwoNodesAtOneMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDormitory(t)
 		n1, n2 := d.node(t, "n1", false), d.node(t, "n2", false)
-		rec := d.take(t, "mine", "one", "GET")
+		rec := d.take(t, "one", "GET")
 		d.during = func() {
 			d.mu.Lock()
 			d.during = func() { time.Sleep(15 * time.Second) } // of n2's
@@ -33,7 +33,7 @@ func TestTwoNodesAtOneMessage(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		require.NoError(t, n2.Handle(t.Context(), rec, false))
 		harness.Later(t, <-first, harness.Patience)
-		st := d.state(t, "mine", "one")
+		st := d.state(t, "one")
 		assert.Equal(t, schemas.OutcomeSucceeded, st.Settled.Outcome)
 		assert.Len(t, st.Attempts, 2)
 		assert.Equal(t, 2, d.sent)
@@ -63,25 +63,24 @@ func TestStaleWake(t *testing.T) {
 		n2 := d.node(t, "n2", false)
 		ref := schemas.Ref{Tenant: "mine", Kind: schemas.KindHTTP, ID: "one"}
 		d.book.Put(t, rulebook.Delay("d", anywhere, 60_000))
-		require.NoError(t, d.pipeline.Handle(t.Context(), d.take(t, "mine", "one", "GET"), true))
+		require.NoError(t, d.pipeline.Handle(t.Context(), d.take(t, "one", "GET"), true))
 		planned := d.alarm.at["one"]
 		require.Equal(t, time.Minute, time.Until(planned))
 
 		time.Sleep(50 * time.Second)
 		d.during = func() { time.Sleep(20 * time.Second) }
 		d.book.Off(t)
-		d.pipeline.RulesChanged("mine")
 		time.Sleep(10 * time.Second)
-		require.NotNil(t, d.state(t, "mine", "one").Open(), "n1 is at it")
+		require.NotNil(t, d.state(t, "one").Open(), "n1 is at it")
 		rec := d.wake(t, ref)
 		for _, first := range []bool{true, false} { // it comes again where n1 has turned it away
 			require.NoError(t, n2.Handle(t.Context(), rec, first))
-			open := d.state(t, "mine", "one").Open()
+			open := d.state(t, "one").Open()
 			require.NotNil(t, open)
 			assert.Equal(t, open.ExpiresAt, d.alarm.at["one"])
 		}
 		require.NoError(t, <-d.handled)
-		st := d.state(t, "mine", "one")
+		st := d.state(t, "one")
 		assert.Equal(t, 1, d.sent)
 		assert.Len(t, st.Attempts, 1)
 		assert.Equal(t, schemas.OutcomeSucceeded, st.Settled.Outcome)
@@ -106,16 +105,16 @@ func TestDeadWorkersSafeCall(t *testing.T) {
 		"again, and no other node":     {alone: true, recovers: true},
 	}, func(t *testing.T, tt testCase) {
 		d := newDormitory(t)
-		rec := d.take(t, "mine", "one", "GET")
+		rec := d.take(t, "one", "GET")
 		d.DieAt(0, true) // the attempt is written down
 		require.Error(t, d.node(t, "n1", tt.alone).Handle(t.Context(), rec, true))
 		d.Heal()
-		require.NotNil(t, d.state(t, "mine", "one").Open())
+		require.NotNil(t, d.state(t, "one").Open())
 		if tt.wake {
 			rec = schemas.Record{Subject: layout.Subject(schemas.Ref{Tenant: "mine", Kind: schemas.KindHTTP, ID: "one"}, schemas.SectionWake), Seq: rec.Seq + 99}
 		}
 		require.NoError(t, d.node(t, "n2", tt.alone).Handle(t.Context(), rec, tt.first))
-		st := d.state(t, "mine", "one")
+		st := d.state(t, "one")
 		if !tt.recovers {
 			assert.Equal(t, st.Open().ExpiresAt, d.alarm.at["one"])
 			assert.Zero(t, d.sent)

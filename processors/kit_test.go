@@ -256,30 +256,31 @@ func (d *dormitory) node(t *testing.T, name string, alone bool) *processors.Pipe
 	return d.employ(t, harness.Worker{Name: name, Alone: alone, Waker: d.alarm})
 }
 
-// put claims an action of a tenant and handles it.
-func (d *dormitory) put(t *testing.T, tenant, id string) {
+// put claims an action of tenant mine and handles it.
+func (d *dormitory) put(t *testing.T, id string) {
 	t.Helper()
-	require.NoError(t, d.pipeline.Handle(t.Context(), d.take(t, tenant, id, "POST"), true))
+	require.NoError(t, d.pipeline.Handle(t.Context(), d.take(t, id, "POST"), true))
 }
 
-// take claims an action of a tenant and gives its accepted record.
-func (d *dormitory) take(t *testing.T, tenant, id, method string) schemas.Record {
+// take claims an action of tenant mine and gives its accepted record.
+func (d *dormitory) take(t *testing.T, id, method string) schemas.Record {
 	t.Helper()
 	st := harness.Claim(t, d.ledger, schemas.Action{
-		ID: id, Tenant: tenant, Kind: schemas.KindHTTP, Deadline: time.Now().Add(10 * time.Minute),
+		ID: id, Tenant: "mine", Kind: schemas.KindHTTP, Deadline: time.Now().Add(10 * time.Minute),
 	}, schemas.HTTPCall{Method: method, URL: "http://up.example/" + id})
 	return harness.Accepted(t, d.log, st.Ref)
 }
 
-func (d *dormitory) state(t *testing.T, tenant, id string) *ledger.State {
+// state is that of an action of tenant mine.
+func (d *dormitory) state(t *testing.T, id string) *ledger.State {
 	t.Helper()
-	return harness.Load(t, d.ledger, schemas.Ref{Tenant: tenant, Kind: schemas.KindHTTP, ID: id})
+	return harness.Load(t, d.ledger, schemas.Ref{Tenant: "mine", Kind: schemas.KindHTTP, ID: id})
 }
 
 // waits is how often tenant mine's action has said what it waits for.
 func (d *dormitory) waits(t *testing.T) (n int) {
 	t.Helper()
-	for _, ev := range d.state(t, "mine", "one").Events {
+	for _, ev := range d.state(t, "one").Events {
 		if ev.Waiting != nil {
 			n++
 		}

@@ -82,8 +82,8 @@ type Config struct {
 type Pipeline struct {
 	Config
 
-	running  *running
-	deferred *deferredActions
+	running *running
+	early   *early
 }
 
 // New returns a pipeline.
@@ -94,9 +94,7 @@ func New(cfg Config) *Pipeline {
 	if cfg.AckWait == 0 {
 		cfg.AckWait = 10 * time.Second
 	}
-	return &Pipeline{
-		Config: cfg, running: newRunning(), deferred: newDeferredActions(cfg.Ledger.Notify),
-	}
+	return &Pipeline{Config: cfg, running: newRunning(), early: newEarly(cfg.Ledger.Notify)}
 }
 
 // busyDelay is the delay of a message that arrives while this process already runs its action.
@@ -226,7 +224,3 @@ func (p *Pipeline) Stop(ref schemas.Ref) {
 		w.cancel()
 	}
 }
-
-// RulesChanged wakes the actions that a tenant's former traffic rules delay, after other rules took
-// effect. It does not wait for them.
-func (p *Pipeline) RulesChanged(tenant string) { p.deferred.wakeTenant(tenant) }

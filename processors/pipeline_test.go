@@ -238,10 +238,10 @@ func TestLostAcknowledgements(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDormitory(t)
-		rec := d.take(t, "mine", "one", "POST")
+		rec := d.take(t, "one", "POST")
 		d.deaf, d.late = true, time.Now().Add(time.Second)
 		require.NoError(t, d.node(t, "n1", false).Handle(t.Context(), rec, true))
-		st := d.state(t, "mine", "one")
+		st := d.state(t, "one")
 		require.NotNil(t, st.Settled)
 		assert.Equal(t, schemas.OutcomeSucceeded, st.Settled.Outcome)
 		assert.Equal(t, 1, d.sent)
@@ -255,7 +255,7 @@ func TestActionThatAReplicaDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDormitory(t)
-		rec := d.take(t, "mine", "one", "POST")
+		rec := d.take(t, "one", "POST")
 		n := d.node(t, "n1", false)
 		d.late = time.Now().Add(time.Hour)
 		require.ErrorIs(t, n.Handle(t.Context(), rec, false), fault.ErrUnavailable)
@@ -263,10 +263,10 @@ func TestActionThatAReplicaDoesNotKnow(t *testing.T) {
 
 		d.late = time.Now().Add(time.Second)
 		require.NoError(t, n.Handle(t.Context(), rec, false))
-		assert.Equal(t, schemas.OutcomeSucceeded, d.state(t, "mine", "one").Settled.Outcome)
+		assert.Equal(t, schemas.OutcomeSucceeded, d.state(t, "one").Settled.Outcome)
 		assert.Equal(t, 1, d.sent)
 
-		rec = d.take(t, "mine", "two", "POST")
+		rec = d.take(t, "two", "POST")
 		d.log.Purge(schemas.LogStream(0), rec.Seq+1)
 		require.NoError(t, n.Handle(t.Context(), rec, false), "history has dropped it")
 		assert.Equal(t, 1, d.sent)

@@ -70,7 +70,7 @@ func (p *Pipeline) finish(w *work) {
 	case r.OnDeferred != nil:
 		r.OnDeferred()
 	default:
-		p.deferred.put(w.ref, r.Until, r.Replaced)
+		p.early.put(w.ref, r)
 	}
 }
 

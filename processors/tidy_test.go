@@ -6,28 +6,37 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
 	"weir/internal/weirtest/table"
+	"weir/processors/call"
 	"weir/schemas"
 )
 
-// TestRestingIsBounded: those that others have woken are not kept for ever.
+// TestRestingIsBounded: those that are due are not kept, and of the others so many.
 func TestRestingIsBounded(t *testing.T) {
 	t.Parallel()
-	r := newDeferredActions(func(context.Context, schemas.Ref) error { return nil })
-	past := time.Now().Add(-time.Second)
-	for i := range 100 * sweep {
-		r.put(schemas.Ref{Tenant: "t", ID: strconv.Itoa(i)}, past, nil)
-	}
-	assert.LessOrEqual(t, len(r.of["t"]), sweep)
-	later := time.Now().Add(time.Hour)
-	for i := range 10 * sweep {
-		r.put(schemas.Ref{Tenant: "t", ID: "l" + strconv.Itoa(i)}, later, nil)
-	}
-	assert.GreaterOrEqual(t, len(r.of["t"]), 10*sweep)
+	synctest.Test(t, func(t *testing.T) {
+		r := newEarly(func(context.Context, schemas.Ref) error { return nil })
+		put := func(id int, until time.Duration) {
+			r.put(schemas.Ref{Tenant: "t", ID: strconv.Itoa(id)}, &call.Deferral{Until: time.Now().Add(until)})
+		}
+		for i := range 100 {
+			put(i, -time.Second)
+		}
+		synctest.Wait()
+		assert.Empty(t, r.actions)
+		for i := range mostEarly + 100 {
+			put(i, time.Hour)
+			put(i, time.Hour)
+		}
+		assert.Len(t, r.actions, mostEarly)
+		r.stop()
+		assert.Empty(t, r.actions)
+	})
 }
 
 // TestNobodyIsWokenBehindTheEnd: what is under way is waited for, and no more begins.
@@ -35,22 +44,22 @@ func TestNobodyIsWokenBehindTheEnd(t *testing.T) {
 	t.Parallel()
 	var woken atomic.Int32
 	begun, free := make(chan struct{}), make(chan struct{})
-	r := newDeferredActions(func(context.Context, schemas.Ref) error {
+	r := newEarly(func(context.Context, schemas.Ref) error {
 		close(begun)
 		<-free
 		woken.Add(1)
 		return nil
 	})
-	later := time.Now().Add(time.Hour)
-	r.put(schemas.Ref{Tenant: "t", ID: "1"}, later, nil)
-	r.put(schemas.Ref{Tenant: "u", ID: "2"}, later, nil)
-	r.wakeTenant("t")
+	later, replaced := time.Now().Add(time.Hour), make(chan struct{})
+	r.put(schemas.Ref{Tenant: "t", ID: "1"}, &call.Deferral{Until: later, Replaced: replaced})
+	r.put(schemas.Ref{Tenant: "u", ID: "2"}, &call.Deferral{Until: later})
+	close(replaced)
 	<-begun
 	go close(free)
-	r.close()
+	r.stop()
 	assert.Equal(t, int32(1), woken.Load())
-	r.wakeTenant("u")
-	r.close()
+	r.put(schemas.Ref{Tenant: "t", ID: "1"}, &call.Deferral{Until: later, Replaced: replaced})
+	r.stop()
 	assert.Equal(t, int32(1), woken.Load())
 }
 
@@ -63,7 +72,7 @@ func TestWhoWasNotReachedIsWokenLater(t *testing.T) {
 		var down atomic.Bool
 		start, woken := time.Now(), map[string]int{}
 		down.Store(true)
-		r := newDeferredActions(func(ctx context.Context, ref schemas.Ref) error {
+		r := newEarly(func(ctx context.Context, ref schemas.Ref) error {
 			if down.Load() {
 				<-ctx.Done()
 				return ctx.Err()
@@ -82,12 +91,15 @@ func TestWhoWasNotReachedIsWokenLater(t *testing.T) {
 		if told {
 			close(replaced)
 		}
-		r.put(schemas.Ref{Tenant: "t", ID: "soon"}, start.Add(15*time.Second), replaced)
+		put := func(id string, until time.Duration) {
+			r.put(schemas.Ref{Tenant: "t", ID: id}, &call.Deferral{Until: start.Add(until), Replaced: replaced})
+		}
+		put("soon", 15*time.Second)
 		for i := range 10 {
-			r.put(schemas.Ref{Tenant: "t", ID: strconv.Itoa(i)}, start.Add(time.Hour), replaced)
+			put(strconv.Itoa(i), time.Hour)
 		}
 		if !told {
-			r.wakeTenant("t")
+			close(replaced)
 		}
 		time.Sleep(20 * time.Second)
 		assert.Zero(t, count())
@@ -101,10 +113,9 @@ func TestWhoWasNotReachedIsWokenLater(t *testing.T) {
 		assert.NotContains(t, woken, "soon")
 		mu.Unlock()
 		down.Store(true)
-		r.put(schemas.Ref{Tenant: "t", ID: "never"}, start.Add(time.Hour), nil)
-		r.wakeTenant("t")
+		put("never", time.Hour)
 		time.Sleep(time.Second)
-		r.close() // nobody waits for a log that does not answer
+		r.stop() // nobody waits for a log that does not answer
 		assert.Equal(t, 10, count())
 	})
 }

@@ -79,7 +79,7 @@ func (w *Worker) Stop() error {
 	err := w.router.Close()
 	<-w.done
 	w.pipeline.running.drain()
-	w.pipeline.deferred.close()
+	w.pipeline.early.stop()
 	return err
 }
 

@@ -36,7 +36,6 @@ import (
 	"weir/internal/secrets"
 	"weir/internal/telemetry"
 	"weir/internal/token"
-	"weir/processors"
 	"weir/processors/guard"
 	"weir/processors/janitor"
 	"weir/processors/settle"
@@ -118,8 +117,7 @@ type App struct {
 	lists         *listed.Keeper // nil: the role neither reads nor shows providers' models
 	repositories  repositories
 
-	rules  *rules.Keeper
-	waking atomic.Pointer[processors.Pipeline] // wakes the actions that traffic rules delay
+	rules *rules.Keeper
 
 	memory    *limits.Shares // of large answers; see reserve
 	backingUp sync.Mutex     // held during a backup

@@ -112,7 +112,6 @@ func (a *App) openProcessors(context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.waking.Store(pipeline)
 	a.work.pipeline, a.work.worker = pipeline, worker
 	return nil
 }

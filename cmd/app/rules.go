@@ -34,15 +34,8 @@ import (
 
 // openRules copies the tenants' traffic rules and begins to follow them.
 func (a *App) openRules(ctx context.Context) error {
-	a.rules = rules.New(a.broker.Bucket(schemas.RuleBucket), rules.Config{Changed: a.rulesChanged, Logger: a.log})
+	a.rules = rules.New(a.broker.Bucket(schemas.RuleBucket), rules.Config{Logger: a.log})
 	return a.startPart(ctx, "rules", a.rules)
-}
-
-// rulesChanged wakes the actions that the former rules delay, once a worker is running.
-func (a *App) rulesChanged(tenant string) {
-	if p := a.waking.Load(); p != nil {
-		p.RulesChanged(tenant)
-	}
 }
 
 // callerPolicy is the rules and the policy in force for one caller, as ingress needs them.

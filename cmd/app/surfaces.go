@@ -41,6 +41,7 @@ import (
 	"weir/internal/outbound"
 	"weir/internal/repos"
 	"weir/processors"
+	"weir/processors/call/direct"
 	processorsgit "weir/processors/git"
 	"weir/processors/passthrough"
 	"weir/processors/rules"
@@ -145,7 +146,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 	all.passthrough = handler
 	all.add(one(handler.Surface()), one(outpassthrough.Surface(out)), executors{
 		schemas.KindPassthrough: func(w *workshop) processors.Kind {
-			return processors.Kind{Executor: passthrough.New(w.calls, w.adapter, a.ledger, passthrough.Config{
+			return processors.Kind{Executor: passthrough.New(w.calls, w.adapter, a.ledger, direct.PassOptions{
 				Idle: a.cfg.Policy.Timeout, Whole: int64(a.cfg.Limits.Response), Stream: int64(a.cfg.Limits.Stream),
 				Body: a.broker.OpenBlob,
 			})}

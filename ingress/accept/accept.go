@@ -40,9 +40,6 @@ type Config struct {
 	// Longest is the most time between the acceptance of an action that begins later and its
 	// deadline: the log must still hold its events then. Default 6 days.
 	Longest time.Duration
-	// StoreTimeout bounds claim and barrier together; default 10 s. It runs
-	// even if the client has gone.
-	StoreTimeout time.Duration
 	// Pressure refuses new actions while too many wait; nil: never.
 	Pressure *Pressure
 	// Caller returns the name of a token by its id, or nothing; nil: no token has a name.
@@ -59,7 +56,7 @@ func (c Config) withDefaults() Config {
 		c.Barrier = func(context.Context) error { return nil }
 	}
 	c.Durability = cmp.Or(c.Durability, schemas.DurabilityProcess)
-	c.Longest, c.StoreTimeout = cmp.Or(c.Longest, 6*24*time.Hour), cmp.Or(c.StoreTimeout, 10*time.Second)
+	c.Longest = cmp.Or(c.Longest, 6*24*time.Hour)
 	if c.Caller == nil {
 		c.Caller = func(string) string { return "" }
 	}
@@ -74,6 +71,9 @@ func (c Config) withDefaults() Config {
 	}
 	return c
 }
+
+// storeTimeout bounds claim and barrier together. It runs even if the client has gone.
+const storeTimeout = 10 * time.Second
 
 // Acceptor accepts actions. It is safe for concurrent use.
 type Acceptor struct {
@@ -150,7 +150,7 @@ type Accepted struct {
 //     or its caller named it by an id that only Weir makes. Nothing was stored.
 //   - the request's Refusal: there was nothing to join.
 func (a *Acceptor) Accept(ctx context.Context, r Request) (Accepted, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.StoreTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	s := a.store(ctx, r)
 	if s.Err == nil {

@@ -13,7 +13,7 @@ const claimsAtOnce = 128
 // are in flight together, and one barrier covers all of them. Requests with one id are claimed in
 // their order, so that the first of them has it.
 func (a *Acceptor) AcceptAll(ctx context.Context, requests []Request) []Result {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.StoreTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	results := make([]Result, len(requests))
 	earlier := map[string]<-chan struct{}{} // by id: closed after the claim of the last request with it

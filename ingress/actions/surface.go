@@ -33,7 +33,7 @@ func Surfaces(s *ingress.Server, c *Control, r *Redriver) []ingress.Surface {
 }
 
 func (h handlers) cancel(c *gin.Context) error {
-	if err := h.server.ReadNothing(c.Writer, c.Request); err != nil {
+	if err := h.server.ReadNothing(c); err != nil {
 		return err
 	}
 	s, err := h.control.Cancel(c.Request.Context(), ingress.Caller(c).Tenant, c.Param("id"))
@@ -45,7 +45,7 @@ func (h handlers) cancel(c *gin.Context) error {
 }
 
 func (h handlers) resolve(c *gin.Context) error {
-	body, err := h.server.Read(c.Writer, c.Request)
+	body, err := h.server.Read(c)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (h handlers) redrive(c *gin.Context) error {
 	if err := accept.AtOnce(c.Request.Header); err != nil {
 		return err
 	}
-	body, err := h.server.Read(c.Writer, c.Request)
+	body, err := h.server.Read(c)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (h handlers) redriveAction(c *gin.Context) error {
 	if err := accept.AtOnce(c.Request.Header); err != nil {
 		return err
 	}
-	if err := h.server.ReadNothing(c.Writer, c.Request); err != nil {
+	if err := h.server.ReadNothing(c); err != nil {
 		return err
 	}
 	out, err := h.redriver.RedriveAction(c.Request.Context(), ingress.Caller(c).Asks("", ""), c.Param("id"))

@@ -83,7 +83,7 @@ func (h handlers) read(c *gin.Context, d schemas.Dialect, a *asked) error {
 	if err != nil {
 		return err
 	}
-	body, err := h.server.ReadUpTo(c.Writer, c.Request, h.MaxBody, strict.Limits{Members: maxAllMembers})
+	body, err := h.server.ReadUpTo(c, h.MaxBody, strict.Limits{Members: maxAllMembers})
 	if err != nil {
 		return err
 	}

@@ -120,26 +120,19 @@ func rest(call *schemas.HTTPCall, doc document, longest time.Duration, compiled 
 	if wrong, ok := errors.AsType[*callbody.Error](err); ok {
 		return badArgument(wrong.Member, wrong.Reason)
 	}
-	if err != nil {
-		return err
+	if err == nil && !strict.Absent(doc.TimeoutMS) {
+		err = timeout(call, doc.TimeoutMS, longest)
 	}
-	for _, m := range [...]struct {
-		value jsontext.Value
-		read  func(*schemas.HTTPCall, jsontext.Value) error
-	}{
-		{doc.TimeoutMS, func(call *schemas.HTTPCall, v jsontext.Value) error { return timeout(call, v, longest) }},
-		{doc.IdempotencyKey, key},
-		{doc.ResponseSchema, func(call *schemas.HTTPCall, v jsontext.Value) error { return responseSchema(call, v, compiled) }},
-		{doc.Postcondition, assertions},
-	} {
-		if strict.Absent(m.value) {
-			continue
-		}
-		if err := m.read(call, m.value); err != nil {
-			return err
-		}
+	if err == nil && !strict.Absent(doc.IdempotencyKey) {
+		err = key(call, doc.IdempotencyKey)
 	}
-	return nil
+	if err == nil && !strict.Absent(doc.ResponseSchema) {
+		err = responseSchema(call, doc.ResponseSchema, compiled)
+	}
+	if err == nil && !strict.Absent(doc.Postcondition) {
+		err = assertions(call, doc.Postcondition)
+	}
+	return err
 }
 
 func timeout(call *schemas.HTTPCall, v jsontext.Value, longest time.Duration) error {
@@ -173,7 +166,7 @@ func responseSchema(call *schemas.HTTPCall, v jsontext.Value, compiled *jsonsche
 	}
 	if _, err := compiled.Compile(stdjson.RawMessage(v)); err != nil {
 		return &Error{
-			Variant: schemas.VariantInvalidSchema, Code: schemas.DenySchema, Cause: err,
+			Variant: schemas.VariantInvalidSchema, Code: schemas.DenySchema,
 			Message: "invalid response schema: " + sentence(err),
 		}
 	}
@@ -184,10 +177,10 @@ func responseSchema(call *schemas.HTTPCall, v jsontext.Value, compiled *jsonsche
 func assertions(call *schemas.HTTPCall, v jsontext.Value) error {
 	if _, err := postcondition.Parse(stdjson.RawMessage(v)); err != nil {
 		variant, what := schemas.VariantInvalidPostcondition, "invalid"
-		if bad, ok := errors.AsType[*postcondition.Error](err); ok && !bad.Supported() {
+		if bad, ok := errors.AsType[*postcondition.Error](err); ok && bad.Variant == schemas.VariantUnsupportedPostcondition {
 			variant, what = bad.Variant, "unsupported"
 		}
-		return &Error{Variant: variant, Code: schemas.ValidationError, Cause: err, Message: what + " postcondition: " + sentence(err)}
+		return &Error{Variant: variant, Code: schemas.ValidationError, Message: what + " postcondition: " + sentence(err)}
 	}
 	call.Postcondition = stdjson.RawMessage(v)
 	return nil

@@ -39,7 +39,7 @@ func (cfg Config) batch(s *ingress.Server) ingress.Handler {
 		if err != nil {
 			return err
 		}
-		body, err := s.ReadUpTo(c.Writer, c.Request, s.MaxBody(), batchLimits)
+		body, err := s.ReadUpTo(c, s.MaxBody(), batchLimits)
 		if err != nil {
 			return err
 		}

@@ -12,13 +12,9 @@ type Error struct {
 	Variant string
 	Message string // the documented display text
 	Code    schemas.Code
-	Cause   error // private
 }
 
 func (e *Error) Error() string { return e.Variant + ": " + e.Message }
-
-// Unwrap gives the private cause.
-func (e *Error) Unwrap() error { return e.Cause }
 
 // Status is the HTTP status of a variant that ingress answers. The variants
 // of calls that were made are rendered elsewhere.

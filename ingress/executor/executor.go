@@ -94,7 +94,7 @@ type arguments struct {
 //
 // A call that policy refuses is returned as denied even if a later argument
 // is bad. That call is kept in a form that no policy permits, so that a change
-// of policy cannot send half of what was asked. A response_schema is compiled, which the cache makes cheap.
+// of policy cannot send half of what was asked. Schemas that were compiled before are in a cache.
 func Translate(body []byte, p Policy, compiled *jsonschema.Cache) (Request, error) {
 	doc, err := open(body)
 	if err != nil {

@@ -28,7 +28,7 @@ type Config struct {
 	// The other items are answered as they are.
 	Batch func(w http.ResponseWriter, r *http.Request, tenant string, items []schemas.BatchItem, wait func(i int) time.Duration, release func(i int))
 
-	compiled *jsonschema.Cache
+	compiled *jsonschema.Cache // of the requests' response schemas
 }
 
 // Surface is POST /v1/execute, one call, and POST /v1/batch, many.

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gin-gonic/gin"
+
 	"weir/ingress"
 	"weir/ingress/accept"
 	"weir/ingress/executor"
@@ -44,17 +46,17 @@ type body struct {
 }
 
 // open reads the start of a request's body. Header h, which is the caller's to change, says how it is coded.
-func (d *Handler) open(w http.ResponseWriter, r *http.Request, h http.Header) (*body, error) {
+func (d *Handler) open(c *gin.Context, h http.Header) (*body, error) {
 	b := &body{bodies: d.cfg.Bodies}
-	in, err := d.server.Stream(w, r, d.cfg.MaxBody, "limits.upload")
+	in, err := d.server.Stream(c, d.cfg.MaxBody, "limits.upload")
 	if err != nil {
 		return b, err
 	}
-	if in, err = decoded(w, h, in, d.cfg.MaxBody); err != nil {
+	if in, err = decoded(c.Writer, h, in, d.cfg.MaxBody); err != nil {
 		return b, err
 	}
 	var start bytes.Buffer
-	if n := min(r.ContentLength, schemas.InlineLimit); n > 0 {
+	if n := min(c.Request.ContentLength, schemas.InlineLimit); n > 0 {
 		start.Grow(int(n) + bytes.MinRead)
 	}
 	n, err := start.ReadFrom(io.LimitReader(in, schemas.InlineLimit+1))

@@ -68,7 +68,7 @@ func (h handlers) reload(c *gin.Context) error {
 		return err
 	}
 	var req schemas.ReloadRequest
-	if err := h.server.ReadMaybe(c.Writer, c.Request, &req); err != nil {
+	if err := h.server.ReadMaybe(c, &req); err != nil {
 		return err
 	}
 	reload := h.policies.Reload

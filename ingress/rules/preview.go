@@ -29,7 +29,7 @@ type Question struct {
 }
 
 func (h handlers) preview(c *gin.Context) error {
-	body, err := h.server.Read(c.Writer, c.Request)
+	body, err := h.server.Read(c)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (h handlers) preview(c *gin.Context) error {
 }
 
 func (h handlers) record(c *gin.Context) error {
-	body, err := h.server.Read(c.Writer, c.Request)
+	body, err := h.server.Read(c)
 	if err != nil {
 		return err
 	}

@@ -127,7 +127,7 @@ func (h handlers) askedBy(c *gin.Context) (req schemas.AgentRequest, who ingress
 	if err != nil && !bound { // what another way brings, over which tokens come in bodies alone, is bounded there
 		limit = min(limit, maxUnknown)
 	}
-	body, wrong := h.server.ReadUpTo(c.Writer, c.Request, limit, strict.Limits{})
+	body, wrong := h.server.ReadUpTo(c, limit, strict.Limits{})
 	if wrong == nil {
 		req, wrong = Read(body)
 		c.Request = c.Request.WithContext(problem.WithAgent(c.Request.Context(), req.RequestID, req.Operation))
@@ -266,7 +266,7 @@ func (h handlers) reset(c *gin.Context) error {
 		err = cmp.Or(holds(who, schemas.ScopeAdmin), unlimited(who))
 	}
 	if err == nil {
-		err = h.server.ReadNothing(c.Writer, c.Request)
+		err = h.server.ReadNothing(c)
 	}
 	var payload []byte
 	if err == nil {

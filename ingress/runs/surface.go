@@ -43,7 +43,7 @@ type handlers struct {
 	Config
 
 	server   *ingress.Server
-	compiled *jsonschema.Cache
+	compiled *jsonschema.Cache // of the response schemas of calls
 }
 
 // Surface are the two routes of the run contract.
@@ -143,7 +143,7 @@ func (h handlers) order(c *gin.Context) (req accept.Request, err error) {
 // run reads the body. Checks of the token follow those for every caller and precede those of the
 // inputs. The inputs of an unknown task type are not checked: such a run can only be joined.
 func (h handlers) run(c *gin.Context, who ingress.Identity) (Run, string, error) {
-	body, err := h.server.Read(c.Writer, c.Request)
+	body, err := h.server.Read(c)
 	if err != nil {
 		return Run{}, "", err
 	}

@@ -68,7 +68,7 @@ func (h handlers) signOut(c *gin.Context) error {
 	if err := h.own(c); err != nil {
 		return err
 	}
-	if err := h.server.ReadNothing(c.Writer, c.Request); err != nil {
+	if err := h.server.ReadNothing(c); err != nil {
 		return err
 	}
 	if value, ok := Of(c.Request, h.public()); ok {

@@ -30,13 +30,10 @@ type Limits struct {
 	Depth int
 	// Members is how many members all objects may have together; default 9,999.
 	Members int
-	// Name is how long one name may be, in bytes of UTF-8; default 4096.
-	Name int
 }
 
-func (l Limits) withDefaults() Limits {
-	return Limits{cmp.Or(l.Depth, 64), cmp.Or(l.Members, 9_999), cmp.Or(l.Name, 4096)}
-}
+// maxName is how long one name may be, in bytes of UTF-8.
+const maxName = 4096
 
 // Fingerprint is the hex SHA-256 of a checked document in canonical form:
 // members in order of their names, strings without needless escapes, no white
@@ -60,7 +57,7 @@ func Fingerprint(doc []byte) (string, error) {
 // errors are *fault.Error with INVALID_REQUEST; they say what is wrong and
 // where, and show no value of the document.
 func Check(data []byte, limits Limits) error {
-	limits = limits.withDefaults()
+	limits = Limits{cmp.Or(limits.Depth, 64), cmp.Or(limits.Members, 9_999)}
 	if bytes.HasPrefix(data, []byte("\uFEFF")) {
 		return invalid("", "the body begins with a byte order mark; send it without")
 	}
@@ -85,8 +82,8 @@ func Check(data []byte, limits Limits) error {
 			// A string is a name where an odd number of tokens of an object has been read.
 			if kind, n := dec.StackIndex(depth); kind == '{' && n%2 == 1 {
 				members++
-				if dec.InputOffset()-start > int64(limits.Name) && len(tok.String()) > limits.Name { // the offsets count white space
-					return invalid("", "a name is longer than "+strconv.Itoa(limits.Name)+" bytes")
+				if dec.InputOffset()-start > maxName && len(tok.String()) > maxName { // the offsets count white space
+					return invalid("", "a name is longer than "+strconv.Itoa(maxName)+" bytes")
 				}
 			}
 			if members > limits.Members {

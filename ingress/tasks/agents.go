@@ -69,7 +69,7 @@ func visits(c *gin.Context, ref schemas.Ref, err error) error {
 
 func body[T any](h handlers, c *gin.Context, read func(body []byte) (T, error)) func() (T, error) {
 	return func() (v T, err error) {
-		doc, err := h.server.Read(c.Writer, c.Request)
+		doc, err := h.server.Read(c)
 		if err != nil {
 			return v, err
 		}

@@ -36,7 +36,7 @@ func (h handlers) newRepo(c *gin.Context) (req accept.Request, err error) {
 	if err != nil {
 		return req, err
 	}
-	body, err := h.server.Read(c.Writer, c.Request)
+	body, err := h.server.Read(c)
 	if err != nil {
 		return req, err
 	}

@@ -261,7 +261,7 @@ func unseen(err error) error {
 }
 
 func (h handlers) cancel(c *gin.Context) error {
-	if err := h.server.ReadNothing(c.Writer, c.Request); err != nil {
+	if err := h.server.ReadNothing(c); err != nil {
 		return err
 	}
 	tenant := ingress.Caller(c).Tenant
@@ -280,7 +280,7 @@ func (h handlers) answer(c *gin.Context) error {
 }
 
 func (h handlers) reissue(c *gin.Context) error {
-	if err := h.server.ReadNothing(c.Writer, c.Request); err != nil {
+	if err := h.server.ReadNothing(c); err != nil {
 		return err
 	}
 	who := ingress.Caller(c)

@@ -35,7 +35,7 @@ func Surface(s *ingress.Server, issuer Issuer) ingress.Surface {
 			return nil
 		}, schemas.ScopeAdmin),
 		ingress.Post("/v1/tokens/:id/revoke", func(c *gin.Context) error {
-			if err := s.ReadNothing(c.Writer, c.Request); err != nil {
+			if err := s.ReadNothing(c); err != nil {
 				return err
 			}
 			t, err := issuer.Revoke(c.Request.Context(), ingress.Caller(c).Token, c.Param("id"))

@@ -27,9 +27,9 @@ func (w *world) strike(s step, d *dice) {
 	case "deny":
 		w.deny(s.long)
 	case "hold":
-		w.rule(true, d)
+		w.rule(true)
 		time.Sleep(s.long)
-		w.rule(false, d)
+		w.rule(false)
 	case "lose":
 		n.mu.Lock()
 		lost := append([]func(){}, n.lost...)
@@ -114,19 +114,11 @@ func (w *world) revoke(d *dice, o odds) {
 	}
 }
 
-// rule has the traffic rules hold calls back, or not, and tells every node.
-func (w *world) rule(hold bool, d *dice) {
+// rule has the traffic rules hold calls back, or not.
+func (w *world) rule(hold bool) {
 	if w.calm.Load() && hold {
 		return
 	}
 	w.book.Put(w.t, rules(hold)...)
 	w.note(map[bool]string{true: "the rules hold calls back", false: "the rules hold nothing back"}[hold])
-	for _, a := range w.program.acts {
-		for _, n := range w.snapshot() {
-			time.Sleep(d.within(time.Microsecond, time.Millisecond))
-			if a.sort == held && !n.isDead() {
-				n.pipeline.RulesChanged(a.tenant)
-			}
-		}
-	}
 }

@@ -176,7 +176,7 @@ func (w *world) settled(idle <-chan struct{}) bool {
 func (w *world) heal() {
 	w.calm.Store(true)
 	w.note("the faults are over")
-	w.rule(false, roll(w.program.seed, "heal"))
+	w.rule(false)
 	w.mu.Lock()
 	w.policy.Store(permissive())
 	nodes := append([]*node(nil), w.nodes...)

@@ -165,16 +165,13 @@ func (l *Ledger) write(ctx context.Context, st *State, ev schemas.Event) error {
 
 // Notify wakes an action's worker now. A pending wake-up stays.
 func (l *Ledger) Notify(ctx context.Context, ref schemas.Ref) error {
-	return l.notify(ctx, ref, schemas.SectionWake)
+	_, err := l.log.Append(ctx, schemas.Append{Subject: l.layout.Subject(ref, schemas.SectionWake)})
+	return err
 }
 
 // Requeue queues an action again that has not started. It does not affect a started one.
 func (l *Ledger) Requeue(ctx context.Context, ref schemas.Ref) error {
-	return l.notify(ctx, ref, schemas.OverflowOf(ref.Kind))
-}
-
-func (l *Ledger) notify(ctx context.Context, ref schemas.Ref, s schemas.Section) error {
-	_, err := l.log.Append(ctx, schemas.Append{Subject: l.layout.Subject(ref, s)})
+	_, err := l.log.Append(ctx, schemas.Append{Subject: l.layout.Subject(ref, schemas.OverflowOf(ref.Kind))})
 	return err
 }
 

@@ -87,7 +87,7 @@ func TestPhasesAreBounded(t *testing.T) {
 				}
 				conn := open(ctx, t, piped(c.words), permit)
 				start := time.Now()
-				_, err := conn.Do(ctx, outbound.Request{Body: []byte("{}")})
+				_, err := do(ctx, conn, outbound.Request{Body: []byte("{}")})
 				assert.Equal(t, c.took, time.Since(start))
 				timedOut(t, err, c.phase, c.status)
 			})
@@ -156,7 +156,7 @@ func TestQuota(t *testing.T) {
 // readWhole makes a request and reads its answer, at once or as it comes.
 func readWhole(ctx context.Context, c *outbound.Conn, streamed bool) ([]byte, error) {
 	if !streamed {
-		resp, err := c.Do(ctx, outbound.Request{})
+		resp, err := do(ctx, c, outbound.Request{})
 		if err != nil {
 			return nil, err
 		}
@@ -192,7 +192,7 @@ func TestCancel(t *testing.T) {
 				conn := open(ctx, t, piped(c.words), permit)
 				got := make(chan error)
 				go func() {
-					_, err := conn.Do(ctx, outbound.Request{Body: []byte("{}")})
+					_, err := do(ctx, conn, outbound.Request{Body: []byte("{}")})
 					got <- err
 				}()
 				synctest.Wait()
@@ -229,7 +229,7 @@ func TestBegunWaitsForTheFirstWrite(t *testing.T) {
 				defer cancel()
 				result, begun := make(chan error, 1), make(chan struct{})
 				go func() {
-					_, err := conn.Do(ctx, outbound.Request{Body: []byte("{}"), Begun: func() { close(begun) }})
+					_, err := do(ctx, conn, outbound.Request{Body: []byte("{}"), Begun: func() { close(begun) }})
 					result <- err
 				}()
 				synctest.Wait()

@@ -70,10 +70,6 @@ type Conn struct {
 	bodyErr  error // the request's body's own
 }
 
-func newConn(l *link, maxHeader int64) *Conn {
-	return &Conn{link: l, silent: make(chan struct{}), offered: make(chan struct{}), phase: PhaseHeader, most: maxHeader + readAhead}
-}
-
 // Used reports whether the connection has carried another request, so that one which may not
 // be repeated is not made on it.
 func (c *Conn) Used() bool { return c.link.used }
@@ -82,7 +78,7 @@ func (c *Conn) Used() bool { return c.link.used }
 // that a newer policy gave. Every address of the answer that led to the
 // connection must pass it, as they passed the first. The error is a *fault.Call
 // with DENY_ADDRESS, not sent; the connection is then of no more use. Not to be
-// called while Do or Stream runs.
+// called while Stream runs.
 func (c *Conn) Recheck(p *policy.Permit) error {
 	var err error
 	switch {

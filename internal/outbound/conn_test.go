@@ -35,7 +35,7 @@ func (*scripted) SetDeadline(time.Time) error { return nil }
 
 func overConn(conn net.Conn) *Conn {
 	s := &socket{Conn: conn}
-	return newConn(&link{Conn: s, socket: s}, 1<<10)
+	return &Conn{link: &link{Conn: s, socket: s}, silent: make(chan struct{}), offered: make(chan struct{}), phase: PhaseHeader, most: 1<<10 + readAhead}
 }
 
 func write(c *Conn, text string) (int, error) { return (*tap)(c).Write([]byte(text)) }

@@ -63,11 +63,11 @@ func TestSecondDoIsRefused(t *testing.T) {
 	t.Parallel()
 	s := upstream.New(t)
 	conn := open(t.Context(), t, client(t, outbound.Config{}), loopback(t, "POST", s.URL()+"/"))
-	_, err := conn.Do(t.Context(), outbound.Request{})
+	_, err := do(t.Context(), conn, outbound.Request{})
 	require.NoError(t, err)
 	for range 2 {
 		in := newBody(strings.NewReader("hello"))
-		_, err := conn.Do(t.Context(), outbound.Request{Stream: in})
+		_, err := do(t.Context(), conn, outbound.Request{Stream: in})
 		failed(t, err, schemas.Internal, false)
 		require.ErrorIs(t, err, outbound.ErrSpent)
 		<-in.closed
@@ -92,7 +92,7 @@ func TestGivenUpBeforeSending(t *testing.T) {
 		defer cancel()
 		give(cancel, conn)
 		in := newBody(strings.NewReader("hello"))
-		_, err := conn.Do(ctx, outbound.Request{Stream: in})
+		_, err := do(ctx, conn, outbound.Request{Stream: in})
 		failed(t, err, code, false)
 		<-in.closed
 		s.WaitIdle()
@@ -117,7 +117,7 @@ func TestNotSentIsTheTruth(t *testing.T) {
 			}
 			cancel()
 		}()
-		_, err := conn.Do(ctx, outbound.Request{Body: []byte("{}")})
+		_, err := do(ctx, conn, outbound.Request{Body: []byte("{}")})
 		var call *fault.Call
 		if !errors.As(err, &call) || call.Sent {
 			sent++
@@ -142,7 +142,7 @@ func TestLostBeforeSending(t *testing.T) {
 			conn := open(t.Context(), t, client(t, outbound.Config{RootCAs: authority.Pool()}), loopback(t, "POST", s.URL()+"/"))
 			s.WaitAccepted(1)
 			s.Cut()
-			_, err := conn.Do(t.Context(), outbound.Request{Body: []byte("{}"), IdempotencyKey: "k"})
+			_, err := do(t.Context(), conn, outbound.Request{Body: []byte("{}"), IdempotencyKey: "k"})
 			failed(t, err, schemas.UpstreamReset, false)
 			assert.Zero(t, s.Hits())
 		})
@@ -158,7 +158,7 @@ func TestLostAtTheFirstByte(t *testing.T) {
 		return said{words: bytes.NewReader(nil), broken: syscall.EPIPE}, nil
 	}})
 	conn := open(t.Context(), t, c, public(t, "POST", api))
-	_, err := conn.Do(t.Context(), outbound.Request{Body: []byte("{}")})
+	_, err := do(t.Context(), conn, outbound.Request{Body: []byte("{}")})
 	failed(t, err, schemas.UpstreamReset, false)
 }
 
@@ -172,7 +172,7 @@ func TestSpokeFirst(t *testing.T) {
 	}))
 	conn := open(t.Context(), t, client(t, outbound.Config{}), loopback(t, "GET", s.URL()+"/"))
 	<-said
-	_, err := conn.Do(t.Context(), outbound.Request{})
+	_, err := do(t.Context(), conn, outbound.Request{})
 	failed(t, err, schemas.UpstreamProtocol, false)
 	s.WaitIdle()
 	assert.Zero(t, s.Hits())
@@ -268,7 +268,7 @@ func TestRecheck(t *testing.T) {
 			}
 			require.NoError(t, err)
 			begun := 0
-			_, err = conn.Do(t.Context(), outbound.Request{Begun: func() { begun++ }})
+			_, err = do(t.Context(), conn, outbound.Request{Begun: func() { begun++ }})
 			require.NoError(t, err)
 			assert.Equal(t, 1, begun)
 			assert.Equal(t, 1, s.Hits())

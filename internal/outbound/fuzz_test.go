@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net"
 	"sort"
 	"testing"
@@ -12,7 +11,6 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/outbound"
-	"weir/internal/policy"
 	"weir/internal/weirtest/upstream"
 	"weir/schemas"
 )
@@ -60,7 +58,7 @@ func FuzzAnswer(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := conn.Do(t.Context(), outbound.Request{Body: []byte("{}")})
+		resp, err := do(t.Context(), conn, outbound.Request{Body: []byte("{}")})
 		var call *fault.Call
 		switch {
 		case err == nil:
@@ -71,34 +69,5 @@ func FuzzAnswer(f *testing.F) {
 		case !errors.As(err, &call) || !call.Sent || call.Code == "" || call.Code == schemas.UpstreamTimeout:
 			t.Fatalf("failure %+v", err)
 		}
-		asItComes(t, c, permit, resp, err)
 	})
-}
-
-// asItComes holds a stream of the same words against the answer read whole: but
-// for codings, which a stream does not ask for, they end alike.
-func asItComes(t *testing.T, c *outbound.Client, permit *policy.Permit, whole *outbound.Response, wholeErr error) {
-	t.Helper()
-	conn, err := c.Open(t.Context(), permit, "", outbound.Fresh)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := conn.Stream(t.Context(), outbound.Request{Body: []byte("{}")}, outbound.StreamLimits{})
-	var body []byte
-	if err == nil {
-		defer s.Close()
-		body, err = io.ReadAll(s)
-	}
-	var call, wholeCall *fault.Call
-	switch {
-	case err == nil && wholeErr == nil:
-		if s.Status != whole.Status || !bytes.Equal(body, whole.Body) {
-			t.Fatalf("%d %q is not %d %q", s.Status, body, whole.Status, whole.Body)
-		}
-	case errors.As(err, &call) && call.Sent && call.Code == schemas.UpstreamEncoding && call.Status != 0:
-	case err == nil || wholeErr == nil || !errors.As(err, &call) || !errors.As(wholeErr, &wholeCall):
-		t.Fatalf("as it comes: %v; whole: %v", err, wholeErr)
-	case call.Code != wholeCall.Code || call.Status != wholeCall.Status || !call.Sent:
-		t.Fatalf("as it comes: %+v; whole: %+v", call, wholeCall)
-	}
 }

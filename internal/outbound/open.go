@@ -55,8 +55,10 @@ func (c *Client) Open(ctx context.Context, p *policy.Permit, tenant string, reus
 			return nil, err
 		}
 	}
-	conn := newConn(l, c.cfg.MaxHeaderBytes)
-	conn.client, conn.permit, conn.tenant, conn.keep = c, p, tenant, reuse == Kept
+	conn := &Conn{
+		client: c, permit: p, tenant: tenant, link: l, keep: reuse == Kept,
+		silent: make(chan struct{}), offered: make(chan struct{}), phase: PhaseHeader, most: c.cfg.MaxHeaderBytes + readAhead,
+	}
 	if c.cfg.Quota != nil {
 		conn.quota = c.cfg.Quota(tenant)
 	}
@@ -146,7 +148,12 @@ func (c *Client) connect(ctx context.Context, p *policy.Permit, addrs []netip.Ad
 	}
 	var failures []error
 	for i, addr := range addrs {
-		conn, err := dialShare(limited, dial, netip.AddrPortFrom(addr, p.Port()), len(addrs)-i)
+		share, done := limited, context.CancelFunc(func() {})
+		if end, _ := limited.Deadline(); i < len(addrs)-1 {
+			share, done = context.WithTimeout(limited, time.Until(end)/time.Duration(len(addrs)-i))
+		}
+		conn, err := dial(share, "tcp", netip.AddrPortFrom(addr, p.Port()).String())
+		done()
 		if err == nil {
 			return conn, nil
 		}
@@ -159,17 +166,6 @@ func (c *Client) connect(ctx context.Context, p *policy.Permit, addrs []netip.Ad
 		}
 	}
 	return nil, unsent(ctx, schemas.UpstreamConnect, PhaseConnect, errors.Join(failures...))
-}
-
-func dialShare(
-	ctx context.Context, dial func(context.Context, string, string) (net.Conn, error), to netip.AddrPort, shares int,
-) (net.Conn, error) {
-	if end, ok := ctx.Deadline(); ok && shares > 1 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(shares))
-		defer cancel()
-	}
-	return dial(ctx, "tcp", to.String())
 }
 
 // dialer is the network's, for one permit. It checks an address for the last time when the kernel

@@ -77,7 +77,7 @@ func TestAddresses(t *testing.T) {
 			}
 			require.NoError(t, err)
 			defer conn.Close()
-			resp, err := conn.Do(t.Context(), outbound.Request{})
+			resp, err := do(t.Context(), conn, outbound.Request{})
 			require.NoError(t, err)
 			assert.Equal(t, 200, resp.Status)
 			assert.Equal(t, "api.example.com", s.Ledger()[0].Header("Host"))
@@ -237,7 +237,7 @@ func TestTLS(t *testing.T) {
 			}
 			require.NoError(t, err)
 			defer conn.Close()
-			resp, err := conn.Do(t.Context(), outbound.Request{Body: []byte("{}")})
+			resp, err := do(t.Context(), conn, outbound.Request{Body: []byte("{}")})
 			require.NoError(t, err)
 			assert.JSONEq(t, `{"ok":true}`, string(resp.Body))
 			assert.Equal(t, "api.example.com", s.Ledger()[0].Header("Host"))
@@ -280,7 +280,7 @@ func TestNoProxyFromTheEnvironment(t *testing.T) {
 	s := upstream.New(t)
 	n, cfg := names(s, map[string][][]string{"api.example.com": upstream.Answers("93.184.216.34")})
 	conn := open(t.Context(), t, client(t, cfg), public(t, "GET", api))
-	_, err := conn.Do(t.Context(), outbound.Request{})
+	_, err := do(t.Context(), conn, outbound.Request{})
 	require.NoError(t, err)
 	assert.Equal(t, 1, s.Hits())
 	assert.Equal(t, []string{"93.184.216.34"}, n.Dialed())

@@ -1,6 +1,6 @@
 // Package outbound is the one way out: it resolves a permitted host once,
 // dials an address that policy checked, and makes exactly one request. It never retries,
-// follows no redirect and reads no proxy from the environment, so that one call of Do or of
+// follows no redirect and reads no proxy from the environment, so that one call of
 // Stream is at most one request on the wire, and a failure before the first byte is known as
 // such.
 //
@@ -127,7 +127,7 @@ func Operator() *http.Client {
 // Phase is the progress of a call when it failed.
 type Phase string
 
-// The phases of Open, and then those of Do and Stream.
+// The phases of Open, and then those of Stream.
 const (
 	PhaseDNS     Phase = "dns"
 	PhaseConnect Phase = "connect"

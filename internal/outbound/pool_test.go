@@ -22,7 +22,7 @@ func again(t *testing.T, c *outbound.Client, p *policy.Permit, r outbound.Reques
 	conn, err := c.Open(t.Context(), p, "t", outbound.Kept)
 	require.NoError(t, err)
 	defer conn.Close()
-	return conn.Do(t.Context(), r)
+	return do(t.Context(), conn, r)
 }
 
 const whole = "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{\"ok\":true}"
@@ -186,7 +186,7 @@ func TestWhoMayReuse(t *testing.T) {
 			if next.during != nil {
 				next.during(c)
 			}
-			_, err = conn.Do(t.Context(), outbound.Request{})
+			_, err = do(t.Context(), conn, outbound.Request{})
 			require.NoError(t, err)
 			if next.during != nil {
 				_, err = again(t, c, loopback(t, "GET", url), outbound.Request{})
@@ -211,7 +211,7 @@ func TestSpares(t *testing.T) {
 		conn, err := c.Open(t.Context(), p, "t", outbound.Spare)
 		require.NoError(t, err)
 		assert.False(t, conn.Used())
-		_, err = conn.Do(t.Context(), outbound.Request{Body: []byte("{}")})
+		_, err = do(t.Context(), conn, outbound.Request{Body: []byte("{}")})
 		require.NoError(t, err)
 		conn.Close()
 		s.WaitAccepted(s.Hits())

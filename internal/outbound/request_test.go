@@ -63,7 +63,7 @@ func TestWire(t *testing.T) {
 			method, target := cmp.Or(c.method, "GET"), cmp.Or(c.target, "/v1/x")
 			conn := open(t.Context(), t, client(t, cfg), public(t, method, "http://api.example.com"+target))
 			defer conn.Close()
-			_, err := conn.Do(t.Context(), c.request)
+			_, err := do(t.Context(), conn, c.request)
 			require.NoError(t, err)
 			if c.want == nil {
 				c.want = always("Accept-Encoding", "gzip")
@@ -152,7 +152,7 @@ func TestQueryOfTheEntry(t *testing.T) {
 		s := upstream.New(t)
 		_, cfg := names(s, map[string][][]string{"api.example.com": upstream.Answers("93.184.216.34")})
 		conn := open(t.Context(), t, client(t, cfg), public(t, "GET", "http://api.example.com"+c.target))
-		_, err := conn.Do(t.Context(), outbound.Request{Query: c.query})
+		_, err := do(t.Context(), conn, outbound.Request{Query: c.query})
 		require.NoError(t, err)
 		got := s.Ledger()
 		require.Len(t, got, 1)

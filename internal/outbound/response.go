@@ -2,6 +2,7 @@ package outbound
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -17,14 +18,14 @@ import (
 	"weir/schemas"
 )
 
-// Response is a whole answer.
+// Response is an answer.
 type Response struct {
 	Status int
 	// Headers are all fields, names in lower case, sorted by name; the order
 	// of a name's values is kept. Trailers are not among them, nor are the
 	// length and coding of a body that was decompressed.
 	Headers []schemas.Header
-	// Body is decoded. It is nil where there was none.
+	// Body is what its reader keeps of it, decoded; nil until then, and where there was none.
 	Body []byte
 	// Location is set where there is exactly one such field.
 	Location string
@@ -111,11 +112,11 @@ func (s coded) Read(p []byte) (n int, err error) {
 	if s.broke != nil {
 		return 0, s.broke
 	}
-	if s.limits.body == 0 {
+	if !s.limits.Whole {
 		s.conn.within(s.limits.Idle)
 	}
 	n, err = s.resp.Body.Read(p)
-	if s.limits.body == 0 && err == nil {
+	if !s.limits.Whole && err == nil {
 		s.conn.within(0)
 	}
 	s.arrived += int64(n)
@@ -161,9 +162,11 @@ const freeBytes = 256 << 10
 
 // ReadAllBy reads the rest of the body, if that is no more than limit, by the stream itself or by a
 // reader that passes on what it reads from it. Its errors are those of Read, with UPSTREAM_TOO_LARGE
-// also for more than limit. It sizes its buffer, within reason, by the announced length.
+// also for more than limit; zero: the stream's own. It sizes its buffer, within reason, by the
+// announced length.
 func (s *Stream) ReadAllBy(r io.Reader, limit int64) ([]byte, error) {
 	var buf bytes.Buffer
+	limit = min(cmp.Or(limit, s.limit), s.limit)
 	if s.declared > 0 {
 		buf.Grow(int(min(s.declared, 64<<10)) + bytes.MinRead)
 	}

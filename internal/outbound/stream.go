@@ -29,11 +29,11 @@ type StreamLimits struct {
 	Idle time.Duration
 	// Bytes is the most that the whole body may have. Zero: the client's MaxBodyBytes.
 	Bytes int64
-	// Keep has the connection wait for another request once the body was read to its end, as Do does.
+	// Keep has the connection wait for another request once the body was read to its end.
 	Keep bool
-
-	// body is Do's limit for the whole body, in place of Idle; zero: it is a stream.
-	body time.Duration
+	// Whole: the body is read at once, by ReadAllBy. The client's BodyTimeout bounds it in place of
+	// Idle, and the target may compress it.
+	Whole bool
 }
 
 // Stream is an answer whose body is read as it comes, of any status. It belongs
@@ -65,9 +65,12 @@ type Stream struct {
 
 // Stream makes the one request that this connection is for and returns when the
 // answer's headers are there, whatever the status. It asks for a body without
-// coding, and decodes gzip anyway: Headers have then no length and no coding.
-// Its errors are those of Do. ctx bounds the body as well: when it ends, the
-// connection is closed.
+// coding unless it is read as a whole, and decodes gzip anyway: Headers have then no length and no
+// coding. Its errors are *fault.Call, whose Sent is false only where provably no byte of the request
+// left, and whose Status is set once a status line came. A second call is refused.
+//
+// ctx bounds the body as well; the client's limits bound each phase. When ctx ends, the connection is
+// closed, and what waits for it returns at once.
 func (c *Conn) Stream(ctx context.Context, r Request, limits StreamLimits) (*Stream, error) {
 	if c.spent.Swap(true) {
 		if r.Stream != nil {
@@ -114,26 +117,6 @@ func (c *Conn) Stream(ctx context.Context, r Request, limits StreamLimits) (*Str
 	return s, nil
 }
 
-// Do makes the one request that this connection is for and closes it. It
-// returns a whole answer of any status, or a *fault.Call whose Sent is false
-// only where provably no byte of the request left, and whose Status is set
-// once a status line came. A second call is refused.
-//
-// ctx bounds everything; the client's limits bound each phase. When ctx ends,
-// the connection is closed and Do returns at once.
-func (c *Conn) Do(ctx context.Context, r Request) (*Response, error) {
-	s, err := c.Stream(ctx, r, StreamLimits{Keep: true, body: c.client.cfg.BodyTimeout})
-	if err != nil {
-		return nil, err
-	}
-	defer s.end()
-	answer := s.Response
-	if answer.Body, err = s.ReadAllBy(s, s.limit); err != nil { //nolint:contextcheck // the stream has it
-		return nil, err
-	}
-	return &answer, nil
-}
-
 // Close ends the connection, and a running Read on another goroutine; not a wait for memory in
 // ReadAllBy, which ends with the context of the request.
 func (s *Stream) Close() {
@@ -153,7 +136,7 @@ func (s *Stream) begin(r *Request) error {
 	case err != nil: // or ended
 		return s.fail(schemas.UpstreamReset, err)
 	}
-	req, err := c.request(r, s.limits.body == 0)
+	req, err := c.request(r, !s.limits.Whole)
 	if err != nil {
 		return err
 	}
@@ -179,7 +162,11 @@ func (s *Stream) begin(r *Request) error {
 	if cfg := &c.client.cfg; fields > maxHeaderFields || size > cfg.MaxHeaderBytes {
 		return s.fail(schemas.UpstreamHeadersTooLarge, errHeaderBytes)
 	}
-	c.within(s.limits.body)
+	wait := time.Duration(0)
+	if s.limits.Whole {
+		wait = c.client.cfg.BodyTimeout
+	}
+	c.within(wait)
 	c.phase = PhaseBody
 	return nil
 }

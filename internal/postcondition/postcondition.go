@@ -27,9 +27,6 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
-// Supported reports whether the type is known, whatever else is wrong.
-func (e *Error) Supported() bool { return e.Variant != schemas.VariantUnsupportedPostcondition }
-
 // Postcondition is a list of assertions, all of which must hold. It is safe for
 // concurrent use.
 type Postcondition struct {

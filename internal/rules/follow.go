@@ -84,7 +84,6 @@ func (k *Keeper) learn(tenant string, r schemas.Record, was *loadedSet, opened *
 	if _, err := decode(tenant, r.Data); err != nil && h.stored && opened == nil {
 		_, _ = h.snapshot() // it logs why
 	}
-	k.cfg.Changed(tenant)
 	if back { // and so may those of other tenants be
 		k.cfg.Logger.Warn("rule_set_rolled_back", "component", "rules", "tenant", tenant, "seq", r.Seq)
 		k.anew.Store(true)

@@ -34,19 +34,13 @@ type Store interface {
 type Config struct {
 	// Check is how often the store is asked whether the copy is whole, beside
 	// being followed; default 500 ms.
-	Check time.Duration
-	// Changed is called after another set of a tenant has come into force; it must not block.
-	// Default: none.
-	Changed func(tenant string)
-	Logger  *slog.Logger // default: none
+	Check  time.Duration
+	Logger *slog.Logger // default: none
 }
 
 func (c Config) withDefaults() Config {
 	c.Check = cmp.Or(c.Check, 500*time.Millisecond)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
-	if c.Changed == nil {
-		c.Changed = func(string) {}
-	}
 	return c
 }
 

@@ -62,7 +62,7 @@ func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 			switch {
 			case redirects(last.Result) && last.Result.Location != "": // without one an older version has written it
 				number, from = last.Number, last
-			case last.Result.RetryAt.IsZero() && (!last.NotApplied || last.Number >= c.most(t, c.guard.Contract(last.Decision.Entry))):
+			case last.Result.RetryAt.IsZero() && (!last.NotApplied || last.Number >= c.schedule(t, c.guard.Contract(last.Decision.Entry)).Attempts):
 				return conclude(t, tries), nil
 			case over: // nothing is waited for any more
 			default:
@@ -159,18 +159,14 @@ func (c *Caller) canRetry(p guard.Pass, tries []ledger.Attempt) bool {
 	return true
 }
 
-// schedule is the one of an entry's calls.
-func (c *Caller) schedule(k policy.Contract) retry.Schedule {
+// schedule is a task's by an entry's contract.
+func (c *Caller) schedule(t *Task, k policy.Contract) retry.Schedule {
 	s := c.cfg.Schedule
 	if r := k.Retry; r != nil {
 		s.Attempts, s.Base, s.Cap = r.Attempts, r.Base, r.Cap
 	}
+	s.Attempts = cmp.Or(t.Attempts, s.Attempts)
 	return s
-}
-
-// most is the number of attempts that a task has at most by an entry's contract.
-func (c *Caller) most(t *Task, k policy.Contract) int {
-	return cmp.Or(t.Attempts, c.schedule(k).Attempts)
 }
 
 // next records in the result of an attempt, which began at a time, whether such an end permits
@@ -192,16 +188,14 @@ func (c *Caller) next(t *Task, a *schemas.Attempt, res *schemas.Attempted, faile
 		!retry.Retryable(a.Class, res.Status, k.RetryOn(), failed):
 		return
 	}
-	if res.Repeatable = true; a.Number >= c.most(t, k) {
+	s := c.schedule(t, k)
+	if res.Repeatable = true; a.Number >= s.Attempts {
 		return
 	}
 	deadline, wish := t.State.Action.Deadline, answer.RetryAfter
-	delay := func(wish time.Duration) time.Time {
-		return c.cfg.Now().Add(c.schedule(k).Delay(a.Number, c.cfg.Rand(), wish))
-	}
-	at := delay(wish)
+	at := c.cfg.Now().Add(s.Delay(a.Number, c.cfg.Rand(), wish))
 	if wish > 0 && !deadline.IsZero() && at.After(deadline) {
-		at = delay(0) // a wish that cannot be granted is not granted in part: the schedule holds
+		at = c.cfg.Now().Add(s.Delay(a.Number, c.cfg.Rand(), 0)) // a wish that cannot be granted is not granted in part: the schedule holds
 	}
 	if !deadline.IsZero() && !at.Before(deadline) || !a.KeyExpiresAt.IsZero() && at.After(a.KeyExpiresAt) {
 		return

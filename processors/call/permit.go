@@ -27,7 +27,7 @@ func (c *Caller) learn(ctx context.Context, t *Task, permit *destination.Permit,
 		case !res.RetryAt.IsZero():
 			until = res.RetryAt
 		case wish <= 0 || !d.IsZero() && until.After(d):
-			until = c.cfg.Now().Add(c.schedule(c.guard.Contract(try.LastWord().Entry)).Base)
+			until = c.cfg.Now().Add(c.schedule(t, c.guard.Contract(try.LastWord().Entry)).Base)
 		}
 		permit.Asked(ctx, until)
 	case res.NoMemory:

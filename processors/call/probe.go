@@ -138,7 +138,7 @@ const shares = 8
 func (c *Caller) nextProbe(
 	t *Task, a *schemas.Attempt, res *schemas.Attempted, failed *fault.Call, began time.Time, k policy.Contract, wish time.Duration,
 ) time.Time {
-	s, rnd, now := c.schedule(k), c.cfg.Rand(), c.cfg.Now()
+	s, rnd, now := c.schedule(t, k), c.cfg.Rand(), c.cfg.Now()
 	until := t.probe.until
 	var at time.Time
 	switch {

@@ -113,7 +113,7 @@ func (h *env) hire(name string) harness.Handler {
 		Name: name, Alone: true, Log: h.Log, Ledger: l, Barrier: h.Barrier, Caller: caller,
 		Kinds: func(r *settle.Recorder) map[schemas.Kind]processors.Kind {
 			calls := executor.New(caller, r, call.Answers{Blobs: l})
-			return map[schemas.Kind]processors.Kind{schemas.KindPassthrough: {Executor: passthrough.New(calls, adapter, l, passthrough.Config{
+			return map[schemas.Kind]processors.Kind{schemas.KindPassthrough: {Executor: passthrough.New(calls, adapter, l, direct.PassOptions{
 				Idle: 30 * time.Second, Whole: 1 << 20, Stream: 1 << 20, Body: func(ctx context.Context, name string) (io.ReadCloser, int64, error) { return h.body(ctx, name) },
 			})}}
 		},

@@ -3,9 +3,9 @@
 package passthrough
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"io"
 	"time"
 
 	"weir/internal/fault"
@@ -17,30 +17,20 @@ import (
 	"weir/schemas"
 )
 
-// Config is what Passthrough needs besides its collaborators. The limits are those of
-// direct.PassOptions.
-type Config struct {
-	// Hold defaults to 50 ms.
-	Hold, Idle    time.Duration
-	Whole, Stream int64
-	Body          func(ctx context.Context, name string) (io.ReadCloser, int64, error)
-}
-
 // Passthrough performs kind passthrough. It is safe for concurrent use.
 type Passthrough struct {
 	*executor.Executor
 
 	events  call.Events
 	adapter *direct.Adapter
-	cfg     Config
+	options direct.PassOptions // of each call, but for Part
 }
 
-// New returns an executor of calls that calls makes by adapter. Parts of answers go to events.
-func New(calls *executor.Executor, adapter *direct.Adapter, events call.Events, cfg Config) *Passthrough {
-	if cfg.Hold <= 0 {
-		cfg.Hold = 50 * time.Millisecond
-	}
-	return &Passthrough{calls, events, adapter, cfg}
+// New returns an executor of calls that calls makes by adapter. Parts of answers go to events. Of
+// options, Hold defaults to 50 ms, and Part is not set.
+func New(calls *executor.Executor, adapter *direct.Adapter, events call.Events, options direct.PassOptions) *Passthrough {
+	options.Hold = cmp.Or(options.Hold, 50*time.Millisecond)
+	return &Passthrough{calls, events, adapter, options}
 }
 
 // Execute makes the action's call. The deadline of the action bounds each attempt.
@@ -52,16 +42,14 @@ func (p *Passthrough) Execute(ctx context.Context, st *ledger.State, stop call.S
 	if err != nil {
 		return settle.Outcome{}, err
 	}
-	via := p.adapter.Passing(direct.PassOptions{
-		Part: func(ctx context.Context, part schemas.AnswerPart) error { return p.write(ctx, st, part) },
-		Body: p.cfg.Body, Hold: p.cfg.Hold, Idle: p.cfg.Idle, Whole: p.cfg.Whole, Stream: p.cfg.Stream,
-	})
-	return p.Make(ctx, st, c, stop, via, schemas.MaxRunTimeout)
+	o := p.options
+	o.Part = func(ctx context.Context, part schemas.AnswerPart) error { return p.write(ctx, st, part) }
+	return p.Make(ctx, st, c, stop, p.adapter.Passing(o), schemas.MaxRunTimeout)
 }
 
 // stored returns an error if a body that is stored apart cannot be read.
 func (p *Passthrough) stored(ctx context.Context, name string) error {
-	body, _, err := p.cfg.Body(ctx, name)
+	body, _, err := p.options.Body(ctx, name)
 	if errors.Is(err, fault.ErrNotFound) {
 		return &fault.Terminal{Code: schemas.Poison, Reason: "the object of the request's body is missing", Cause: err}
 	}

@@ -223,7 +223,7 @@ func Denial(st *ledger.State, step int, method, target string, d schemas.Decisio
 // Refusal is the record of a permitted call that was refused later: by an address it resolved to,
 // by a redirect, or by another policy. ok is false if the attempt ended in another way.
 func Refusal(st *ledger.State, t ledger.Attempt, method, target, reason string) (ev schemas.Evidence, ok bool, err error) {
-	if !slices.Contains(schemas.DenyCodes(), t.Result.Code) {
+	if !t.Result.Code.Denied() {
 		return ev, false, nil
 	}
 	d := t.LastWord()

@@ -25,8 +25,8 @@ type Stream interface {
 	Close()
 }
 
-// Answer is an answer to a call. Its Body is that of one that was read as a whole, or of a traffic
-// rule's; its Stream is the body as it comes.
+// Answer is an answer to a call. Its Stream is the body as it comes, and its Body what a reader keeps
+// of it; that of a traffic rule's answer is there already.
 type Answer struct {
 	Stream
 	outbound.Response

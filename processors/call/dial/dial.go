@@ -24,10 +24,7 @@ type Adapter struct {
 	Connect time.Duration
 	// Fresh: every call has a connection of its own. Otherwise a call may use an idle one by its class,
 	// because its attempts follow that.
-	Fresh bool
-	// Whole: an answer is read as a whole, by the client's limits. Otherwise Limits bound it, and it is
-	// read as it comes.
-	Whole  bool
+	Fresh  bool
 	Limits outbound.StreamLimits
 	// Prepare changes the request before it is sent; nil: the body is the call's. An error means that
 	// nothing is sent.
@@ -98,14 +95,6 @@ func (e *exchange) Do(ctx context.Context, p guard.Pass, begun func()) (reply *c
 		defer func() { unread(ctx, err) }()
 	}
 	req.Begun, a.Asked = begun, time.Now()
-	if e.adapter.Whole {
-		whole, err := e.conn.Do(ctx, req)
-		if err != nil {
-			return nil, err
-		}
-		a.Response = *whole
-		return e.adapter.Read(ctx, a)
-	}
 	s, err := e.conn.Stream(ctx, req, e.adapter.Limits)
 	if err != nil {
 		return nil, err

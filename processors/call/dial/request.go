@@ -47,19 +47,17 @@ func (e *exchange) request(ctx context.Context) (req outbound.Request, scrub *re
 	}
 	own := additions{secrets: e.adapter.Secrets, span: traceparent.From(ctx), secret: credentials(e.pass.Credentials())}
 	var members []schemas.Header
-	for _, part := range []struct {
-		into      *[]schemas.Header
-		templates map[string]string
-		fits      func(string) bool
-	}{
-		{&req.Injected, added.Headers, headerText}, {&req.Query, added.Query, nil}, {&members, added.Body, utf8.ValidString},
-	} {
-		if len(part.templates) == 0 {
-			continue
-		}
-		if *part.into, err = own.fill(part.templates, part.fits); err != nil {
-			return req, nil, err
-		}
+	if len(added.Headers) > 0 {
+		req.Injected, err = own.fill(added.Headers, headerText)
+	}
+	if err == nil && len(added.Query) > 0 {
+		req.Query, err = own.fill(added.Query, nil)
+	}
+	if err == nil && len(added.Body) > 0 {
+		members, err = own.fill(added.Body, utf8.ValidString)
+	}
+	if err != nil {
+		return req, nil, err
 	}
 	if e.pass.IsRedirect() {
 		req.Injected, req.Query, members = nil, nil, nil

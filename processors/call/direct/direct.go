@@ -27,20 +27,32 @@ type Adapter struct {
 
 	redactor *redact.Redactor
 	passing  *PassOptions // nil: answers are read as a whole
+	most     int64        // bytes of an answer that is; 0: the client's limit
 }
 
 // New returns an Adapter. The redactor decides which headers' values are hidden
 // in the answers that are kept.
 func New(c *outbound.Client, s dial.Secrets, r *redact.Redactor) *Adapter {
-	a := &Adapter{Adapter: dial.Adapter{Client: c, Secrets: s, Whole: true}, redactor: r}
-	a.Read = a.reply
+	a := &Adapter{Adapter: dial.Adapter{Client: c, Secrets: s, Limits: outbound.StreamLimits{Whole: true, Keep: true}}, redactor: r}
+	a.Read = a.whole
 	return a
 }
 
-// reply is an answer that is there as a whole, as it is stored: first secrets are redacted by value,
-// then traffic rules change headers, and then headers are hidden by name. Its body is as it came if
-// it is passed on.
-func (a *Adapter) reply(_ context.Context, answer *dial.Answer) (*call.Reply, error) {
+// whole reads an answer as a whole, and gives it as it is stored: first secrets are redacted by value,
+// then traffic rules change headers, and then headers are hidden by name. Its body is as it came if it
+// is passed on.
+func (a *Adapter) whole(_ context.Context, answer *dial.Answer) (*call.Reply, error) {
+	if !answer.Pass.Mocked() {
+		var err error
+		if answer.Body, err = answer.ReadAllBy(answer, a.most); err != nil {
+			return nil, err
+		}
+	}
+	return a.reply(answer), nil
+}
+
+// reply is an answer whose body is there.
+func (a *Adapter) reply(answer *dial.Answer) *call.Reply {
 	reply := a.head(answer)
 	if a.passing != nil {
 		reply.Answer.Body, reply.Answer.Base64 = asCame(answer.Scrub.Bytes(answer.Body))
@@ -51,7 +63,7 @@ func (a *Adapter) reply(_ context.Context, answer *dial.Answer) (*call.Reply, er
 	// log can be held against it. Who knows all the rest of a body could try
 	// guesses of a secret in it: that is no way in where secrets are random.
 	reply.Answer.Hash = dial.Hash(answer.Body)
-	return reply, nil
+	return reply
 }
 
 // head is a reply without a body. A Location that holds a secret is not followed: a redirect carries

@@ -75,7 +75,7 @@ func (a *Adapter) read(ctx context.Context, answer *dial.Answer, inParts bool) (
 	case !errors.Is(*end, io.EOF):
 		return nil, *end
 	default:
-		return a.reply(ctx, answer)
+		return a.reply(answer), nil
 	}
 }
 

@@ -34,7 +34,7 @@ type PassOptions struct {
 
 // Passing returns an adapter for one call.
 func (a *Adapter) Passing(o PassOptions) call.Adapter {
-	via := &Adapter{redactor: a.redactor, passing: &o}
+	via := &Adapter{redactor: a.redactor, passing: &o, most: o.Whole}
 	via.Adapter = dial.Adapter{
 		Client: a.Client, Secrets: a.Secrets, Limits: outbound.StreamLimits{Bytes: o.Stream, Keep: true}, Prepare: o.stored, Read: via.pass,
 	}
@@ -52,22 +52,16 @@ func (o *PassOptions) stored(ctx context.Context, p guard.Pass, r *outbound.Requ
 }
 
 // pass reads an answer as a whole if it is there soon, and otherwise in parts.
-func (a *Adapter) pass(ctx context.Context, answer *dial.Answer) (_ *call.Reply, err error) {
+func (a *Adapter) pass(ctx context.Context, answer *dial.Answer) (*call.Reply, error) {
 	p := answer.Pass
-	if p.Mocked() {
-		return a.reply(ctx, answer)
-	}
 	events := dial.MediaType(answer.Headers) == "text/event-stream"
 	if !events {
 		answer.Patience(a.passing.Idle)
 	}
 	schema, _ := p.Permit().ResponseSchema() // nothing is shown of an answer before it is checked
 	inspected := schema != nil && !answer.Refused()
-	if inspected || policy.IsRedirect(answer.Status) || retry.Retryable(p.Class(), answer.Status, p.Contract().RetryOn(), nil) {
-		if answer.Body, err = answer.ReadAllBy(answer, a.passing.Whole); err != nil {
-			return nil, err
-		}
-		return a.reply(ctx, answer)
+	if p.Mocked() || inspected || policy.IsRedirect(answer.Status) || retry.Retryable(p.Class(), answer.Status, p.Contract().RetryOn(), nil) {
+		return a.whole(ctx, answer)
 	}
 	return a.read(ctx, answer, events || answer.Declared() > schemas.InlineLimit)
 }
