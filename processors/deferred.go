@@ -18,16 +18,15 @@ type early struct {
 	notify func(context.Context, schemas.Ref) error
 
 	mu      sync.Mutex
-	actions map[schemas.Ref]bool // that wait for other rules
-	life    context.Context      //nolint:containedctx // ends with Stop: no more notifications
+	actions map[<-chan struct{}]map[schemas.Ref]time.Time // when they are due, by what tells of other rules
+	life    context.Context                               //nolint:containedctx // ends with stop: no more notifications
 	end     context.CancelFunc
 	waiting sync.WaitGroup
 }
 
 const (
-	// mostEarly is how many actions at most are woken before their time. The others wake when they are
-	// due.
-	mostEarly = 10_000
+	// sweep is how many entries put examines. It is more than put adds, so due actions do not pile up.
+	sweep = 4
 	// A notification that the log does not accept within wakeTimeout is repeated, between firstPause
 	// and lastPause later.
 	wakeTimeout = 10 * time.Second
@@ -36,7 +35,7 @@ const (
 )
 
 func newEarly(notify func(context.Context, schemas.Ref) error) *early {
-	e := &early{notify: notify, actions: map[schemas.Ref]bool{}}
+	e := &early{notify: notify, actions: map[<-chan struct{}]map[schemas.Ref]time.Time{}}
 	e.life, e.end = context.WithCancel(context.Background())
 	return e
 }
@@ -46,29 +45,55 @@ func newEarly(notify func(context.Context, schemas.Ref) error) *early {
 func (e *early) put(ref schemas.Ref, r *call.Deferral) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.actions[ref] || len(e.actions) == mostEarly || e.life.Err() != nil {
+	if e.life.Err() != nil {
 		return
 	}
-	e.actions[ref] = true
-	e.waiting.Go(func() {
-		ctx, cancel := context.WithDeadline(e.life, r.Until)
-		defer cancel()
-		select {
-		case <-r.Replaced:
-		case <-ctx.Done():
+	of := e.actions[r.Replaced]
+	if of == nil {
+		of = map[schemas.Ref]time.Time{}
+		e.actions[r.Replaced] = of
+		e.waiting.Go(func() { e.wake(r.Replaced, of) })
+	}
+	examined, now := 0, time.Now()
+	for other, at := range of { // drop actions that must be awake by now; the order is random
+		if at.Before(now) {
+			delete(of, other)
 		}
-		e.mu.Lock()
-		delete(e.actions, ref)
-		e.mu.Unlock()
-		for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, lastPause) {
-			limited, done := context.WithTimeout(ctx, wakeTimeout)
-			err := e.notify(limited, ref)
-			done()
-			if err == nil || !retry.Pause(ctx, pause) {
-				return
+		if examined++; examined == sweep {
+			break
+		}
+	}
+	of[ref] = r.Until
+}
+
+// wake notifies those of some actions that are not due yet, one after the other, once their rules
+// are replaced. At the end of life, they wake when they are due.
+func (e *early) wake(replaced <-chan struct{}, until map[schemas.Ref]time.Time) {
+	select {
+	case <-replaced:
+	case <-e.life.Done():
+	}
+	e.mu.Lock()
+	delete(e.actions, replaced)
+	e.mu.Unlock()
+	for pause := firstPause; e.life.Err() == nil; pause = min(2*pause, lastPause) {
+		for ref, at := range until { // in another order each time: one that fails holds up no other for long
+			if time.Now().Before(at) && !e.notified(ref) {
+				break
 			}
+			delete(until, ref)
 		}
-	})
+		if len(until) == 0 || !retry.Pause(e.life, pause) {
+			return
+		}
+	}
+}
+
+// notified notifies one action, and reports whether the log has accepted it.
+func (e *early) notified(ref schemas.Ref) bool {
+	ctx, cancel := context.WithTimeout(e.life, wakeTimeout)
+	defer cancel()
+	return e.notify(ctx, ref) == nil
 }
 
 // stop ends all wake-ups, and waits for the running ones. It may be called twice.

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Encode is JSON whose texts stay as they are: json.Marshal escapes <, > and & in them.
+// Encode is JSON whose texts stay as they are but for U+2028, U+2029 and what is no UTF-8: json.Marshal
+// escapes <, > and & in them too.
 func Encode(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"weir/internal/gitwire"
 	"weir/schemas"
@@ -38,7 +39,7 @@ func (g *Git) Import(ctx context.Context, tenant, id string, from Source, tell f
 			failed = s.receiveAll(branch, refs, answer, tell)
 			return failed
 		})
-		if cause := context.Cause(s.ctx); err != nil && cause != nil && !errors.Is(failed, cause) {
+		if cause := context.Cause(s.ctx); err != nil && cause != nil && !errors.Is(failed, cause) && !errors.Is(failed, ErrFull) {
 			err = fmt.Errorf("the import: %w", cause) // which is why the source failed
 		}
 		return err
@@ -60,7 +61,7 @@ func (s session) receiveAll(branch string, refs []gitwire.Ref, answer io.Reader,
 			tell(p)
 		}
 	}
-	pack, err := gitwire.ReadPackAnswer(answer, func(said []byte) {
+	pack, err := gitwire.ReadPackAnswer(&paced{Reader: answer}, func(said []byte) {
 		for line := range strings.FieldsFuncSeq(string(said), func(r rune) bool { return r == '\r' || r == '\n' }) {
 			onLine("remote: " + line)
 		}
@@ -71,7 +72,7 @@ func (s session) receiveAll(branch string, refs []gitwire.Ref, answer io.Reader,
 	unsynced := []setting{{"core.fsync", "none"}}
 	err = s.run(job{
 		args: []string{"index-pack", "--stdin", "-v", "--strict=" + strings.Join(harmless(), "=ignore,") + "=ignore"},
-		in:   &source{Reader: pack}, settings: unsynced, file: s.cfg.MaxRepo, onLine: onLine,
+		in:   &source{Reader: pack}, settings: unsynced, file: s.cfg.MaxRepo, onLine: onLine, sole: true,
 	})
 	if n, _ := s.size(); n >= s.cfg.MaxRepo {
 		return ErrFull
@@ -116,4 +117,32 @@ func progressOf(line string) (p schemas.RepoProgress, ok bool) {
 	p.Done, _ = strconv.Atoi(m[3]) // ten digits at most
 	p.Total, _ = strconv.Atoi(m[4])
 	return p, p.Phase != "" && p.Done <= p.Total
+}
+
+// A source must bring leastBytes within leastTime of waiting for it, 1 KiB/s: it holds one of a tenant's
+// few import slots.
+const (
+	leastBytes = 120 << 10
+	leastTime  = 2 * time.Minute
+)
+
+// paced ends a source that is too slow with ErrTimeout.
+type paced struct {
+	io.Reader
+
+	waited time.Duration // for the next leastBytes
+	came   int           // of them
+}
+
+func (p *paced) Read(b []byte) (n int, err error) {
+	start := time.Now()
+	n, err = p.Reader.Read(b)
+	p.waited += time.Since(start)
+	switch p.came += n; {
+	case p.came >= leastBytes:
+		p.waited, p.came = 0, 0
+	case p.waited > leastTime && err == nil:
+		err = fmt.Errorf("%w: it brings less than 1 KiB a second", ErrTimeout)
+	}
+	return n, err
 }

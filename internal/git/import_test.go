@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -151,4 +153,24 @@ func TestLastLine(t *testing.T) {
 		require.Equal(t, append([]string{""}, want...)[len(want)], last)
 		require.Equal(t, last, lastLine(strings.NewReader(said), nil))
 	}
+}
+
+// TestASourceMustNotBeSlow: what counts is the time in which it is waited for.
+func TestASourceMustNotBeSlow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for pause, slow := range map[time.Duration]bool{time.Second: false, 3 * time.Second: true} {
+			r := &paced{Reader: dripping(pause)}
+			_, err := io.CopyN(io.Discard, struct{ io.Reader }{r}, 4*leastBytes)
+			require.Equal(t, slow, errors.Is(err, ErrTimeout), pause)
+		}
+	})
+}
+
+// dripping gives 2 KiB after each pause.
+type dripping time.Duration
+
+func (d dripping) Read(b []byte) (int, error) {
+	time.Sleep(time.Duration(d))
+	return min(len(b), 2<<10), nil
 }

@@ -24,6 +24,8 @@ type job struct {
 	out func(io.Reader) error
 	// onLine receives each line of git's standard error, as lastLine has them; nil: they are dropped.
 	onLine func(line string)
+	// sole: nothing runs in the session after its failure, which ends that.
+	sole bool
 	// hold are locks that git and its children keep as long as they live.
 	hold []*os.File
 	// file is the largest that it may write; 0: smallFile.
@@ -80,7 +82,12 @@ func (s session) run(j job) error {
 	last := <-said
 	err = p.cmd.Wait() // ends the input as well
 	reapGroup(p.cmd)
-	if err := <-fed; err != nil {
+	var gone *ExitError
+	if j.sole && !p.cmd.ProcessState.Success() && context.Cause(s.ctx) == nil {
+		gone = &ExitError{Command: j.args[0], Text: s.scrub(last), err: err}
+		s.cancel(gone) // its input may be waiting for a server
+	}
+	if err := <-fed; err != nil && gone == nil {
 		return err
 	}
 	if p.cmd.ProcessState.Success() { // whatever has ended meanwhile
@@ -88,7 +95,7 @@ func (s session) run(j job) error {
 	}
 	// A git that ended by itself says why; what out made of that is no better.
 	cause := context.Cause(s.ctx)
-	if cause == nil || errors.Is(cause, failed) && p.cmd.ProcessState.Exited() {
+	if gone != nil || cause == nil || errors.Is(cause, failed) && p.cmd.ProcessState.Exited() {
 		return &ExitError{Command: j.args[0], Text: s.scrub(last), err: err}
 	}
 	return fmt.Errorf("%s: %w", name, cause)

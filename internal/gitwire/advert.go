@@ -181,7 +181,7 @@ func LsRefs(prefixes ...string) []byte {
 // RequestPack is the protocol 0 request for all that some objects lead to, on a side band with progress.
 func RequestPack(oids []string) []byte {
 	var b []byte
-	capabilities := " " + CapSideBand + " " + CapOfsDelta
+	capabilities := " multi_ack_detailed " + CapSideBand + " " + CapOfsDelta
 	for _, oid := range slices.Compact(slices.Sorted(slices.Values(oids))) {
 		b = appendLine(b, "want "+oid+capabilities+"\n")
 		capabilities = ""

@@ -225,7 +225,7 @@ func (p *peeler) text(name []byte) string {
 	return text
 }
 
-var semicolon = regexp.MustCompile(`^(?:%(?:25)*|\\u00)3[bB]`)
+var semicolon = regexp.MustCompile(`^(?:%(?:25){0,4}|\\u00)3[bB]`)
 
 // escapedEnd reports whether a text begins with an escaped semicolon. Most encodings
 // leave the ampersand of a reference alone and escape its semicolon: it has to

@@ -175,7 +175,7 @@ func TestEscapesWithoutEnd(t *testing.T) {
 	first := base64.StdEncoding.EncodeToString([]byte(layered))[:2]
 	for _, unit := range []string{
 		`\`, `\\\\\"`, `\u005c`, "%25", "&amp;", "&amp", "&nGt;", "&#0000", "&#65;", "&unknownunknownunknownunknownunknown", "&#x26;#x26;", `pa\\\"`, `%5Cu0025`,
-		"A\x00", "\n", `\n`, first + "\r\n",
+		"A\x00", "\n", `\n`, first + "\r\n", "&", "&#65%" + strings.Repeat("25", 1000),
 	} {
 		text := first + strings.Repeat(unit, 1<<18/len(unit))
 		require.Equal(t, text, scrub.String(text), unit)

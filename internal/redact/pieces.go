@@ -62,14 +62,14 @@ func (p *Pieces) Add(piece []byte) []Piece {
 		return nil
 	}
 	spans, from, hold := p.look(firstOpen)
-	if len(p.text)-max(hold, p.given) > maxHeld {
-		spans = addSpan(spans, hold, len(p.text))
-		from, hold = len(p.text), len(p.text)
-	}
 	for _, s := range slices.Backward(spans) {
 		if s.to > hold {
 			hold = min(hold, s.from)
 		}
+	}
+	if len(p.text)-max(hold, p.given) > maxHeld {
+		spans = addSpan(spans, hold, len(p.text))
+		from, hold = len(p.text), len(p.text)
 	}
 	return p.give(spans, from, hold)
 }

@@ -7,7 +7,7 @@ import (
 
 // layers is how many layers of escapes are taken off a text to look beneath
 // them. The matcher reads one more in what is left.
-const layers = 4
+const layers = 5
 
 // span is b[from:to].
 type span struct{ from, to int }

@@ -25,7 +25,8 @@ func unescape(b []byte, i int) (c byte, n int) {
 
 // entity reads HTML's references to ASCII characters.
 func entity(b []byte, i int) (byte, int) {
-	if r, n := number(b, i); n > 0 && r < utf8.RuneSelf {
+	const most = 2 * maxUnfinished // of a reference with zeros that nobody needs
+	if r, n := number(b[:min(len(b), i+most)], i); 0 < n && n < most && r < utf8.RuneSelf {
 		return byte(r), n //nolint:gosec // ASCII
 	}
 	for at, name := range [...]string{"amp;", "lt;", "gt;", "quot;", "apos;"} {

@@ -14,7 +14,7 @@ const MinSecret = 4
 // HTML-escaped, in base64 (both alphabets, at each of the three alignments, also
 // inside a longer encoding, also broken into lines), in hex and, where they are
 // ASCII, in UTF-16, and any mixture of the escapes. Where a text has escapes it
-// looks at what is beneath them as well, up to four layers deep: a target that
+// looks at what is beneath them as well, up to five layers deep: a target that
 // quotes a text in which another quoted the secret has escaped its escapes. It is
 // immutable and safe for concurrent use; a nil Scrubber takes out nothing.
 //

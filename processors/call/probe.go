@@ -75,6 +75,9 @@ func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 // in force must be the one by which the call was made, and traffic rules must leave the call as it
 // was sent: otherwise the probe would look for another effect.
 func (c *Caller) probe(ctx context.Context, t *Task, r Result) (*Task, error) {
+	if t.Keyless {
+		return nil, nil //nolint:nilnil // the dialect itself shows what became of the call
+	}
 	p, _ := c.ask(t, nil)
 	sent := inDoubt(r.Tries)
 	if !p.Valid() || p.Mocked() || p.Permit().Probe() == nil || sent == nil || sent.LastWord().Entry != p.Permit().Entry() || sent.Digest != digest(p) {

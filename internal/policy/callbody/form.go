@@ -31,7 +31,7 @@ type field struct {
 // tooLarge is the refusal of a form whose encoding is much larger than its JSON.
 var tooLarge = &Error{"form", "is much larger as it is sent than as JSON, because of its many names; use fewer fields or shorter names"} //nolint:errname,gochecknoglobals // a constant
 
-// readForm reads the fields of a form, which is valid JSON, in their order. Parts: one of them has
+// readForm reads the fields of a form, which strict.Check has passed, in their order. Parts: one of them has
 // members of its own.
 func readForm(v jsontext.Value) (fields []field, parts bool, err error) {
 	doc := gjson.ParseBytes(v)
