@@ -31,6 +31,7 @@ type amount struct {
 }
 
 const (
+	findAction = "SELECT * FROM action WHERE tenant = ? AND id = ?"
 	takeAction = "DELETE FROM action WHERE tenant = ? AND id = ? RETURNING *"
 	moveTo     = `INSERT INTO place (partition, seq, stamp) VALUES (?, ?, ?)
 ON CONFLICT DO UPDATE SET seq = excluded.seq, stamp = excluded.stamp WHERE seq <= ?`
@@ -42,10 +43,11 @@ ON CONFLICT DO UPDATE SET n = n + excluded.n, spread = excluded.spread`
 
 // batchWriter writes one batch.
 type batchWriter struct {
-	remove, insert, read, add *sql.Stmt               // which end with the transaction
-	rows                      map[schemas.Ref]*action // nil: the log has dropped its acceptance
-	order                     []*action               // the rows, in the order of their first records
-	figures                   map[counter]*amount
+	find, remove, insert, read, add *sql.Stmt               // which end with the transaction
+	rows                            map[schemas.Ref]*action // nil: the log has dropped its acceptance
+	order                           []*action               // the rows, in the order of their first records
+	was                             map[*action]action      // those that the file has, as they are there
+	figures                         map[counter]*amount
 }
 
 // apply stores the records of a partition after one sequence, and the place that they lead to. If
@@ -59,9 +61,9 @@ func (s *store) apply(ctx context.Context, partition int, from uint64, to positi
 		if n, err := res.RowsAffected(); err != nil || n == 0 {
 			return err
 		}
-		b := &batchWriter{rows: map[schemas.Ref]*action{}, figures: map[counter]*amount{}}
+		b := &batchWriter{rows: map[schemas.Ref]*action{}, was: map[*action]action{}, figures: map[counter]*amount{}}
 		insert := "INSERT INTO action VALUES (?" + strings.Repeat(", ?", len(new(action).fields())-1) + ") ON CONFLICT DO NOTHING"
-		for query, into := range map[string]**sql.Stmt{takeAction: &b.remove, insert: &b.insert, readSpread: &b.read, addFigure: &b.add} {
+		for query, into := range map[string]**sql.Stmt{findAction: &b.find, takeAction: &b.remove, insert: &b.insert, readSpread: &b.read, addFigure: &b.add} {
 			if *into, err = tx.PrepareContext(ctx, query); err != nil {
 				return err
 			}
@@ -85,13 +87,15 @@ func (b *batchWriter) write(ctx context.Context, partition int, records []schema
 		}
 		a, known := b.rows[ref]
 		if !known {
-			if a, err = b.take(ctx, ref.Tenant, ref.ID); err != nil {
+			if a, err = scanned(b.find.QueryRowContext(ctx, ref.Tenant, ref.ID)); err != nil {
 				return err
 			}
 			if a != nil && a.Kind != ref.Kind { // an earlier one of this id, which the log has dropped
 				a = nil
 			}
-			b.hold(ref, a)
+			if b.hold(ref, a); a != nil {
+				b.was[a] = *a
+			}
 		}
 		if a == nil {
 			continue
@@ -102,6 +106,14 @@ func (b *batchWriter) write(ctx context.Context, partition int, records []schema
 		}
 	}
 	for _, a := range b.order {
+		if was, stored := b.was[a]; stored {
+			if was == *a {
+				continue
+			}
+			if _, err := b.take(ctx, a.Tenant, a.ID); err != nil {
+				return err
+			}
+		}
 		if err := b.put(ctx, a); err != nil {
 			return err
 		}
@@ -117,15 +129,23 @@ func (b *batchWriter) hold(ref schemas.Ref, a *action) {
 
 // take removes an action from the file, and from what is counted; nil: the file does not have it.
 func (b *batchWriter) take(ctx context.Context, tenant, id string) (*action, error) {
+	a, err := scanned(b.remove.QueryRowContext(ctx, tenant, id))
+	if a != nil {
+		b.tally(a, -1)
+	}
+	return a, err
+}
+
+// scanned is a row of the file; nil: there is none.
+func scanned(row *sql.Row) (*action, error) {
 	a := &action{}
-	err := b.remove.QueryRowContext(ctx, tenant, id).Scan(a.fields()...)
+	err := row.Scan(a.fields()...)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, nil //nolint:nilnil // as documented
 	case err != nil:
 		return nil, err
 	}
-	b.tally(a, -1)
 	return a, nil
 }
 

@@ -126,7 +126,7 @@ func (s *store) position(ctx context.Context, partition int) (at position, err e
 // still has the record of the position, and that the file has nothing that the log has dropped. Else
 // the file is of another log, or of one that has lost records.
 func (x *Index) check(ctx context.Context, s *store, p *partition, at position, first, last uint64) error {
-	if last < at.seq {
+	if last < max(at.seq, p.empty) {
 		return errStale
 	}
 	if !p.checked && at.seq >= max(first, 1) {
@@ -164,17 +164,20 @@ func (x *Index) step(ctx context.Context, s *store, p *partition, at position, l
 	if err != nil {
 		return at, err
 	}
-	if len(records) == 0 {
-		p.empty = last
-		return position{seq: last}, nil
+	to := position{seq: last}
+	if n := len(records); n > 0 {
+		to = position{records[n-1].Seq, stampOf(records[n-1])}
 	}
-	newest := records[len(records)-1]
 	// A record that a power cut could remove from the log must not be in the index: another
 	// record may get its sequence.
-	if err := x.durable.Durable(ctx, p.stream, newest.Seq); err != nil {
+	if err := x.durable.Durable(ctx, p.stream, to.seq); err != nil {
 		return at, err
 	}
-	if err := s.apply(ctx, p.number, at.seq, position{newest.Seq, stampOf(newest)}, records); err != nil {
+	if len(records) == 0 {
+		p.empty = last
+		return to, nil
+	}
+	if err := s.apply(ctx, p.number, at.seq, to, records); err != nil {
 		return at, err
 	}
 	return s.position(ctx, p.number)

@@ -199,7 +199,7 @@ func (c *Caller) finish(ctx context.Context, t *Task, e *started, reply *Reply, 
 		if res.Status = reply.Answer.Status; t.probe != nil {
 			t.show(&res, e, reply.Answer)
 		}
-		if schema, mode := e.pass.Permit().ResponseSchema(); schema != nil && res.Status >= 200 && res.Status <= 299 {
+		if schema, mode := e.pass.Permit().ResponseSchema(); schema != nil && !t.Keyless && res.Status >= 200 && res.Status <= 299 {
 			c.inspect(t, e.pass, schema, mode, &res, &reply.Answer)
 		}
 		if res.Answer = &reply.Answer; len(reply.Answer.Body) > schemas.InlineLimit {

@@ -48,7 +48,8 @@ type Task struct {
 	// Via speaks the call's dialect; nil: the Caller's own adapter.
 	Via Adapter
 	// Keyless: the dialect sends no idempotency key, so an entry derives none, and the class is that of
-	// a call without one.
+	// a call without one. Nor is such a call probed, or its answer checked: the dialect reads what became
+	// of it.
 	Keyless bool
 	// Timeout bounds one attempt in place of the Caller's, dialling included; zero: the Caller's.
 	// The action's deadline still applies: for the deadline alone, use the longest possible.

@@ -155,12 +155,17 @@ func proxying(t *testing.T, o options) (r *env, repo upstreamDouble, base string
 // enforce puts entries in force.
 func (r *env) enforce(entries ...policy.Entry) { r.policy.Enforce(r.t, entries...) }
 
-// allow lets a server be asked, with the password. Its entry derives idempotency keys, which git does not send.
+// allow lets a server be asked, with the password. Its entry derives idempotency keys, has a probe and a
+// schema of answers: none of them is for git.
 func (r *env) allow(url string) {
 	r.t.Helper()
 	r.enforce(policy.Entry{
 		UpstreamIdempotency: &policy.Idempotency{TTL: time.Hour, Derive: true},
-		Name:                "upstream", URLPrefix: url + "/", Methods: []string{"GET", "POST"}, Network: policy.NetworkLoopback, Redirects: 1,
+		Contract: policy.Contract{
+			Reconcile:      &policy.Reconcile{Method: "GET", URL: url + "/effect", Applied: "true", Within: time.Second},
+			ResponseSchema: &policy.ResponseSchema{Schema: []byte(`{"type":"string"}`), Mode: policy.SchemaStrict},
+		},
+		Name: "upstream", URLPrefix: url + "/", Methods: []string{"GET", "POST"}, Network: policy.NetworkLoopback, Redirects: 1,
 		Headers: map[string]string{"Authorization": "Basic ${secret:GIT}"},
 	})
 }
