@@ -41,9 +41,10 @@ func (s *search) value(v gjson.Result, p position, opened bool) error {
 	case v.IsObject():
 		return s.object(v, p, opened)
 	case v.IsArray():
+		in := p.elements()
 		for n, e := range v.All() {
 			s.at = append(s.at, n.String())
-			if err := s.value(e, p, opened); err != nil {
+			if err := s.value(e, in, opened); err != nil {
 				return err
 			}
 			s.at = s.at[:len(s.at)-1]
