@@ -105,6 +105,8 @@ var (
 	// scheme, of more than the one letter of a drive, or is one somewhere in a text without spaces.
 	browsable = regexp.MustCompile(`^(?://|(?i:https?|wss?|ftp):)[^ ]`)
 	absolute  = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+.-]+:/|^[^ \t\r\n]*://[^ \t\r\n]*$`)
+	// browser minds no line break, and takes either slash.
+	browser = strings.NewReplacer("\t", "", "\r", "", "\n", "", `\`, "/")
 )
 
 // fillers are letters that no reader sees.
@@ -116,7 +118,6 @@ func address(text string) bool {
 		return false
 	}
 	text = unread.ReplaceAllLiteralString(text, "")
-	browser := strings.NewReplacer("\t", "", "\r", "", "\n", "", `\`, "/") // it minds no line break, and takes either slash
 	return absolute.MatchString(text) || browsable.MatchString(browser.Replace(text))
 }
 
