@@ -106,7 +106,7 @@ var (
 	browsable = regexp.MustCompile(`^(?://|(?i:https?|wss?|ftp):)[^ ]`)
 	absolute  = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+.-]+:/|^[^ \t\r\n]*://[^ \t\r\n]*$`)
 	// browser minds no line break, and takes either slash.
-	browser = strings.NewReplacer("\t", "", "\r", "", "\n", "", `\`, "/")
+	browser = strings.NewReplacer("\t", "", "\r", "", "\n", "", `\`, "/") //nolint:gochecknoglobals // a constant
 )
 
 // fillers are letters that no reader sees.
