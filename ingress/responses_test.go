@@ -59,7 +59,7 @@ func TestAResponseIsContinued(t *testing.T) {
 	w.responds(t, first, &schemas.ChatUsage{Prompt: 100, Completion: 20})
 	second := made("/responses", continuing(schemas.ResponseID(first)))
 	order := w.order(t, second)
-	require.Equal(t, []string{first, "resp_theirs", "one"}, []string{order.Previous, order.PreviousID, order.PreviousUpstream})
+	require.Equal(t, []string{first, "resp_theirs", "one", "tok"}, []string{order.Previous, order.PreviousID, order.PreviousUpstream, order.PreviousBy})
 	require.EqualValues(t, 120, order.Media, "what the upstream adds to the prompt")
 	require.JSONEq(t, continuing(schemas.ResponseID(first)), string(order.Body), "the worker changes it")
 

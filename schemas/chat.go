@@ -56,10 +56,12 @@ type ChatOrder struct {
 	Headers []Header `json:"headers,omitempty"`
 	// Previous is the action whose answer the request continues, for previous_response_id of
 	// DialectResponses. PreviousID is the provider's own id of that answer, and PreviousUpstream the
-	// upstream that made it: no other knows it.
+	// upstream that made it: no other knows it. PreviousBy is the principal that may continue it; a
+	// redrive of the order may be another's.
 	Previous         string `json:"previous,omitempty"`
 	PreviousID       string `json:"previous_id,omitempty"`
 	PreviousUpstream string `json:"previous_upstream,omitempty"`
+	PreviousBy       string `json:"previous_by,omitempty"`
 	// Background: the caller reads the answer later, by its id.
 	Background bool `json:"background,omitempty"`
 	// Model is the model as it was asked for, and Models are further ones, in their

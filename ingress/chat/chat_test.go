@@ -142,6 +142,30 @@ func TestGuardedNamesAreRefusedEverywhere(t *testing.T) {
 	}
 }
 
+// A list in the place of an object is looked at like a member that is not known, labels but for addresses.
+func TestListsOfObjectsHideNothing(t *testing.T) {
+	t.Parallel()
+	const head = `{"model":"m","messages":[{"role":"user"}],`
+	for _, member := range []string{
+		`"metadata":%s`, `"logit_bias":%s`, `"response_format":%s`, `"tool_choice":%s`, `"function_call":%s`, `"audio":{"voice":%s}`,
+		`"response_format":{"json_schema":%s}`, `"response_format":{"json_schema":[{"schema":%s}]}`, `"audio":%s`,
+		`"messages":[{"role":"assistant","function_call":[{"arguments":%s}]}]`,
+	} {
+		for _, list := range []string{`[{"proxy":"b"}]`, `[{"server_url":"http://x"}]`, `[{"secret":7}]`} {
+			body := head + strings.Replace(member, "%s", list, 1) + `}`
+			if strings.HasPrefix(member, `"messages"`) {
+				body = `{"model":"m",` + strings.Replace(member, "%s", list, 1) + `}`
+			}
+			require.Equal(t, schemas.ValidationError, read(t, []byte(body)).Code, body)
+		}
+	}
+	require.Equal(t, schemas.ValidationError, read(t, []byte(head+`"audio":{"voice":["http://x"]}}`)).Code)
+	for _, list := range []string{`[{"proxy":"b"}]`, `[{"server_url":"http://x"}]`, `[{"secret":7}]`} {
+		body := `{"model":"m","input":"a","client_metadata":` + list + `}`
+		require.Equal(t, schemas.ValidationError, readAs(t, schemas.DialectResponses, []byte(body)).Code, body)
+	}
+}
+
 // What a body has of its own is bounded; what lies in its members is the door's to bound.
 func TestMembersAreBounded(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,7 @@ import (
 	"weir/schemas"
 )
 
-// position is where in a body a value is; it selects the checks. The elements of an array are where it is.
+// position is where in a body a value is; it selects the checks. See elements for those of an array.
 type position uint8
 
 const (
@@ -144,6 +144,18 @@ func (p position) refuses(spelled, name string, v gjson.Result) bool {
 		return true
 	default:
 		return completion.Guarded(name) || completion.Reserved(name) || p != texts && address(spelled)
+	}
+}
+
+// elements is the place of an array's elements: where it is, but for objects that are not in lists.
+func (p position) elements() position {
+	switch p {
+	case labels:
+		return texts
+	case speech, shape, choice, invoked:
+		return unknown
+	default:
+		return p
 	}
 }
 

@@ -60,7 +60,7 @@ func (h handlers) follows(ctx context.Context, a *asked) error {
 	case json.Unmarshal(st.Settled.Result, &result) != nil || result.Dialect != schemas.DialectResponses || result.ProviderID == "":
 		return errNoPrevious("the result of this response cannot be read; leave the id out and send the whole conversation")
 	}
-	a.order.PreviousID, a.order.PreviousUpstream = result.ProviderID, result.Upstream
+	a.order.PreviousID, a.order.PreviousUpstream, a.order.PreviousBy = result.ProviderID, result.Upstream, a.Principal
 	if u := result.Usage; u != nil {
 		a.order.Media = models.Plus(a.order.Media, models.Plus(u.Prompt, u.Completion))
 	}

@@ -41,9 +41,10 @@ func (s *search) value(v gjson.Result, p position, opened bool) error {
 	case v.IsObject():
 		return s.object(v, p, opened)
 	case v.IsArray():
+		in := p.elements()
 		for n, e := range v.All() {
 			s.at = append(s.at, n.String())
-			if err := s.value(e, p, opened); err != nil {
+			if err := s.value(e, in, opened); err != nil {
 				return err
 			}
 			s.at = s.at[:len(s.at)-1]
@@ -104,6 +105,8 @@ var (
 	// scheme, of more than the one letter of a drive, or is one somewhere in a text without spaces.
 	browsable = regexp.MustCompile(`^(?://|(?i:https?|wss?|ftp):)[^ ]`)
 	absolute  = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+.-]+:/|^[^ \t\r\n]*://[^ \t\r\n]*$`)
+	// browser minds no line break, and takes either slash.
+	browser = strings.NewReplacer("\t", "", "\r", "", "\n", "", `\`, "/") //nolint:gochecknoglobals // a constant
 )
 
 // fillers are letters that no reader sees.
@@ -115,7 +118,6 @@ func address(text string) bool {
 		return false
 	}
 	text = unread.ReplaceAllLiteralString(text, "")
-	browser := strings.NewReplacer("\t", "", "\r", "", "\n", "", `\`, "/") // it minds no line break, and takes either slash
 	return absolute.MatchString(text) || browsable.MatchString(browser.Replace(text))
 }
 

@@ -140,7 +140,9 @@ func splitMessage(document json.RawMessage, _ bool) ([]json.RawMessage, error) {
 func (s *script) block(at string, v gjson.Result) {
 	var begin, pieces []string
 	piece := func(member, empty, kind, name, value string) {
-		begin = append(begin, member, empty)
+		if !slices.Contains(begin, member) { // a block with many citations is not copied for each
+			begin = append(begin, member, empty)
+		}
 		pieces = append(pieces, `"delta":{"type":"`+kind+`","`+name+`":`+value+`}`)
 	}
 	for name, m := range object(v).All() {

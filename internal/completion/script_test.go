@@ -2,6 +2,7 @@ package completion_test
 
 import (
 	"encoding/json"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -74,6 +75,19 @@ func TestSplitOfOtherDialects(t *testing.T) {
 	events, err := completion.For(schemas.DialectMessages).Split(json.RawMessage(`{"type":"message","content":[]}`), false)
 	require.NoError(t, err)
 	sameBytes(t, `{"type":"message_start","message":{"type":"message","content":[],"usage":{"input_tokens":0,"output_tokens":0}}}`, events[0], "clients add up what they read")
+}
+
+// A block is copied once to begin, however many citations it has.
+func TestSplitOfManyCitations(t *testing.T) { //nolint:paralleltest // other tests' memory would be counted
+	const citations, length = 256, 256 << 10
+	doc := `{"type":"message","content":[{"type":"text","citations":[{}` + strings.Repeat(",{}", citations-1) + `],"text":"` + strings.Repeat("a", length) + `"}]}`
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	events, err := completion.For(schemas.DialectMessages).Split(json.RawMessage(doc), false)
+	runtime.ReadMemStats(&after)
+	require.NoError(t, err)
+	require.Len(t, events, citations+6)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(citations*length/2))
 }
 
 // TestSplitOfAResponse has the events that clients of Responses need.

@@ -128,7 +128,8 @@ func TestACountCostsNothing(t *testing.T) {
 	})
 }
 
-// TestPreviousResponse: only the upstream that made it is asked, by its own id.
+// TestPreviousResponse: only the upstream that made it is asked, by its own id, and no response of
+// another is continued.
 func TestPreviousResponse(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
@@ -136,23 +137,27 @@ func TestPreviousResponse(t *testing.T) {
 		action   func(a *schemas.Action)
 		acts     map[string][]act
 		asked    []string
+		missing  string // a part of the error
 	}
+	const elsewhere = "the upstream that made it does not serve this request any more; send the whole conversation"
 	table.Bubble(t, map[string]testCase{
 		"it is continued":                     {upstream: "b", asked: []string{"b"}},
+		"another principal's":                 {upstream: "b", action: func(a *schemas.Action) { a.Principal = "tok-2" }, missing: "does not exist"},
+		"an older order":                      {missing: "was accepted by an older version, which did not store who made the previous response; send the request again"},
 		"no other is asked":                   {upstream: "b", acts: map[string][]act{"b": {{status: 503}}}, asked: []string{"b"}},
-		"its upstream is gone":                {upstream: "z"},
-		"its upstream is no longer permitted": {upstream: "b", action: func(a *schemas.Action) { a.Entries = []string{schemas.ModelEntry("a")} }},
+		"its upstream is gone":                {upstream: "z", missing: elsewhere},
+		"its upstream is no longer permitted": {upstream: "b", action: func(a *schemas.Action) { a.Entries = []string{schemas.ModelEntry("a")} }, missing: elsewhere},
 	}, func(t *testing.T, tt testCase) {
 		h := newEnv(t, modelOf("small", "a", "b"))
 		maps.Copy(h.acts, tt.acts)
 		o := in(schemas.DialectResponses, order("small"))
-		o.Previous, o.PreviousID, o.PreviousUpstream = "c-0", "resp_of_b", tt.upstream
+		o.Previous, o.PreviousID, o.PreviousUpstream, o.PreviousBy = "c-0", "resp_of_b", tt.upstream, "tok-1"
 		o.Body = json.RawMessage(`{"model":"small","input":"go on","previous_response_id":"resp_c-0","stream":true}`)
 		e := h.run(o, tt.action)
 		assert.Equal(t, tt.asked, h.asked())
 		if tt.asked == nil {
 			assert.Equal(t, []any{schemas.OutcomeFailed, schemas.ValidationError, 400}, []any{e.Outcome, e.Code, e.result.Error.Status})
-			assert.Contains(t, e.result.Error.Message, "the upstream that made it does not serve this request any more")
+			assert.Contains(t, e.result.Error.Message, tt.missing)
 			assert.JSONEq(t, `{"provider_code":"previous_response_not_found","provider_param":"previous_response_id"}`, string(e.result.Error.Metadata))
 			return
 		}

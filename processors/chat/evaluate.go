@@ -54,9 +54,7 @@ func (w *work) exhausted(set *models.Set, last *outcome) completionEnd {
 	case len(w.denied) > 0:
 		return w.refused(w.refusal)
 	case w.order.Previous != "" && len(w.serving(set)) > 0 && len(w.served(set)) == 0:
-		return bad(schemas.OutcomeFailed, schemas.ValidationError, "the previous response cannot be continued: the upstream that made it "+
-			"does not serve this request any more; send the whole conversation without previous_response_id").
-			with(map[string]any{"provider_code": "previous_response_not_found", "provider_param": "previous_response_id"})
+		return w.discontinued()
 	case len(w.served(set)) == 0 && len(w.places(set)) > 0:
 		return bad(schemas.OutcomeFailed, schemas.ValidationError, "no upstream of the model speaks "+
 			protocolName(w.order.Dialect)+"; ask for another model, or list "+string(w.order.Dialect.Family())+" in dialects of one of its upstreams")
@@ -65,6 +63,20 @@ func (w *work) exhausted(set *models.Set, last *outcome) completionEnd {
 	default:
 		return w.unknown(set)
 	}
+}
+
+// discontinued is a completion whose previous answer no upstream can be asked to continue.
+func (w *work) discontinued() completionEnd {
+	message := "the previous response cannot be continued: the upstream that made it does not serve this request any more; "
+	whole := "send the whole conversation without previous_response_id"
+	switch {
+	case w.order.PreviousUpstream == "":
+		message, whole = "the request was accepted by an older version, which did not store who made the previous response; ", "send the request again"
+	case w.order.PreviousBy != w.st.Action.Principal:
+		message = "the previous response does not exist, or its result cannot be read; "
+	}
+	return bad(schemas.OutcomeFailed, schemas.ValidationError, message+whole).
+		with(map[string]any{"provider_code": "previous_response_not_found", "provider_param": "previous_response_id"})
 }
 
 // refused is a completion that policy allows no upstream for. If traffic rules caused that, it

@@ -25,10 +25,10 @@ func (w *work) candidates(set *models.Set) []models.Candidate {
 }
 
 // served are the places that serve the request, whatever they pass: one that continues an answer is
-// served by the upstream that made it.
+// served by the upstream that made it, and only to the principal whose answer it is.
 func (w *work) served(set *models.Set) []models.Candidate {
 	return slices.DeleteFunc(w.serving(set), func(c models.Candidate) bool {
-		return w.order.Previous != "" && c.Upstream.Name != w.order.PreviousUpstream
+		return w.order.Previous != "" && (w.order.PreviousBy != w.st.Action.Principal || c.Upstream.Name != w.order.PreviousUpstream)
 	})
 }
 
