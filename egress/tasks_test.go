@@ -429,6 +429,13 @@ func TestATaskThatIsLeased(t *testing.T) {
 	require.Equal(t, []any{"t-1", 1, "weirt1_x", int64(90_000), "m-1", st.Action.Deadline, schemas.TaskStatusRunning},
 		[]any{got.ID, got.Lease, got.Token, got.Timeout, got.Model, got.Deadline, got.Task.Status})
 	require.Equal(t, http.StatusUnauthorized, leased(2).Code, "it is another's")
+
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	w = httptest.NewRecorder()
+	given := h.server.Leased(w, httptest.NewRequestWithContext(gone, http.MethodPost, schemas.RouteTaskLease, http.NoBody), taskOf("t-1"), 1, "weirt1_x", 90*time.Second)
+	require.False(t, given, "its client has left")
+	require.Empty(t, w.Body.String())
 }
 
 func TestATaskWithItsToken(t *testing.T) {
