@@ -411,7 +411,7 @@ func TestAnAgentWaitsForItsBranch(t *testing.T) {
 }
 
 // leftContext is of a client that left when its task had just been read.
-type leftContext struct{ context.Context } //nolint:containedctx // it is one
+type leftContext struct{ context.Context }
 
 func (leftContext) Err() error { return context.Canceled }
 
