@@ -410,6 +410,11 @@ func TestAnAgentWaitsForItsBranch(t *testing.T) {
 	})
 }
 
+// leftContext is of a client that left when its task had just been read.
+type leftContext struct{ context.Context }
+
+func (leftContext) Err() error { return context.Canceled }
+
 func TestATaskThatIsLeased(t *testing.T) {
 	t.Parallel()
 	h := build(t, tasked)
@@ -429,6 +434,11 @@ func TestATaskThatIsLeased(t *testing.T) {
 	require.Equal(t, []any{"t-1", 1, "weirt1_x", int64(90_000), "m-1", st.Action.Deadline, schemas.TaskStatusRunning},
 		[]any{got.ID, got.Lease, got.Token, got.Timeout, got.Model, got.Deadline, got.Task.Status})
 	require.Equal(t, http.StatusUnauthorized, leased(2).Code, "it is another's")
+
+	w = httptest.NewRecorder()
+	given := h.server.Leased(w, httptest.NewRequestWithContext(leftContext{t.Context()}, http.MethodPost, schemas.RouteTaskLease, http.NoBody), taskOf("t-1"), 1, "weirt1_x", 90*time.Second)
+	require.False(t, given, "its client has left")
+	require.Empty(t, w.Body.String())
 }
 
 func TestATaskWithItsToken(t *testing.T) {

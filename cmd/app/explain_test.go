@@ -249,10 +249,11 @@ func (s *site) sameOnTheNode(t *testing.T) {
 	require.True(t, strings.HasPrefix(inForce, local), "%s\n%s", local, inForce)
 	_, inForce = of(cli.ExitOK, "show", "--json")
 	require.Contains(t, inForce, `"headers":["Authorization"]`)
-	require.NoError(t, os.WriteFile(cases, []byte("- allow: GET https://api.example.com/orders\n  entries: [orders]\n"), 0o600))
+	require.NoError(t, os.WriteFile(cases, []byte("- deny: POST https://a.example/\n  body: 1\n  form: {a: 1}\n"+ // which the node would refuse
+		"- allow: GET https://api.example.com/orders\n  entries: [orders]\n"), 0o600))
 	code, _, errs := command(t, "policy", "test", cases, "--server", s.URL())
 	require.Equal(t, cli.ExitUsage, code)
-	require.Contains(t, errs, "only for a local configuration")
+	require.Contains(t, errs, cases+":4: entries: only for a local configuration")
 }
 
 // TestPolicyShow: the policy is listed with all that is left to callers.
@@ -389,7 +390,8 @@ func TestBadCases(t *testing.T) {
 	assert.Contains(t, errs, ":2: VALIDATION_ERROR: at /form: is a second form of the body")
 	for cases, want := range map[string]string{
 		"": "not a list of cases", "a: b": "not a list of cases", "[]": "not a list of cases", `{"id":"x"}`: "not a list of cases", "- a: [": ":1: it is not YAML",
-		"- allow: GET https://a.example/\n-\n": ": case 2 is empty",
+		"- allow: GET https://a.example/\n-\n":         ":2: it is not a case: null was used",
+		"- allow: GET https://a.example/\n  by: [a]\n": "policyCase.By",
 	} {
 		_, errs := run(cases)
 		assert.Contains(t, errs, want, cases)

@@ -35,10 +35,7 @@ func (f *policyFlags) source(cmd *cobra.Command, env *Env) (c *api, p Policy, er
 	}
 	c, err = f.client(env)
 	p.View = func() (schemas.PolicyView, error) { return get[schemas.PolicyView](cmd.Context(), c, routePolicy, nil) }
-	p.Explain = func(req schemas.ExplainRequest, only []string) (schemas.Explanation, error) {
-		if only != nil {
-			return schemas.Explanation{}, usagef("entries: only for a local configuration; with --server the token says which may be used")
-		}
+	p.Explain = func(req schemas.ExplainRequest, _ []string) (schemas.Explanation, error) {
 		return c.Explain(cmd.Context(), req)
 	}
 	return c, p, err

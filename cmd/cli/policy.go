@@ -12,6 +12,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
 	"github.com/spf13/cobra"
 
 	"weir/schemas"
@@ -211,6 +212,11 @@ Exit codes:
 			if err != nil {
 				return err
 			}
+			for _, one := range cases { // before any is decided
+				if one.Entries != nil && !cmd.Flags().Changed("config") {
+					return usagef("%s:%d: entries: only for a local configuration; with --server the token says which may be used", args[0], one.line)
+				}
+			}
 			return c.testPolicy(args[0], cases, p)
 		},
 	}
@@ -288,9 +294,8 @@ type policyCase struct {
 	Form           any               `yaml:"form"`
 	IdempotencyKey string            `yaml:"idempotency_key"`
 
-	line  int
-	wrong error
-	call  schemas.ExplainRequest
+	line int
+	call schemas.ExplainRequest
 }
 
 // readCases reads a YAML list of cases. The error joins one for each mistake, with its line.
@@ -300,28 +305,25 @@ func readCases(name string, data []byte) (cases []policyCase, err error) {
 			err = fmt.Errorf("%s: it is not YAML", name)
 		}
 	}()
-	err = yaml.Unmarshal(data, &cases)
+	file, err := parser.ParseBytes(data, 0)
 	if syntax, ok := errors.AsType[*yaml.SyntaxError](err); ok && syntax.Token != nil {
 		return nil, fmt.Errorf("%s:%d: it is not YAML: %s", name, syntax.Token.Position.Line, syntax.Message)
 	}
-	if err != nil || len(cases) == 0 {
+	var list *ast.SequenceNode
+	if err == nil && len(file.Docs) > 0 {
+		list, _ = file.Docs[0].Body.(*ast.SequenceNode)
+	}
+	if list == nil || len(list.Values) == 0 {
 		return nil, fmt.Errorf("%s: it is not a list of cases; write one a line, such as: - allow: GET https://api.example.com/orders", name)
 	}
-	for i, c := range cases {
-		if c.line == 0 { // an item of nothing is not read
-			err = errors.Join(err, fmt.Errorf("%s: case %d is empty: give one of allow and deny", name, i+1))
+	for _, node := range list.Values {
+		c := policyCase{line: lineOf(node)}
+		if wrong := c.read(node); wrong != nil {
+			err = errors.Join(err, fmt.Errorf("%s:%d: %w", name, c.line, wrong))
 		}
-		if c.wrong != nil {
-			err = errors.Join(err, fmt.Errorf("%s:%d: %w", name, c.line, c.wrong))
-		}
+		cases = append(cases, c)
 	}
 	return cases, err
-}
-
-// UnmarshalYAML reads a case, and keeps what is wrong with it.
-func (c *policyCase) UnmarshalYAML(node ast.Node) error {
-	c.line, c.wrong = lineOf(node), c.read(node)
-	return nil
 }
 
 // lineOf is the line on which a case begins.
@@ -337,8 +339,7 @@ func lineOf(node ast.Node) int {
 
 // read reads a case.
 func (c *policyCase) read(node ast.Node) error {
-	type members policyCase // without the method that called this one
-	if err := yaml.NodeToValue(node, (*members)(c), yaml.Strict()); err != nil {
+	if err := yaml.NodeToValue(node, c, yaml.Strict()); err != nil {
 		if wrong, ok := errors.AsType[yaml.Error](err); ok {
 			return fmt.Errorf("it is not a case: %s; see `weir policy test --help`", wrong.GetMessage())
 		}

@@ -52,8 +52,8 @@ func (d *Service) over(f file) bool {
 const maxTries = 32
 
 // change reads a task, asks decide for the events, and writes them fenced; if another writer was
-// first, it starts over. wrote reports that the last result of decide has changed the task and is on the
-// log. Output changes nothing: its loss loses no state.
+// first, it starts over. wrote reports that something of what decide has written changed the task, in
+// whichever round. Output changes nothing: its loss loses no state.
 func (d *Service) change(ctx context.Context, ref schemas.Ref, decide func(f file) ([]schemas.Event, error)) (f file, wrote bool, err error) {
 	for range maxTries {
 		if f, err = d.open(ctx, ref); err != nil {
@@ -63,7 +63,6 @@ func (d *Service) change(ctx context.Context, ref schemas.Ref, decide func(f fil
 		if err != nil {
 			return f, false, err
 		}
-		wrote = false
 		for _, ev := range events {
 			if err = d.write(ctx, f, ev); err != nil {
 				break

@@ -58,6 +58,23 @@ func TestOutputIsStoredAndKeepsTheLease(t *testing.T) {
 	require.Equal(t, []schemas.TaskWhat{schemas.TaskClaimed}, w.whats(t, ref), "the state is as before")
 }
 
+// TestAClaimWithOutputIsDurable: also if another writer comes between the two.
+func TestAClaimWithOutputIsDurable(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	ref, token := w.file(t, "a")
+	between := func(schemas.Append) {
+		w.write(t, ref, schemas.Event{Type: schemas.EventProgress, Data: json.RawMessage(`{"text":"x"}`)})
+	}
+	w.set(func() {
+		w.barrier = errors.New("private")
+		w.between = func(schemas.Append) { w.set(func() { w.between = between }) } // before the second
+	})
+	require.Equal(t, schemas.Unavailable, code(t, errOf(w.Output(t.Context(), token, piece(0, "one")))))
+	require.Equal(t, []schemas.TaskOutput{{Text: "x"}, {Text: "one"}}, w.outputs(t, ref))
+	require.Equal(t, []schemas.TaskWhat{schemas.TaskClaimed}, w.whats(t, ref))
+}
+
 // TestOutputAfterTheEnd says how the task ended, so that a runner knows whether its agent reported
 // that.
 func TestOutputAfterTheEnd(t *testing.T) {

@@ -70,12 +70,13 @@ func (b *breaker) success() { b.close(0) }
 // failure is one too many again.
 func (b *breaker) trial() { b.close(tolerated - 1) }
 
-// failure is a call that speaks against the agent. One that began before the
-// breaker opened says nothing new: the probe alone decides then.
+// failure is a call that speaks against the agent. One that began before the breaker opened says
+// nothing new: the probe alone decides then. A probe that was overtaken, if no other is under way,
+// says nothing new either.
 func (b *breaker) failure(probe bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.open() && !probe {
+	if b.open() && (!probe || b.probed.IsZero()) {
 		return
 	}
 	if b.failures++; b.open() {
@@ -89,12 +90,11 @@ func (b *breaker) failure(probe bool) {
 func (b *breaker) returned(sent bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := time.Now()
-	if !b.open() || now.Before(b.until) {
+	if b.probed.IsZero() { // it is closed, or another probe has decided
 		return
 	}
 	if b.probed = (time.Time{}); sent {
-		b.until = now.Add(quarantine)
+		b.until = time.Now().Add(quarantine)
 	}
 }
 

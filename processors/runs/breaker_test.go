@@ -52,6 +52,15 @@ func (b *tried) isAlone() {
 	assert.True(b.t, b.heard)
 }
 
+// overtaken: the probe is silent, and the next one fails; nine seconds of the pause are over.
+func (b *tried) overtaken() {
+	b.t.Helper()
+	time.Sleep(quarantine)
+	b.lets(true, true)
+	b.failure(true)
+	time.Sleep(quarantine - time.Second)
+}
+
 // TestABreakerByTheClock: what becomes of the call that goes alone, and what others
 // that began earlier have to say of it.
 func TestABreakerByTheClock(t *testing.T) {
@@ -93,6 +102,26 @@ func TestABreakerByTheClock(t *testing.T) {
 			b.lets(false, false)
 			b.failure(true)
 			b.isAlone()
+		},
+		"silence, then a failure after another's": func(b *tried) {
+			b.overtaken()
+			b.failure(true)
+			assert.Equal(b.t, time.Second, b.remaining())
+			time.Sleep(time.Second)
+			b.failure(true)
+			assert.Zero(b.t, b.remaining())
+			b.lets(true, true)
+			b.lets(false, false)
+		},
+		"silence, then nothing after another's failure": func(b *tried) {
+			b.overtaken()
+			b.returned(true)
+			assert.Equal(b.t, time.Second, b.remaining())
+			time.Sleep(time.Second)
+			b.returned(true)
+			assert.Zero(b.t, b.remaining())
+			b.lets(true, true)
+			b.lets(false, false)
 		},
 		"the beginning of an answer": func(b *tried) {
 			b.trial()

@@ -19,7 +19,7 @@ import (
 	"weir/schemas"
 )
 
-// maxAnswer bounds an answer that is one document, in bytes.
+// maxAnswer bounds an answer that is one document, and one line or event of a stream, in bytes.
 const maxAnswer = 8 << 20
 
 // answer is what a target answered to one request, or an event of its stream.

@@ -58,7 +58,7 @@ func (s *streamed) follow(in io.Reader, each func(event)) error {
 			line = bytes.TrimPrefix(line, []byte("\ufeff"))
 		}
 		switch {
-		case limited.N <= 0:
+		case limited.N <= 0 || len(r.data)+len(line) > maxAnswer:
 			return errTooLong
 		case errors.Is(err, io.EOF):
 			if s.open = r.some || len(line) > 0; s.open {
@@ -83,9 +83,9 @@ type lineReader struct {
 	cr bool // the last line ended in CR: an LF may never come
 }
 
-// next is the next line, or the rest without an end and io.EOF.
+// next is the next line, or the rest without an end and io.EOF. One above maxAnswer is cut off.
 func (l *lineReader) next() (line []byte, err error) {
-	for {
+	for len(line) <= maxAnswer {
 		b, err := l.in.ReadByte()
 		if err != nil {
 			return line, err
@@ -99,6 +99,7 @@ func (l *lineReader) next() (line []byte, err error) {
 		}
 		line = append(line, b)
 	}
+	return line, errTooLong
 }
 
 // field takes in a line that is not empty, or the rest of a stream.

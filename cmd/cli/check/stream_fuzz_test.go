@@ -22,6 +22,23 @@ func readAll(text string) (*streamed, error) {
 	return s, s.follow(strings.NewReader(text), func(event) {})
 }
 
+// TestStreamsThatAreTooLong: no line and no event is read beyond what Weir itself takes of a run.
+func TestStreamsThatAreTooLong(t *testing.T) {
+	t.Parallel()
+	half := "data: " + strings.Repeat("x", maxAnswer/2)
+	for text, want := range map[string]error{
+		half + "\n\n" + half + "\n\n":           nil,
+		half + "\n" + half + "\n\n":             errTooLong,
+		half + strings.Repeat("x", maxAnswer/2): errTooLong,
+	} {
+		s, err := readAll(text)
+		require.ErrorIs(t, err, want)
+		if want != nil {
+			assert.Zero(t, s.events)
+		}
+	}
+}
+
 // FuzzStream shows that a stream says the same whichever line break it has, and
 // that whatever comes is read to its end.
 func FuzzStream(f *testing.F) {

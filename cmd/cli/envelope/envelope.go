@@ -12,8 +12,12 @@ import (
 	"weir/schemas"
 )
 
-// Names are what an answer repeats of its request. Either may be empty.
+// Names are what an answer repeats of its request, unless it is above maxName. Either may be empty.
 type Names struct{ RequestID, Operation string }
+
+// maxName is how long a name may be that is repeated, in bytes: with a longer one an answer might
+// not fit where its request did.
+const maxName = 256
 
 // Object reads the members of a JSON object, by exactly their names; nil for
 // anything else. Of a name that stands twice it has the last.
@@ -68,6 +72,11 @@ func Pong(n Names) []byte {
 }
 
 func encode(r schemas.AgentResponse) []byte {
+	for _, name := range []*string{&r.RequestID, &r.Operation} {
+		if len(*name) > maxName {
+			*name = ""
+		}
+	}
 	doc, err := client.Encode(r)
 	if err != nil {
 		panic("envelope: strings that cannot be encoded") // there is no such string

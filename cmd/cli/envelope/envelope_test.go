@@ -2,6 +2,7 @@ package envelope_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -42,6 +43,17 @@ func TestAnswers(t *testing.T) {
 	var got schemas.AgentResponse
 	require.NoError(t, json.Unmarshal(envelope.Unavailable(n, "gone"), &got))
 	assert.Equal(t, &schemas.AgentError{Code: schemas.InternalError, Message: "gone", Detail: "UNAVAILABLE"}, got.Error)
+}
+
+// TestLongNames: a name of any length is read, and a long one is not repeated.
+func TestLongNames(t *testing.T) {
+	t.Parallel()
+	fits := strings.Repeat("n", 256)
+	n := envelope.NamesOf(envelope.Find([]byte(`{"request_id":"` + fits + `","operation":"` + fits + `x"}`)))
+	assert.Equal(t, envelope.Names{RequestID: fits, Operation: fits + "x"}, n)
+	for _, answer := range [][]byte{envelope.Refuse(n, schemas.InvalidRequest, "", "no"), envelope.Pong(n)} {
+		assert.Equal(t, envelope.Names{RequestID: fits}, envelope.NamesOf(envelope.Object(answer)))
+	}
 }
 
 func TestResult(t *testing.T) {

@@ -235,10 +235,14 @@ func decode(raw string) any {
 	return v
 }
 
-// Shorten bounds what is quoted of an agent, in code points.
+// Shorten bounds what is quoted of an agent, in code points. It allocates nothing: a message may be
+// as long as an answer.
 func Shorten(s string) string {
-	if r := []rune(s); len(r) > maxStrayWords {
-		return string(r[:maxStrayWords])
+	n := 0
+	for i := range s {
+		if n++; n > maxStrayWords {
+			return s[:i]
+		}
 	}
 	return s
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -153,6 +154,15 @@ func FuzzEnd(f *testing.F) {
 		_, err = ledger.Encode(reply.Answer)
 		require.NoError(t, err)
 	})
+}
+
+// TestShorten: what is quoted is cut between code points, and is no copy.
+func TestShorten(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts the whole process
+	fits := strings.Repeat("\u00e9", maxStrayWords)
+	assert.Equal(t, fits, Shorten(fits))
+	long, got := fits+"x", ""
+	assert.Zero(t, testing.AllocsPerRun(10, func() { got = Shorten(long) }))
+	assert.Equal(t, fits, got)
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
