@@ -18,7 +18,7 @@ type early struct {
 	notify func(context.Context, schemas.Ref) error
 
 	mu      sync.Mutex
-	actions map[<-chan struct{}]map[schemas.Ref]time.Time // when they are due, by what tells of other rules
+	actions map[<-chan struct{}]map[schemas.Ref]time.Time // due times, by the channel that other rules close
 	life    context.Context                               //nolint:containedctx // ends with stop: no more notifications
 	end     context.CancelFunc
 	waiting sync.WaitGroup

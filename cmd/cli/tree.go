@@ -228,9 +228,9 @@ func actionIDs(query url.Values) source {
 	return listed(routeActions, query, func(e schemas.ActionEntry) (string, string) { return e.ID, entryCall(e) + " " + string(e.Status) })
 }
 
-// sources are those of the flags that have the same meaning in every command, and of a command's arguments by its path
-// below weir, or by the command above it if it takes an ID. The last one is also for the arguments after it, if the
-// command takes several.
+// sources has the flags that mean the same in every command, and the arguments of a command by its path
+// below weir, or by its parent if it takes an ID. The last source also serves the arguments after it, if
+// the command takes several.
 func sources() map[string][]source {
 	actions := actionIDs(nil)
 	entries := entryNames(func(string) bool { return true })

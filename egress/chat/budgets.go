@@ -20,8 +20,8 @@ type Budgets interface {
 // budgetsPage is how many accounts a page has, unless the request says otherwise.
 const budgetsPage = 100
 
-// budgets shows a tenant's accounts, in their order. Where the last one of the page before is gone, a
-// page begins behind where that would be.
+// budgets shows a tenant's accounts, in their order. If the previous page's last account is gone, a
+// page begins after its place.
 func (a Answerer) budgets() []egress.Route {
 	return a.server.Read(schemas.RouteBudgets, egress.JSON(func(r *egress.Request) (any, error) {
 		p := stream.NewParams(r.Request.URL.Query(), "budget", "limit", "cursor")

@@ -26,8 +26,8 @@ const (
 	batchSize  = 4 << 20
 )
 
-// position is how far the file has a partition: everything up to seq. The stamp is that of the record
-// there.
+// position is how far the file has a partition: everything up to seq. The stamp identifies the record at
+// seq.
 type position struct {
 	seq   uint64
 	stamp string

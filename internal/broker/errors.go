@@ -50,7 +50,7 @@ func refused(code jetstream.ErrorCode, text string) error {
 	return fmt.Errorf("%w: error code %d", fault.ErrUnavailable, code)
 }
 
-// wrap turns a client's error into one of the log's, or returns one that says already what happened.
+// wrap turns a client's error into an error of the log. It returns those that are one already.
 // After an unknown error the message may or may not have reached the server.
 func wrap(err error) error {
 	var api *jetstream.APIError

@@ -50,8 +50,8 @@ const (
 	// maxUrgentRow is how many urgent messages are taken before one that is not.
 	maxUrgentRow = 7
 	// maxKept is how many redelivered messages of a kind wait here in any case. One more than these is
-	// given back for a while: that a message comes again may prove that the worker of its attempt is
-	// dead, which its copy in another queue does not.
+	// given back for a while, and not moved: its redelivery may prove that the worker of its attempt is
+	// dead, which a copy in another queue does not.
 	maxKept = 1024
 )
 

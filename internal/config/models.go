@@ -68,7 +68,7 @@ func (c Config) entries() []policy.Entry {
 }
 
 // Compile makes the policy that the configuration describes, for a node that listens at these addresses;
-// an empty one is none. Their ports, and those of the configuration's addresses, are no targets on loopback.
+// an empty one is none. Their ports, and the ports in the configuration's addresses, are no targets on loopback.
 // If other machines reach one of these, they are no targets on the addresses either that own returns.
 func (c Config) Compile(own func() ([]netip.Addr, error), at ...string) (*policy.Policy, error) {
 	cfg := policy.Config{

@@ -26,7 +26,7 @@ type Source func(ctx context.Context, take func(branch string, refs []gitwire.Re
 // tell is called many times a second while the pack arrives, by one goroutine at a time, and never after
 // Import has returned.
 //
-// An import takes one of the tenant's few import slots.
+// An import takes one import slot; each tenant has few.
 func (g *Git) Import(ctx context.Context, tenant, id string, from Source, tell func(schemas.RepoProgress)) (defaultBranch string, err error) {
 	s, err := g.wait(ctx, tenant, g.cfg.Timeout, g.slots.imports, g.slots.writes)
 	if err != nil {
@@ -119,8 +119,8 @@ func progressOf(line string) (p schemas.RepoProgress, ok bool) {
 	return p, p.Phase != "" && p.Done <= p.Total
 }
 
-// A source must bring leastBytes within leastTime of waiting for it, 1 KiB/s: it holds one of a tenant's
-// few import slots.
+// A source must send leastBytes within leastTime, 1 KiB/s, because it occupies an import slot. Only the
+// time in which it is waited for counts.
 const (
 	leastBytes = 120 << 10
 	leastTime  = 2 * time.Minute

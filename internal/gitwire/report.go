@@ -113,7 +113,7 @@ func (b packBand) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// bandError is the error for one of the library's, and for what the reader failed with.
+// bandError translates an error of the library or the reader.
 func bandError(err error, in *bounded) error {
 	refused, ok := wireError(err).(*RemoteError) //nolint:errorlint // of wireError itself
 	if text, fatal := strings.CutPrefix(err.Error(), fatalPrefix); fatal {

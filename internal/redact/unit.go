@@ -25,7 +25,7 @@ func unescape(b []byte, i int) (c byte, n int) {
 
 // entity reads HTML's references to ASCII characters.
 func entity(b []byte, i int) (byte, int) {
-	const most = 2 * maxUnfinished // of a reference with zeros that nobody needs
+	const most = 2 * maxUnfinished // bytes of a reference: more are needless zeros
 	if r, n := number(b[:min(len(b), i+most)], i); 0 < n && n < most && r < utf8.RuneSelf {
 		return byte(r), n //nolint:gosec // ASCII
 	}

@@ -65,9 +65,8 @@ func (s Snapshot) at(revision uint64) Snapshot {
 	return s
 }
 
-// decode reads what encode wrote. All of it has to be there, and nothing else: what lost a part, or
-// was given one, must not be read as if it had none, and have calls go out without a rule. So the
-// set must say, written again, what it says.
+// decode reads a set that encode wrote. A damaged set must not be read as one with fewer rules, because
+// calls would then leave without them. So decode encodes the result again and compares.
 func decode(tenant string, data []byte) (doc schemas.RuleSet, err error) {
 	err = json.Unmarshal(data, &doc)
 	switch again, failed := encode(doc); {

@@ -119,8 +119,8 @@ func (k *Keeper) Start(ctx context.Context) error {
 // Stop ends what Start began. It may be called twice, and without Start.
 func (k *Keeper) Stop() { k.stop() }
 
-// looked is told how a look at the store has ended. If it cannot be reached for too long, a stream
-// may belong to a token that was revoked meanwhile: all of them end.
+// looked ends all streams if the store has been unreachable for too long: their tokens may have been
+// revoked meanwhile.
 func (k *Keeper) looked(begun time.Time, err error) {
 	if err == nil {
 		k.mu.Lock()

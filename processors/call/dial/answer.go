@@ -25,8 +25,8 @@ type Stream interface {
 	Close()
 }
 
-// Answer is an answer to a call. Its Stream is the body as it comes, and its Body what a reader keeps
-// of it; that of a traffic rule's answer is there already.
+// Answer is an answer to a call. Its Stream is the body as it arrives, and its Body the part that a
+// reader keeps. A traffic rule's answer has its Body from the beginning.
 type Answer struct {
 	Stream
 	outbound.Response
