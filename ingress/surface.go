@@ -41,7 +41,7 @@ type Surface struct {
 	// calls its caller may not make. A payload that cannot be read is a *fault.Terminal.
 	Redrive func(req *accept.Request, by grant.Caller) error
 	// NotRedriven says why actions of the kind are not redriven, and what to do instead. Empty:
-	// Redrive decides.
+	// Redrive decides, and nil refuses all.
 	NotRedriven string
 	// Canceled is the result of an action that was canceled before it started; nil: none.
 	Canceled func(payload json.RawMessage, message string) (json.RawMessage, error)
