@@ -47,9 +47,6 @@ type PerKey[K comparable] struct {
 // NewPerKey returns a limit.
 func NewPerKey[K comparable](most int) *PerKey[K] { return &PerKey[K]{most: most, of: map[K]int{}} }
 
-// Most is how many a key may have.
-func (l *PerKey[K]) Most() int { return l.most }
-
 // TryAcquire counts one more of a key until release, which is called once. ok is false where it has as many as
 // it may.
 func (l *PerKey[K]) TryAcquire(key K) (release func(), ok bool) {

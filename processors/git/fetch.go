@@ -171,7 +171,7 @@ func publicError(err error) error {
 	case failed: // the call did, and the answer may be malformed for that
 		return err
 	case refused:
-		return &fault.Error{Code: schemas.HTTPFailure, Message: "the repository's upstream refuses; look at the credential that the policy's entry adds", Cause: err}
+		return &fault.Error{Code: schemas.HTTPFailure, Message: "the repository's upstream refuses; if a branch has just moved there, try again, and else look at the credential that the policy's entry adds", Cause: err}
 	case errors.Is(err, gitwire.ErrMalformed):
 		return &fault.Error{Code: schemas.UpstreamProtocol, Message: "the answer of the repository's upstream does not follow git's protocol", Cause: err}
 	case errors.Is(err, gitwire.ErrTooLarge):
