@@ -167,69 +167,6 @@ func TestGitAdvertises(t *testing.T) {
 	require.Equal(t, "id-own t-1 git-upload-pack 0", w.Body.String())
 }
 
-// The rows of the inbound corpus about what is read.
-func TestGitRefusesToAdvertise(t *testing.T) {
-	t.Parallel()
-	h := gitHouse(t, &stable{})
-	for name, tc := range map[string]struct {
-		path, token string
-		protocol    []string
-		status      int
-		code        schemas.Code
-	}{
-		"IN-GIT-003 encoded slash":     {"/git/..%2f..%2fetc" + refsPath, "task", nil, 404, schemas.NotFound},
-		"IN-GIT-007 argument":          {"/git/--exec=id" + refsPath, "task", nil, 404, schemas.NotFound},
-		"IN-GIT-011 dumb":              {"/git/own/info/refs", "task", nil, 400, schemas.NotFound},
-		"IN-GIT-017 other tenant":      {"/git/own" + refsPath, "stranger", nil, 404, schemas.NotFound},
-		"IN-GIT-019 service":           {"/git/own/info/refs?service=git-upload-archive", "task", nil, 400, schemas.Forbidden},
-		"IN-GIT-021 two services":      {"/git/own" + refsPath + "&service=git-receive-pack", "task", nil, 400, schemas.InvalidRequest},
-		"IN-GIT-025 version 1":         {"/git/own" + refsPath, "task", []string{"version=1"}, 400, schemas.GitProtocolRequired},
-		"IN-GIT-027 NUL":               {"/git/own" + refsPath, "task", []string{"version=2\x00;id"}, 400, schemas.InvalidRequest},
-		"a query that is none":         {"/git/own/info/refs?service=%zz", "task", nil, 400, schemas.InvalidRequest},
-		"two versions":                 {"/git/own" + refsPath, "task", []string{"version=2", "version=2"}, 400, schemas.InvalidRequest},
-		"another task's repo":          {"/git/other" + refsPath, "task", nil, 404, schemas.NotFound},
-		"no repo":                      {"/git/none" + refsPath, "reader", nil, 404, schemas.NotFound},
-		"no token":                     {"/git/own" + refsPath, "", nil, 401, schemas.Unauthorized},
-		"a dead token":                 {"/git/own" + refsPath, "dead", nil, 401, schemas.Unauthorized},
-		"too many":                     {"/git/own" + refsPath, "busy", nil, 429, schemas.RateLimited},
-		"a reader, to push":            {"/git/own/info/refs?service=git-receive-pack", "reader", nil, 403, schemas.Forbidden},
-		"on an upstream, not reached":  {"/git/away" + refsPath, "reader", nil, 503, schemas.Unavailable},
-		"a repo with two of its kinds": {"/git/own.git.git" + refsPath, "task", nil, 404, schemas.NotFound},
-	} {
-		r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, tc.path, http.NoBody)
-		if tc.token != "" {
-			r.Header.Set("Authorization", "Bearer "+tc.token)
-		}
-		r.Header["Git-Protocol"] = tc.protocol
-		w := httptest.NewRecorder()
-		h.engine.ServeHTTP(w, r)
-		refused(t, w, tc.status, tc.code, name)
-
-		r.Header.Set("User-Agent", "git/2.39.5")
-		w = httptest.NewRecorder()
-		h.engine.ServeHTTP(w, r)
-		require.Equal(t, tc.status, w.Code, name)
-		require.Equal(t, "text/plain; charset=utf-8", w.Header().Get("Content-Type"), name)
-		require.Contains(t, w.Body.String(), string(tc.code), name)
-		if tc.status == http.StatusNotFound {
-			require.Contains(t, w.Body.String(), "there is no such repository, or this token may not see it", name)
-		}
-		require.Equal(t, strconv.Itoa(w.Body.Len()), w.Header().Get("Content-Length"), name)
-		if tc.status == 429 {
-			require.Equal(t, "3", w.Header().Get("Retry-After"))
-		}
-	}
-	for name, path := range map[string]string{
-		"IN-GIT-001 traversal": "/git/../../etc" + refsPath,
-		"IN-GIT-005 sibling":   "/git/own.git/../other" + refsPath,
-		"IN-GIT-009 dumb":      "/git/own/HEAD",
-		"objects":              "/git/own.git/objects/info/packs",
-	} {
-		require.Equal(t, http.StatusNotFound, h.ask(http.MethodGet, path, "task").Code, name)
-	}
-	require.Equal(t, http.StatusMethodNotAllowed, h.ask(http.MethodPost, "/git/own"+refsPath, "task").Code)
-}
-
 // An answer that was not begun has a status of its own; one that was is cut off.
 func TestGitSourcesFail(t *testing.T) {
 	t.Parallel()
@@ -276,40 +213,6 @@ func TestGitFetches(t *testing.T) {
 		require.Equal(t, "application/x-git-upload-pack-result", w.Header().Get("Content-Type"))
 	}
 	require.Equal(t, http.StatusNotFound, build(t).ask(http.MethodGet, "/git/own"+refsPath, "task").Code, "a node without git")
-}
-
-func TestGitRefusesToFetch(t *testing.T) {
-	t.Parallel()
-	h := gitHouse(t, &stable{})
-	haves := strings.Repeat(pkt("have "+strings.Repeat("a", 40)+"\n"), 1000)
-	var bomb bytes.Buffer
-	z := gzip.NewWriter(&bomb)
-	_, err := io.WriteString(z, pkt("command=fetch\n")+"0001")
-	require.NoError(t, err)
-	for range 9 << 20 / len(haves) {
-		_, err = io.WriteString(z, haves)
-		require.NoError(t, err)
-	}
-	require.NoError(t, z.Close())
-	for name, tc := range map[string]struct {
-		path, token, body string
-		headers           []string
-		status            int
-		code              schemas.Code
-	}{
-		"IN-GIT-029 media type": {"/git/own", "task", "0000", []string{"Content-Type", "application/json"}, 415, schemas.UnsupportedMediaType},
-		"IN-GIT-031 length 3":   {"/git/own", "task", "0003", nil, 400, schemas.InvalidRequest},
-		"IN-GIT-037 haves":      {"/git/own", "task", strings.Repeat(haves, 200), nil, 413, schemas.PayloadTooLarge},
-		"haves, decoded":        {"/git/own", "task", bomb.String(), []string{"Content-Encoding", "gzip"}, 413, schemas.PayloadTooLarge},
-		"no gzip":               {"/git/own", "task", lsRefs, []string{"Content-Encoding", "gzip"}, 400, schemas.InvalidRequest},
-		"another coding":        {"/git/own", "task", lsRefs, []string{"Content-Encoding", "br"}, 415, schemas.UnsupportedEncoding},
-		"version 1":             {"/git/own", "task", lsRefs, []string{"Git-Protocol", "version=1"}, 400, schemas.GitProtocolRequired},
-		"a dead token":          {"/git/own", "dead", lsRefs, nil, 401, schemas.Unauthorized},
-		"another's":             {"/git/other", "task", lsRefs, nil, 404, schemas.NotFound},
-		"an upstream's":         {"/git/away", "reader", lsRefs, nil, 503, schemas.Unavailable},
-	} {
-		refused(t, h.fetch(tc.path+"/git-upload-pack", tc.token, tc.body, tc.headers...), tc.status, tc.code, name)
-	}
 }
 
 // Who reads keeps the lease of its task until it is answered, whatever comes of it.

@@ -171,54 +171,6 @@ func TestAClientThatLeaves(t *testing.T) {
 	}
 }
 
-// Every refusal has one form, on every spelling and for whatever method.
-func TestRefusalsOfCompletions(t *testing.T) {
-	t.Parallel()
-	bodiless := func(method, path string) *http.Request { return httptest.NewRequest(method, path, http.NoBody) }
-	with := func(member string) *http.Request {
-		return post("/chat/completions", strings.Replace(okChat, `{`, `{`+member+`,`, 1))
-	}
-	for name, tc := range map[string]struct {
-		r      *http.Request
-		status int
-		code   schemas.Code
-	}{
-		"empty":     {post("/chat/completions", ""), 400, schemas.InvalidRequest},
-		"no object": {post("/v1/chat/completions", "[]"), 400, schemas.InvalidRequest},
-		"no model":  {post("/chat/completions", `{"messages":[{"role":"user"}]}`), 400, schemas.ValidationError},
-		"path":      {post("/chat/completions", strings.Replace(okChat, "fast", "../../v1/files", 1)), 400, schemas.ValidationError},
-		"api_base":  {with(`"api_base":"http://169.254.169.254/latest/"`), 400, schemas.ValidationError},
-
-		"unknown model":     {post("/chat/completions", strings.Replace(okChat, "fast", "nobody", 1)), 404, schemas.ModelNotFound},
-		"media type":        {post("/chat/completions", okChat, "Content-Type", "text/plain"), 415, schemas.UnsupportedMediaType},
-		"encoding":          {post("/chat/completions", okChat, "Content-Encoding", "gzip"), 415, schemas.UnsupportedEncoding},
-		"too large":         {with(`"x":"` + strings.Repeat("a", 2<<20) + `"`), 413, schemas.PayloadTooLarge},
-		"key":               {post("/chat/completions", okChat, "Idempotency-Key", `"a`), 400, schemas.InvalidRequest},
-		"method":            {bodiless(http.MethodGet, "/api/chat/completions"), 405, schemas.MethodNotAllowed},
-		"a task's token":    {holding("weirt1_x", post("/chat/completions", okChat)), 401, schemas.Unauthorized},
-		"models":            {bodiless(http.MethodGet, "/api//v1/models"), 404, schemas.NotFound},
-		"a model":           {bodiless(http.MethodGet, "/v1/models/vendor/big"), 404, schemas.NotFound},
-		"a slash too many":  {post("/chat/completions/", okChat), 404, schemas.NotFound},
-		"two of them":       {post("/api/v1//chat/completions//", okChat), 404, schemas.NotFound},
-		"behind the route":  {post("/v1/chat/completions/x", okChat), 404, schemas.NotFound},
-		"runs on":           {post("/chat/completionsx", okChat), 404, ""},
-		"something like it": {post("/v2/chat/completions", okChat), 404, ""},
-	} {
-		w := setup(t, desk(func(c *chat.Config) { c.MaxBody = 1 << 20 }))
-		a := w.do(t, tc.r)
-		require.Equal(t, tc.status, a.Code, "%s: %s", name, a.Body)
-		if tc.code != "" {
-			require.Equal(t, string(tc.code), chatFault(t, a), name)
-			require.Equal(t, 1, w.metrics.refused[tc.code], name)
-		}
-		require.Empty(t, a.Header().Get(schemas.HeaderGeneration), name)
-		require.Zero(t, w.records(t), name)
-		require.Empty(t, w.responder.calls, name)
-	}
-	w := setup(t)
-	require.Equal(t, "NOT_FOUND", chatFault(t, w.do(t, post("/chat/completions", okChat))), "it is not served")
-}
-
 func TestALongConversationIsTaken(t *testing.T) {
 	t.Parallel()
 	w := setup(t, desk())

@@ -23,7 +23,6 @@ import (
 	gitprogram "weir/internal/git"
 	"weir/internal/githttp"
 	"weir/internal/gitwire"
-	"weir/internal/problem"
 	"weir/internal/task"
 	"weir/internal/weirtest/gitkit"
 	"weir/schemas"
@@ -371,91 +370,4 @@ func TestPushesOfOneTenant(t *testing.T) {
 	for _, client := range clients { // too few to be divided: they wait for a worker
 		require.Equal(t, http.StatusBadRequest, client.leave())
 	}
-}
-
-// A push that may not be is stored like any other; nobody takes its pack, and its client
-// is heard out.
-func TestDeniedPushes(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		list []gitkit.Update
-		says string
-	}{
-		"IN-GIT-043 delete": {[]gitkit.Update{command(oidA, gitwire.Zero, "refs/heads/work")}, "deleted"},
-		"IN-GIT-045 a path": {[]gitkit.Update{command(oidA, oidB, "refs/heads/../../config")}, "push to refs/heads/work"},
-
-		"create":                  {[]gitkit.Update{command(gitwire.Zero, oidB, "refs/heads/work")}, "created"},
-		"another branch":          {[]gitkit.Update{command(oidA, oidB, "refs/heads/main")}, "push to refs/heads/work"},
-		"another branch, created": {[]gitkit.Update{command(gitwire.Zero, oidB, "refs/heads/x")}, "push to refs/heads/work"},
-		"a tag of that name":      {[]gitkit.Update{command(oidA, oidB, "refs/tags/work")}, "push to refs/heads/work"},
-
-		"below it":       {[]gitkit.Update{command(oidA, oidB, "refs/heads/work/x")}, "push to refs/heads/work"},
-		"two":            {[]gitkit.Update{command(oidA, oidB, "refs/heads/work"), command(oidA, oidB, "refs/heads/main")}, "one branch alone"},
-		"the same twice": {[]gitkit.Update{command(oidA, oidB, "refs/heads/work"), command(oidB, oidA, "refs/heads/work")}, "one branch alone"},
-	} {
-		w := gitSetup(t)
-		rec := w.push(receive, "task", pushOf("PACK…", clientCaps, tc.list...))
-		require.Equal(t, http.StatusOK, rec.Code, rec.Body)
-		require.False(t, w.pusher.took, name)
-		var order schemas.PushOrder
-		require.NoError(t, json.Unmarshal(w.action(t, "acme", w.responder.last(t).ref.ID).Payload, &order), name)
-		require.Contains(t, order.Denied, tc.says, name)
-		require.Equal(t, tc.list[0].Ref, order.Ref, name)
-		require.Equal(t, tc.list[0].New, order.New, name)
-		require.Equal(t, "work", order.Branch, name)
-	}
-}
-
-func TestRefusedPushes(t *testing.T) {
-	t.Parallel()
-	good := pushOf("PACK…", clientCaps, command(oidA, oidB, "refs/heads/work"))
-	for name, tc := range map[string]struct {
-		path, token, body string
-		headers           []string
-		status            int
-		code              schemas.Code
-	}{
-		"IN-GIT-023 read-only":   {receive, "readonly", "0000", nil, 403, schemas.Forbidden},
-		"without a task":         {receive, "idle", good, nil, 403, schemas.Forbidden},
-		"no token":               {receive, "", good, nil, 401, schemas.Unauthorized},
-		"a dead token":           {receive, "dead", good, nil, 401, schemas.Unauthorized},
-		"another repo":           {"/git/other/git-receive-pack", "task", good, nil, 404, schemas.NotFound},
-		"a path":                 {"/git/..%2fown/git-receive-pack", "task", good, nil, 404, schemas.NotFound},
-		"media type":             {receive, "task", good, []string{"Content-Type", "application/json"}, 415, schemas.UnsupportedMediaType},
-		"coding":                 {receive, "task", good, []string{"Content-Encoding", "br"}, 415, schemas.UnsupportedEncoding},
-		"no gzip":                {receive, "task", good, []string{"Content-Encoding", "gzip"}, 400, schemas.InvalidRequest},
-		"version 1":              {receive, "task", good, []string{"Git-Protocol", "version=1"}, 400, schemas.GitProtocolRequired},
-		"empty":                  {receive, "task", "", nil, 400, schemas.InvalidRequest},
-		"a length that lies":     {receive, "task", "0003", nil, 400, schemas.InvalidRequest},
-		"a control character":    {receive, "task", pushOf("", nil, command(oidA, oidB, "refs/heads/\x1b[2J")), nil, 400, schemas.InvalidRequest},
-		"too many commands":      {receive, "task", pushOf("", nil, make40(oidA, oidB)...), nil, 413, schemas.PayloadTooLarge},
-		"larger than may be":     {receive, "task", good + strings.Repeat("x", 3<<20), nil, 413, schemas.GitPackTooLarge},
-		"there is nothing there": {"/git/own/HEAD", "task", good, nil, 404, schemas.NotFound},
-	} {
-		w := gitSetup(t, func(c *git.Config) { c.MaxPack = 1 << 20 })
-		rec := w.push(tc.path, tc.token, tc.body, tc.headers...)
-		require.Equal(t, tc.status, rec.Code, rec.Body)
-		require.Equal(t, problem.MediaType, rec.Header().Get("Content-Type"), name)
-		var p schemas.Problem
-		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &p), name)
-		require.Equal(t, tc.code, p.Code, name)
-		require.Equal(t, 1, w.metrics.refused[tc.code], name)
-		if tc.status == http.StatusUnauthorized {
-			require.Equal(t, `Basic realm="weir"`, rec.Header().Get("WWW-Authenticate"), name)
-		}
-		require.Zero(t, w.records(t), name)
-		require.Empty(t, w.responder.calls, name)
-
-		rec = w.push(tc.path, tc.token, tc.body, append(tc.headers, "User-Agent", "git/2.39.5")...)
-		require.Equal(t, tc.status, rec.Code, name)
-		require.Equal(t, "text/plain; charset=utf-8", rec.Header().Get("Content-Type"), name)
-		require.Equal(t, strconv.Itoa(rec.Body.Len()), rec.Header().Get("Content-Length"), name)
-	}
-}
-
-func make40(from, to string) (list []gitkit.Update) {
-	for i := range 40 {
-		list = append(list, command(from, to, "refs/heads/b"+strconv.Itoa(i)))
-	}
-	return list
 }

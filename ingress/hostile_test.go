@@ -17,50 +17,6 @@ import (
 	"weir/schemas"
 )
 
-func TestHostileBodies(t *testing.T) {
-	t.Parallel()
-	long := `{"method":"GET","url":"http://ok.example/","body":"` + strings.Repeat("x", 1<<20) + `"}`
-	type testCase struct {
-		body    string
-		headers []string
-		status  int
-		code    schemas.Code
-	}
-	table.Run(t, map[string]testCase{
-		"empty":                  {"", nil, 400, "INVALID_REQUEST"},
-		"duplicate":              {`{"method":"GET","method":"POST"}`, nil, 400, "INVALID_REQUEST"},
-		"duplicate in a body":    {`{"method":"POST","url":"http://ok.example/","body":{"a":1,"a":2}}`, nil, 400, "INVALID_REQUEST"},
-		"too deep":               {strings.Repeat("[", 65) + strings.Repeat("]", 65), nil, 400, "INVALID_REQUEST"},
-		"too large":              {long, nil, 413, "PAYLOAD_TOO_LARGE"},
-		"no type":                {okGet, []string{"Content-Type", ""}, 415, "UNSUPPORTED_MEDIA_TYPE"},
-		"text":                   {okGet, []string{"Content-Type", "text/plain"}, 415, "UNSUPPORTED_MEDIA_TYPE"},
-		"two types":              {okGet, []string{"Content-Type", "application/json, text/plain"}, 415, "UNSUPPORTED_MEDIA_TYPE"},
-		"UTF-16":                 {okGet, []string{"Content-Type", "application/json;charset=utf-16"}, 415, "UNSUPPORTED_MEDIA_TYPE"},
-		"parameter":              {okGet, []string{"Content-Type", "application/json; version=2"}, 415, "UNSUPPORTED_MEDIA_TYPE"},
-		"gzip":                   {okGet, []string{"Content-Encoding", "gzip"}, 415, "UNSUPPORTED_ENCODING"},
-		"type before size":       {long, []string{"Content-Type", "text/plain"}, 415, "UNSUPPORTED_MEDIA_TYPE"},
-		"unknown":                {`{"method":"GET","url":"http://ok.example/","verify":false}`, nil, 400, "VALIDATION_ERROR"},
-		"nested secret in names": {`{"method":"GET","url":"http://ok.example/","headers":{"SECRET":1}}`, nil, 400, "DENY_HEADER"},
-		"in capitals":            {okGet, []string{"Content-Type", "Application/JSON"}, 202, ""},
-		"a charset":              {okGet, []string{"Content-Type", "application/json; charset=utf-8"}, 202, ""},
-		"a quoted charset":       {okGet, []string{"Content-Type", `application/json;charset="UTF-8"`, "Accept", "text/html"}, 202, ""},
-	}, func(t *testing.T, tc testCase) {
-		w := setup(t)
-		a := w.do(t, post("/v1/execute", tc.body, tc.headers...)).refused(t, tc.status, tc.code)
-		if tc.code == "" {
-			return
-		}
-		require.Equal(t, false, a.field("error", "retryable"))
-		require.Empty(t, a.Header().Get("Weir-Action-Id"))
-		require.Equal(t, 1, w.metrics.refused[tc.code])
-		if tc.status != 400 || tc.code == schemas.InvalidRequest { // the plans' door is the same door
-			w.do(t, post("/v1/plans", tc.body, tc.headers...)).refused(t, tc.status, tc.code)
-		}
-		require.Zero(t, w.records(t))
-		require.Empty(t, w.responder.calls)
-	})
-}
-
 func TestBodiesOfUnknownLength(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -78,20 +34,6 @@ func TestBodiesOfUnknownLength(t *testing.T) {
 		a := w.do(t, r).refused(t, tc.status, tc.code)
 		require.Equal(t, tc.code != "", a.Header().Get("Connection") == "close", name)
 	}
-}
-
-// unread is a body that must not be touched.
-type unread struct{ t *testing.T }
-
-func (u unread) Read([]byte) (int, error) { u.t.Error("the body was read"); return 0, io.EOF }
-func (unread) Close() error               { return nil }
-
-func TestALengthOverTheLimitIsRefusedUnread(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	r := post("/v1/execute", "", "Expect", "100-continue")
-	r.Body, r.ContentLength = unread{t}, 99999999999
-	require.Equal(t, http.StatusRequestEntityTooLarge, w.do(t, r).Code)
 }
 
 // pipes is a listener of connections in memory.

@@ -148,65 +148,6 @@ func refused(t *testing.T, a answer, status int, code, detail, id, operation str
 	require.Empty(t, a.Header().Get("Weir-Action-Id"))
 }
 
-func TestRefusalsOfTheAgentAPI(t *testing.T) {
-	t.Parallel()
-	const on = `{"if_match":"e"}`
-	for name, tc := range map[string]struct {
-		bearer, body string
-		status       int
-		code, detail string
-		id, op       string
-	}{
-		"no JSON":                {"rules", `{`, 400, "INVALID_REQUEST", "", "", ""},
-		"no JSON, no token":      {"", `{`, 401, "UNAUTHORIZED", "AUTH_REQUIRED", "", ""},
-		"no operation, no token": {"", `{"request_id":"r","auth_token":"x"}`, 401, "UNAUTHORIZED", "AUTH_REQUIRED", "r", ""},
-		"no operation, its own":  {"", `{"request_id":"r","auth_token":"rules"}`, 400, "INVALID_REQUEST", "", "r", ""},
-		"a token that is none":   {"", `{"request_id":"r","operation":"ping","auth_token":7}`, 401, "UNAUTHORIZED", "AUTH_REQUIRED", "r", "ping"},
-		"no token":               {"", api("r", "ping", `{}`), 401, "UNAUTHORIZED", "AUTH_REQUIRED", "r", "ping"},
-		"before its operation":   {"", api("r", "nope", `{}`), 401, "UNAUTHORIZED", "AUTH_REQUIRED", "r", "nope"},
-		"too many":               {"busy", api("r", "status", `{}`), 429, "RATE_LIMITED", "", "r", "status"},
-		"no such operation":      {"rules", api("r", "rules.delete", on), 400, "INVALID_REQUEST", "", "r", "rules.delete"},
-		"what is Weir's own":     {"chief", api("r", schemas.OpRulesReset, on), 400, "INVALID_REQUEST", "", "r", "rules.reset"},
-		"a read by a writer":     {"writer", api("r", "status", `{}`), 403, "UNAUTHORIZED", "SCOPE_REQUIRED", "r", "status"},
-		"a write by a reader":    {"reader", api("r", "global.off", on), 403, "UNAUTHORIZED", "SCOPE_REQUIRED", "r", "global.off"},
-		"before its if_match":    {"reader", api("r", "global.off", `{}`), 403, "UNAUTHORIZED", "SCOPE_REQUIRED", "r", "global.off"},
-		"a write by a limited":   {"limited", api("r", "rules.create", `{"rule":{},"if_match":"e"}`), 403, "UNAUTHORIZED", "SCOPE_REQUIRED", "r", "rules.create"},
-		"no if_match":            {"rules", api("r", "rules.create", `{"rule":{"id":"a"}}`), 400, "INVALID_REQUEST", "IF_MATCH_REQUIRED", "r", "rules.create"},
-		"hostile words":          {"rules", api(`<b>\u202e`, "rules.list", `{"group":[]}`), 400, "INVALID_REQUEST", "", "<b>\u202e", "rules.list"},
-	} {
-		w := setup(t, authenticated)
-		var headers []string
-		if tc.bearer != "" {
-			headers = []string{"Authorization", "Bearer " + tc.bearer}
-		}
-		a := w.do(t, post("/v1/agent-api", tc.body, headers...))
-		refused(t, a, tc.status, tc.code, tc.detail, tc.id, tc.op)
-		require.Equal(t, tc.status == 401, a.Header().Get("WWW-Authenticate") != "", name)
-		if tc.status == 401 {
-			require.Contains(t, a.field("error", "message"), "request.auth_token", "both places for a token")
-		}
-		require.Zero(t, w.records(t), "nothing is stored")
-		require.Empty(t, w.responder.calls, name)
-		if tc.status == 429 {
-			require.Equal(t, "3", a.Header().Get("Retry-After"), name)
-		}
-	}
-}
-
-// TestTheRouteOfTheAgentAPI: its refusals have the envelope too, whatever the method.
-func TestTheRouteOfTheAgentAPI(t *testing.T) {
-	t.Parallel()
-	w := setup(t, func(c *config) { c.MaxBody = 300 })
-	refused(t, w.do(t, post("/v1/agent-api", api("r", "ping", `{}`), "Content-Type", "text/plain")), 415, "INVALID_REQUEST", "UNSUPPORTED_MEDIA_TYPE", "", "")
-	refused(t, w.do(t, post("/v1/agent-api", api("r", "ping", `{}`), "Content-Encoding", "gzip")), 415, "INVALID_REQUEST", "UNSUPPORTED_ENCODING", "", "")
-	refused(t, w.do(t, post("/v1/agent-api", api("r", "ping", `{"pattern":"`+strings.Repeat("*", 300)+`"}`))), 413, "INVALID_REQUEST", "PAYLOAD_TOO_LARGE", "", "")
-	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete, http.MethodOptions, http.MethodTrace} {
-		a := w.do(t, httptest.NewRequest(method, "/v1/agent-api", http.NoBody))
-		refused(t, a, 405, "INVALID_REQUEST", "METHOD_NOT_ALLOWED", "", "")
-		require.Equal(t, "POST", a.Header().Get("Allow"))
-	}
-}
-
 func TestADisabledAgentAPI(t *testing.T) {
 	t.Parallel()
 	w := setup(t, authenticated, func(c *config) { c.NoAgentAPI = true })

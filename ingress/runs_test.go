@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -142,56 +141,6 @@ func TestADeniedCallOfARun(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.stream(body("r2")).Code)
 	require.EqualValues(t, 2, w.records(t), "denials leave evidence")
 	require.JSONEq(t, `{"task_type":"HTTP_EXECUTE","call":{"method":"GET","url":"http://evil.example/x"}}`, string(w.action(t, "default", "r1").Payload))
-}
-
-// Every refusal has one form, on both routes and whatever was asked for.
-func TestRefusalsOfRuns(t *testing.T) {
-	t.Parallel()
-	request := func(body string, headers ...string) func(string) *http.Request {
-		return func(route string) *http.Request { return post(route, body, headers...) }
-	}
-	bodiless := func(method string) func(string) *http.Request {
-		return func(route string) *http.Request { return httptest.NewRequest(method, route, http.NoBody) }
-	}
-	for name, tc := range map[string]struct {
-		r      func(route string) *http.Request
-		status int
-		code   string
-		id     any
-	}{
-		"empty":            {request(""), 422, "INVALID_REQUEST", nil},
-		"no object":        {request("[]"), 422, "INVALID_REQUEST", nil},
-		"twice":            {request(`{"request_id":"r1","request_id":"r2","task_type":"ECHO"}`), 422, "INVALID_REQUEST", nil},
-		"unnamed":          {request(`{"task_type":"ECHO"}`), 422, "VALIDATION_ERROR", nil},
-		"untyped":          {request(`{"request_id":"r1"}`), 422, "VALIDATION_ERROR", "r1"},
-		"odd id":           {request(`{"request_id":"r1\u202e","task_type":"ECHO"}`), 422, "VALIDATION_ERROR", nil},
-		"budget twice":     {request(`{"request_id":"r1","task_type":"ECHO","budgets":{"x":1,"x":1}}`), 422, "INVALID_REQUEST", nil},
-		"bad inputs":       {request(`{"request_id":"r1","task_type":"HTTP_PLAN","inputs":{}}`), 422, "VALIDATION_ERROR", "r1"},
-		"bad key":          {request(okRun, "Idempotency-Key", `"a`), 422, "INVALID_REQUEST", "r1"},
-		"another key":      {request(okRun, "Idempotency-Key", `"r2"`), 422, "VALIDATION_ERROR", "r1"},
-		"media type":       {request(okRun, "Content-Type", "text/plain"), 415, "UNSUPPORTED_MEDIA_TYPE", nil},
-		"encoding":         {request(okRun, "Content-Encoding", "gzip"), 415, "UNSUPPORTED_ENCODING", nil},
-		"too large":        {request(`{"request_id":"` + strings.Repeat("a", 2<<20) + `"}`), 413, "PAYLOAD_TOO_LARGE", nil},
-		"method":           {bodiless(http.MethodGet), 405, "METHOD_NOT_ALLOWED", nil},
-		"trace":            {bodiless(http.MethodTrace), 405, "METHOD_NOT_ALLOWED", nil},
-		"stream of events": {request(`{}`, "Accept", "text/event-stream"), 422, "VALIDATION_ERROR", nil},
-		"absolute form": {func(route string) *http.Request {
-			r := post(route, okRun)
-			r.RequestURI = "http://evil.test" + route
-			return r
-		}, 400, "INVALID_REQUEST", nil},
-	} {
-		for _, route := range []string{schemas.RouteRunSync, schemas.RouteRunStream} {
-			w := setup(t, served)
-			a := w.do(t, tc.r(route)).refused(t, tc.status, schemas.Code(tc.code))
-			require.Contains(t, a.body, "outputs", name)
-			require.Equal(t, tc.code, a.field("error", "code"), name)
-			require.Equal(t, tc.id, a.body["request_id"], name)
-			require.Zero(t, w.records(t), name)
-			require.Empty(t, w.responder.calls, name)
-			require.Equal(t, 1, w.metrics.refused[schemas.Code(tc.code)], name)
-		}
-	}
 }
 
 // An agent may leave while its runs go on: who repeats one, or comes back to its

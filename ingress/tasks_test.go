@@ -205,35 +205,6 @@ func scoped(who ingress.Identity) func(*config) {
 	}
 }
 
-func TestChangingATask(t *testing.T) {
-	t.Parallel()
-	h := lobby(t)
-	token := h.file(t, "a")
-	a := h.do(t, holding(token, post("/agent/inquiry", `{"inquiry":"may I?"}`)))
-	require.EqualValues(t, 1, a.field("n"))
-	for body, want := range map[string]int{`{}`: 422, `{"answer":"x","inquiry":9}`: 422, `{"answer":"yes"}`: 200, `[]`: 400} {
-		require.Equal(t, want, h.do(t, post("/v1/tasks/a/answer", body)).Code, body)
-	}
-	second, _ := h.do(t, post("/v1/tasks/a/token", ``)).field("token").(string)
-	require.Equal(t, http.StatusUnauthorized, h.send(holding(token, get("/agent/task"))).Code)
-	require.Equal(t, http.StatusOK, h.send(holding(second, get("/agent/task"))).Code)
-
-	a = h.do(t, post("/v1/tasks/a/cancel", ``))
-	require.Equal(t, http.StatusAccepted, a.Code)
-	require.Equal(t, "a", a.Header().Get("Weir-Action-Id"))
-	require.Equal(t, "a", (<-h.stopped).ID)
-	h.do(t, post("/v1/tasks/a/token", ``)).refused(t, http.StatusConflict, schemas.Conflict)
-	h.settle(t, "a", schemas.OutcomeCanceled)
-	h.do(t, post("/v1/tasks/a/cancel", ``)).refused(t, http.StatusConflict, schemas.Conflict)
-
-	h.do(t, post("/v1/execute", okPost, "Idempotency-Key", "x"))
-	for _, id := range []string{"none", h.responder.last(t).ref.ID, "a%2Fb", "lease"} {
-		for route, body := range map[string]string{"cancel": ``, "token": ``, "answer": `{"answer":"x"}`} {
-			h.do(t, post("/v1/tasks/"+id+"/"+route, body)).refused(t, http.StatusNotFound, schemas.NotFound)
-		}
-	}
-}
-
 // TestAgentsMayJoinPathsBadly: every route of theirs under every spelling of it.
 func TestAgentsMayJoinPathsBadly(t *testing.T) {
 	t.Parallel()
@@ -284,45 +255,6 @@ func TestAgentsNeedATokenInOpenMode(t *testing.T) {
 		}
 	}
 	require.EqualValues(t, 1, h.records(t))
-}
-
-func TestAnAgentsTask(t *testing.T) {
-	t.Parallel()
-	h := lobby(t)
-	token := h.file(t, "a")
-	r := post("/agent/task", `{"status":"Completed"}`)
-	r.Method = http.MethodGet
-	a := h.do(t, holding(token, r))
-	require.Equal(t, http.StatusOK, a.Code, "a body is not looked at")
-	require.Empty(t, a.Header().Get(schemas.HeaderTaskToken))
-	require.Contains(t, h.logs.String(), `"action_id":"a"`)
-
-	agent := func(path, body string) *http.Request { return holding(token, post(path, body)) }
-	for body, want := range map[string]schemas.Code{
-		`{"reason":"Laziness","description":"d"}`: schemas.ValidationError,
-		`{"description":"d","description":"e"}`:   schemas.InvalidRequest,
-		``:                                        schemas.InvalidRequest,
-	} {
-		h.do(t, agent("/agent/task/fail", body)).refused(t, http.StatusBadRequest, want)
-	}
-	text := agent("/agent/task/fail", `{"description":"d"}`)
-	text.Header.Set("Content-Type", "text/plain")
-	h.do(t, text).refused(t, http.StatusUnsupportedMediaType, schemas.UnsupportedMediaType)
-
-	for _, reason := range []string{`"reason":null,`, ``} { // the same again
-		require.Equal(t, http.StatusOK, h.send(agent("/agent/task/fail", `{`+reason+`"description":"<img src=x> \u001b[31m"}`)).Code)
-	}
-	a = h.do(t, agent("/agent/task/complete", `{"description":"d"}`)).refused(t, http.StatusBadRequest, schemas.TaskNotRunning)
-	require.Equal(t, "Task is not running", a.field("detail"))
-	require.Equal(t, http.StatusOK, h.send(holding(token, get("/agent/task"))).Code, "it may see how its task ended")
-	for _, r := range []*http.Request{
-		agent("/agent/inquiry", `{"inquiry":"?"}`),
-		agent("/chat/completions", okChat),
-		agent("/agent/task/complete", `{"description":"e"}`),
-	} {
-		require.Contains(t, []int{http.StatusUnauthorized, http.StatusBadRequest, http.StatusNotFound}, h.send(r).Code, "and nothing else")
-	}
-	require.NotContains(t, h.logs.String(), "img src", "no content in the log")
 }
 
 func TestLeasing(t *testing.T) {

@@ -52,46 +52,6 @@ func TestBothFormsOfARequest(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRequest(t *testing.T) {
-	t.Parallel()
-	long := strings.Repeat("x", 257)
-	for body, want := range map[string][2]string{
-		`[]`: {}, `7`: {}, `null`: {}, `{}`: {},
-		`{"type":"AGENT_API_REQUEST"}`:                                                 {},
-		`{"type":"AGENT_API_REQUEST","request":[]}`:                                    {},
-		`{"type":"AGENT_API_REQUEST","request_id":"r","operation":"ping"}`:             {},
-		`{"type":"OTHER","request":{"request_id":"r","operation":"ping"}}`:             {"r", "ping"},
-		`{"Type":"OTHER","request":{"request_id":"r","operation":"ping"}}`:             {"r", "ping"},
-		`{"operation":"ping"}`:                                                         {"", "ping"},
-		`{"request_id":7,"operation":"ping"}`:                                          {"", "ping"},
-		`{"request_id":"","operation":"ping"}`:                                         {"", "ping"},
-		`{"request_id":"` + long + `","operation":"ping"}`:                             {"", "ping"},
-		`{"request_id":"a\u0000b","operation":"ping"}`:                                 {"a\x00b", "ping"},
-		`{"request_id":"a\u0085b","operation":"ping"}`:                                 {"a\u0085b", "ping"},
-		`{"request_id":"r"}`:                                                           {"r", ""},
-		`{"request_id":"r","operation":""}`:                                            {"r", ""},
-		`{"request_id":"r","operation":"` + long[:65] + `"}`:                           {"r", long[:65]},
-		`{"request_id":"r","operation":"` + long + `"}`:                                {"r", ""},
-		`{"request_id":"r","operation":"ping","args":[]}`:                              {"r", "ping"},
-		`{"request_id":"r","operation":"ping","args":"x"}`:                             {"r", "ping"},
-		`{"request_id":"r","operation":"ping","auth_token":7}`:                         {"r", "ping"},
-		`{"request_id":"r","operation":"ping","Auth_Token":"t"}`:                       {"r", "ping"},
-		`{"request":{"request_id":"r","operation":"ping","ARGS":{}}}`:                  {"r", "ping"},
-		`{"request":{"request_id":"r","operation":"ping","args":{}},"reque\u017ft":1}`: {"r", "ping"},
-	} {
-		require.NoError(t, strict.Check([]byte(body), strict.Limits{}), body)
-		got, err := rules.Read([]byte(body))
-		c, _ := code(t, err)
-		require.Equal(t, schemas.InvalidRequest, c, body)
-		require.Equal(t, want, [2]string{got.RequestID, got.Operation}, body)
-		require.NotContains(t, err.Error(), long)
-	}
-	most := strings.Repeat("\u00fc", 128)
-	got, err := rules.Read([]byte(`{"request_id":"` + most + `","operation":"ping"}`))
-	require.NoError(t, err)
-	require.Equal(t, most, got.RequestID)
-}
-
 func request(operation, args string) schemas.AgentRequest {
 	return schemas.AgentRequest{RequestID: "r", Operation: operation, Args: json.RawMessage(args)}
 }
@@ -127,53 +87,6 @@ func TestOrders(t *testing.T) {
 		got, err := rules.Order(request(schemas.OpGlobalOff, `{"if_match":"`+tag+`"}`), "open")
 		require.NoError(t, err, "what an etag is, is not for the door to say")
 		require.Equal(t, strings.ReplaceAll(tag, `\`, ""), strings.ReplaceAll(got.IfMatch, `\`, ""))
-	}
-}
-
-func TestBadArguments(t *testing.T) {
-	t.Parallel()
-	const tag = `"if_match":"etag-1-x"`
-	for _, tc := range []struct{ operation, args, word string }{
-		{schemas.OpRulesCreate, `{"rule":{}}`, schemas.DetailIfMatchRequired},
-		{schemas.OpRulesCreate, `{` + tag + `}`, ""},
-		{schemas.OpRulesCreate, `{` + tag + `,"rule":{},"group":7}`, ""},
-		{schemas.OpRulesCreate, `{` + tag + `,"rule":{},"group":{"a":1}}`, ""},
-		{schemas.OpRulesCreate, `{` + tag + `,"rule":{},"create_group_if_missing":"true"}`, ""},
-		{schemas.OpRulesCreate, `{` + tag + `,"Rule":{}}`, ""},
-		{schemas.OpRulesCreate, `{` + tag + `,"rule":{},"IF_MATCH":"other"}`, ""},
-		{schemas.OpRulesPatch, `{` + tag + `,"id":"a"}`, ""},
-		{schemas.OpRulesPatch, `{` + tag + `,"patch":{}}`, ""},
-		{schemas.OpRulesPatch, `{` + tag + `,"id":["a"],"patch":{}}`, ""},
-		{schemas.OpRulesPatch, `{"id":"a","patch":{}}`, schemas.DetailIfMatchRequired},
-		{schemas.OpRulesEnable, `{` + tag + `}`, ""},
-		{schemas.OpRulesEnable, `{` + tag + `,"id":""}`, ""},
-		{schemas.OpRulesDisable, `{` + tag + `,"id":7}`, ""},
-		{schemas.OpGlobalOn, `{}`, schemas.DetailIfMatchRequired},
-		{schemas.OpGlobalOn, `{"if_match":""}`, schemas.DetailIfMatchRequired},
-		{schemas.OpGlobalOff, `{"if_match":null}`, schemas.DetailIfMatchRequired},
-		{schemas.OpGlobalOff, `{"if_match":7}`, schemas.DetailIfMatchRequired},
-		{schemas.OpGlobalOff, `{"if_match":"*"}`, schemas.DetailIfMatchRequired},
-		{schemas.OpGlobalOff, `{"If_Match":"etag-1-x"}`, ""},
-	} {
-		_, err := rules.Order(request(tc.operation, tc.args), "id-1")
-		c, word := code(t, err)
-		require.Equal(t, schemas.InvalidRequest, c, tc.args)
-		require.Equal(t, tc.word, word, tc.args)
-	}
-	for args, bad := range map[string]bool{
-		`{}`: false, `{"group":"g"}`: false, `{"group":null}`: false, `{"group":""}`: false, `{"if_match":7,"x":1}`: false,
-		`{"group":7}`: true, `{"group":["g"]}`: true, `{"Group":"g"}`: true,
-	} {
-		require.Equal(t, bad, rules.CheckRead(request(schemas.OpRulesList, args)) != nil, args)
-	}
-	for args, bad := range map[string]bool{
-		`{"id":"a"}`: false, `{"id":"a","group":7}`: false,
-		`{}`: true, `{"id":null}`: true, `{"id":""}`: true, `{"id":7}`: true, `{"ID":"a"}`: true,
-	} {
-		require.Equal(t, bad, rules.CheckRead(request(schemas.OpRulesGet, args)) != nil, args)
-	}
-	for _, op := range []string{schemas.OpPing, schemas.OpStatus} {
-		require.NoError(t, rules.CheckRead(request(op, `{"id":7,"group":[]}`)))
 	}
 }
 
