@@ -111,19 +111,6 @@ func TestEventOfAMock(t *testing.T) {
 	require.Contains(t, w.Body.String(), `"traffic":{"rules_etag":"etag-1-x","rules":["m"],"mocked":"m"}`)
 }
 
-func TestStatusOfAnUnknownOutcome(t *testing.T) {
-	t.Parallel()
-	h := build(t)
-	st := h.claim(httpRef("a"))
-	h.settle(st, schemas.Settled{Outcome: schemas.OutcomeUnknown, Code: schemas.Interrupted, Message: "x", Attempts: 1})
-	h.append(st, schemas.Event{Type: schemas.EventResolution, Resolution: &schemas.Resolution{Effect: "applied"}})
-	v := decode[schemas.ActionView](t, h.get("/v1/actions/a").Body)
-	require.EqualValues(t, "outcome_unknown", v.Status)
-	require.Equal(t, "/v1/actions/a/resolve", v.ResolveURL)
-	require.Contains(t, v.Message, "took effect")
-	require.Equal(t, "applied", v.Resolution.Effect)
-}
-
 func TestStatusThatThereIsNot(t *testing.T) {
 	t.Parallel()
 	h := build(t)

@@ -305,16 +305,6 @@ func TestAResolutionIsPartOfTheAnswer(t *testing.T) {
 
 var aPlan = schemas.Ref{Tenant: "acme", Kind: schemas.KindPlan, ID: "p-1"}
 
-func TestAReportIsGivenAsItIsStored(t *testing.T) {
-	t.Parallel()
-	doc := `{"z":1,"artifact:execution.report":{"n":1.10000000000000000001},"a":"<&>"}`
-	for _, o := range schemas.Outcomes() {
-		_, body, err := plans.Render(aPlan, &schemas.Settled{Outcome: o}, json.RawMessage(doc))
-		require.NoError(t, err)
-		require.Equal(t, doc, string(body))
-	}
-}
-
 func TestAPlanWithoutAReportIsAProblem(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -76,24 +76,6 @@ func idOf(frame string) string {
 	return strings.TrimPrefix(line, "id: ")
 }
 
-const finalData = `data: {"type":"final","request_id":"a","task_type":"LIT","status":"ok","success":true,"outputs":{"n":1.0}}`
-
-func TestStreamOfARun(t *testing.T) {
-	t.Parallel()
-	h := build(t)
-	h.run("a", 2)
-	w := h.streamed("a")
-	require.Equal(t, http.StatusOK, w.Code)
-	require.Equal(t, "text/event-stream", w.Header().Get("Content-Type"))
-	require.Equal(t, "a", w.Header().Get("Weir-Action-Id"))
-	all := frames(w.Body.String())
-	require.Equal(t, w.Body.String(), strings.Join(all, ""), "nothing but whole events, from the first byte to the last")
-	require.Len(t, all, 4)
-	require.Contains(t, all[0], "event: started\ndata: {\"type\":\"started\",\"request_id\":\"a\",\"task_type\":\"LIT\"}\n\n")
-	require.Contains(t, all[1], "event: progress\ndata: {\"type\":\"token\",\"request_id\":\"a\",\"task_type\":\"LIT\",\"i\":0}\n\n")
-	require.Contains(t, all[3], "event: complete\n"+finalData+"\n\n")
-}
-
 // TestARunIsResumedAnywhere, also where the other route was cut: the ids of events are the same.
 func TestARunIsResumedAnywhere(t *testing.T) {
 	t.Parallel()

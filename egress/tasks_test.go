@@ -441,26 +441,6 @@ func TestATaskThatIsLeased(t *testing.T) {
 	require.Empty(t, w.Body.String())
 }
 
-func TestATaskWithItsToken(t *testing.T) {
-	t.Parallel()
-	h := build(t, tasked)
-	h.task("t-1", "d")
-	answer := func(id string, status int, token string) *httptest.ResponseRecorder {
-		w := httptest.NewRecorder()
-		h.server.Task(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, schemas.RouteTasks, http.NoBody), taskOf(id), status, token)
-		return w
-	}
-	w := answer("t-1", http.StatusCreated, "weirt1_x")
-	require.Equal(t, http.StatusCreated, w.Code)
-	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
-	got := decode[schemas.NewTask](t, w.Body)
-	require.Equal(t, []string{"t-1", "weirt1_x"}, []string{got.ID, got.Token})
-	again := answer("t-1", http.StatusOK, "")
-	require.Equal(t, http.StatusOK, again.Code)
-	require.NotContains(t, again.Body.String(), `"token"`)
-	require.Equal(t, http.StatusNotFound, answer("t-2", http.StatusOK, "").Code)
-}
-
 // inquire answers as ingress has it for POST /agent/inquiry.
 func (h *env) inquire(ctx context.Context, lease, n int) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()

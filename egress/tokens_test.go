@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -65,45 +64,6 @@ func TestTokensOfATenant(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, build(t).ask(http.MethodGet, "/v1/tokens", "default").Code, "an open node has none")
 }
 
-// TestWhatANodeSaysToWhom: metrics are for who has their scope, and nothing at all to others.
-func TestWhatANodeSaysToWhom(t *testing.T) {
-	t.Parallel()
-	h := build(t, func(c *config) {
-		c.Service.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "weir_up 1\n") })
-		c.Service.OpenAPI = []byte(`{}`)
-		c.Service.Allow = func(r *http.Request, scope string) error {
-			switch who := r.Header.Get("Authorization"); {
-			case who == "":
-				return fault.New(schemas.Unauthorized, "no token")
-			case who == "Bearer busy":
-				return fault.New(schemas.RateLimited, "wait")
-			case scope != "" && who != "Bearer "+scope:
-				return fault.New(schemas.Forbidden, "lacks "+scope)
-			}
-			return nil
-		}
-	})
-	for path, want := range map[string]map[string]int{
-		"/metrics":      {"": 404, "agent": 404, "metrics:read": 200, "busy": 429},
-		"/sandbox":      {"": 401, "agent": 200, "admin": 200, "busy": 429},
-		"/healthz":      {"": 200, "busy": 200},
-		"/readyz":       {"": 200, "busy": 200},
-		"/health":       {"": 200, "busy": 200},
-		"/health/ready": {"": 200, "busy": 200},
-		"/ready":        {"": 200, "busy": 200},
-		"/openapi.json": {"": 200, "busy": 200},
-	} {
-		for who, status := range want {
-			w := h.ask(http.MethodGet, path, who)
-			require.Equal(t, status, w.Code, "%s for %q", path, who)
-			if path == "/metrics" && status == http.StatusNotFound {
-				require.Contains(t, w.Body.String(), "there is nothing at this path", "as of any other path")
-				require.Empty(t, w.Header().Get("WWW-Authenticate"))
-			}
-		}
-	}
-}
-
 // TestStreamsAreWatched: one that may not be held open is refused, and one that
 // may no longer be is ended, whoever writes meanwhile.
 func TestStreamsAreWatched(t *testing.T) {
@@ -142,26 +102,6 @@ func TestStreamsAreWatched(t *testing.T) {
 	w := h.ask(http.MethodHead, "/v1/evidence", "acme", "Accept", "text/event-stream")
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Empty(t, ends, "neither is a HEAD")
-}
-
-func TestPolicyRoute(t *testing.T) {
-	t.Parallel()
-	view := schemas.PolicyView{Version: "v", Entries: []schemas.EntryView{{Name: "one", Headers: []string{"authorization"}, Mode: "enforce"}}, AllowedHosts: []string{}}
-	var asked [][]string
-	h := build(t, func(c *config) {
-		c.Policy = func(only []string, _ bool) schemas.PolicyView {
-			asked = append(asked, only)
-			return view
-		}
-	})
-	a := h.get("/v1/policy")
-	require.Equal(t, http.StatusOK, a.Code)
-	assert.Equal(t, view, decode[schemas.PolicyView](t, a.Body))
-	assert.Equal(t, http.StatusOK, h.ask(http.MethodGet, "/v1/policy", "acme/one").Code)
-	assert.Equal(t, http.StatusBadRequest, h.ask(http.MethodGet, "/v1/policy?entry=a", "acme/one").Code, "it has no parameters")
-	assert.Equal(t, [][]string{nil, {"one"}}, asked, "who is limited to entries sees these")
-	assert.Equal(t, http.StatusUnauthorized, h.ask(http.MethodGet, "/v1/policy", "").Code)
-	assert.Equal(t, http.StatusNotFound, build(t).get("/v1/policy").Code)
 }
 
 // TestTheLastWordOfPolicyIsShown: where another policy came into force after an

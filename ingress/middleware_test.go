@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -15,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/ingress"
-	"weir/internal/fault"
 	"weir/internal/problem"
 	"weir/schemas"
 )
@@ -165,49 +163,6 @@ func TestAPanicInTheMiddleOfAnAnswerCutsIt(t *testing.T) {
 	require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() {
 		w.engine.ServeHTTP(httptest.NewRecorder(), post("/v1/execute", `{"method":"GET","url":"http://ok.example/","request_id":"r"}`))
 	})
-}
-
-func TestAuthentication(t *testing.T) {
-	t.Parallel()
-	w := setup(t, func(c *config) {
-		c.Authenticate = func(r *http.Request) (ingress.Identity, error) {
-			switch r.Header.Get("Authorization") {
-			case "Bearer anna":
-				return ingress.Identity{Token: schemas.Token{Tenant: "a", Scopes: []string{"actions:write"}, Name: "anna"}}, nil
-			case "Bearer bert":
-				return ingress.Identity{Token: schemas.Token{Tenant: "b", Scopes: []string{"admin"}}}, nil
-			case "Bearer reader":
-				return ingress.Identity{Token: schemas.Token{Tenant: "a", Scopes: []string{"actions:read"}}}, nil
-			case "Bearer store-down":
-				return ingress.Identity{}, errors.New("AGWCANARY: connection refused")
-			}
-			return ingress.Identity{}, fault.New(schemas.Unauthorized, "send a bearer token")
-		}
-	})
-	body := `{"method":"GET","url":"http://ok.example/","request_id":"r"}`
-	for _, r := range []*http.Request{
-		post("/v1/execute", body), post("/v1/plans", okPlan), post("/v1/execute", "not json", "Authorization", "Bearer nobody"),
-	} {
-		a := w.do(t, r).refused(t, http.StatusUnauthorized, schemas.Unauthorized)
-		require.Equal(t, "Bearer", a.Header().Get("WWW-Authenticate"))
-	}
-	w.do(t, post("/v1/execute", body, "Authorization", "Bearer reader")).refused(t, http.StatusForbidden, schemas.Forbidden)
-	a := w.do(t, post("/v1/execute", body, "Authorization", "Bearer store-down")).refused(t, http.StatusInternalServerError, schemas.Internal)
-	require.NotContains(t, a.Body.String(), "AGWCANARY")
-
-	w.do(t, post("/v1/execute", body, "Authorization", "Bearer anna"))
-	require.False(t, w.responder.last(t).receipt.Duplicate)
-	require.Equal(t, "a", w.responder.last(t).ref.Tenant)
-	w.do(t, post("/v1/execute", body, "Authorization", "Bearer bert"))
-	require.False(t, w.responder.last(t).receipt.Duplicate, "an id belongs to its tenant")
-	require.Equal(t, "b", w.responder.last(t).ref.Tenant)
-	w.do(t, post("/v1/execute", `{"method":"GET","url":"http://ok.example/","request_id":"mine"}`, "Authorization", "Bearer anna"))
-	a = w.do(t, post("/v1/actions/mine/cancel", "", "Authorization", "Bearer bert"))
-	require.Equal(t, http.StatusNotFound, a.Code, "another tenant's action is nothing")
-	a = w.do(t, post("/v1/dead-letters/redrive", `{"sequence":1}`, "Authorization", "Bearer anna"))
-	require.Equal(t, http.StatusForbidden, a.Code)
-	a = w.do(t, post("/v1/dead-letters/redrive", `{"sequence":1}`, "Authorization", "Bearer bert"))
-	require.Equal(t, http.StatusNotFound, a.Code)
 }
 
 // TestTheLevelOfALine: neither a target that fails nor a client that hangs up is an error of this node.

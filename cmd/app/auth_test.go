@@ -246,6 +246,7 @@ func TestTenantsDoNotMeet(t *testing.T) {
 	} {
 		other.does(t, http.StatusForbidden, http.MethodGet, path, "")
 	}
+	other.does(t, http.StatusForbidden, http.MethodPost, "/v1/policy/reload", "")
 	for _, named := range []string{meets, "*"} { // the operator may name them
 		_, ours, _ := a.admin(t).do(t, http.MethodGet, "/v1/actions?tenant="+named, "")
 		assert.Contains(t, ours, `"id":"mine"`, named)
