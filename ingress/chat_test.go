@@ -19,7 +19,6 @@ import (
 
 	"weir/ingress"
 	"weir/ingress/chat"
-	"weir/internal/activetasks"
 	"weir/internal/fault"
 	"weir/internal/limits/budget"
 	"weir/internal/models"
@@ -374,13 +373,11 @@ func TestTheCompletionsOfAPoolsAgent(t *testing.T) {
 	h.do(t, ask()).refused(t, http.StatusBadRequest, schemas.TaskNotRunning) // it holds none yet
 
 	require.Equal(t, http.StatusOK, h.send(holding("pool", get(schemas.RouteAgentTask))).Code)
-	ref := h.leasable[0].Ref
-	h.held = &activetasks.Entry{Ref: ref, Lease: 1, Holder: "p", Leased: true}
 	require.Equal(t, http.StatusAccepted, h.do(t, ask()).Code)
 	require.Contains(t, string(h.action(t, "default", h.responder.last(t).ref.ID).Payload), `"task_id":"one"`)
 
 	be(schemas.ScopeTasksWork, schemas.ScopeActionsWrite)
-	h.held = nil
+	require.Equal(t, http.StatusNoContent, h.send(holding("pool", post(schemas.RouteTaskRelease, ``))).Code)
 	require.Equal(t, http.StatusAccepted, h.do(t, ask()).Code)
 	require.NotContains(t, string(h.action(t, "default", h.responder.last(t).ref.ID).Payload), "task_id", "it may ask for itself")
 }
@@ -392,7 +389,6 @@ func TestALeaseIsKeptByACompletion(t *testing.T) {
 	h.file(t, "one")
 	h.open(t, "one")
 	require.Equal(t, http.StatusOK, h.send(holding("pool", get(schemas.RouteAgentTask))).Code)
-	h.held = &activetasks.Entry{Ref: h.leasable[0].Ref, Lease: 1, Holder: "p", Leased: true}
 
 	h.responder.rest = func() {
 		for len(h.touched) > 0 {

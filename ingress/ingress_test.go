@@ -310,7 +310,8 @@ type config struct {
 	MaxRun        time.Duration
 	Policies      policy.Policies
 	Operations    policy.Operations
-	Dead          actions.Dead
+	Log           *memlog.Log
+	Ledger        *ledger.Ledger
 	Chat          *chat.Config
 	Git           *git.Config
 	Tasks         *tasks.Service
@@ -321,7 +322,7 @@ type config struct {
 }
 
 // surfacesOf are the surfaces of a world, whose answers are a responder's.
-func surfacesOf(l *ledger.Ledger, s *ingress.Server, r *responder, cfg config) (all []ingress.Surface) {
+func surfacesOf(s *ingress.Server, r *responder, cfg config) (all []ingress.Surface) {
 	if cfg.Evaluate == nil {
 		cfg.Evaluate = func(grant.Caller) executor.Policy { return policyDouble{} }
 	}
@@ -336,8 +337,8 @@ func surfacesOf(l *ledger.Ledger, s *ingress.Server, r *responder, cfg config) (
 		}
 		return ingress.Surface{}
 	}
-	control := actions.New(l, actions.Config{Barrier: cfg.Accept.Barrier, Stop: cfg.Stop, NoEnds: cfg.NoEnds, Kinds: kind})
-	redriver := actions.NewRedriver(cfg.Dead, l, s.Acceptor(), kind)
+	control := actions.New(cfg.Ledger, actions.Config{Barrier: cfg.Accept.Barrier, Stop: cfg.Stop, NoEnds: cfg.NoEnds, Kinds: kind})
+	redriver := actions.NewRedriver(cfg.Log, cfg.Ledger, s.Acceptor(), kind)
 	absent := func(absent bool, surfaces ...ingress.Surface) {
 		for _, s := range surfaces {
 			s.Absent = s.Absent || absent
@@ -361,7 +362,7 @@ func surfacesOf(l *ledger.Ledger, s *ingress.Server, r *responder, cfg config) (
 		talk, work.Models = *cfg.Chat, cfg.Chat.Models
 	}
 	talk.Tasks, talk.Stop, talk.Resume, talk.Slot, talk.Answer = cfg.Tasks, cfg.Stop, r.ResumeChat, r.Slot, r.Chat
-	talk.Actions, talk.Respond = l, r.Response
+	talk.Actions, talk.Respond = cfg.Ledger, r.Response
 	talk.Cancel = func(ctx context.Context, tenant, id string) error {
 		_, err := control.Cancel(ctx, tenant, id)
 		return err
@@ -402,14 +403,14 @@ func setup(tb testing.TB, change ...func(*config)) *world {
 			},
 			Metrics: w.metrics,
 		},
-		Stop: func(ref schemas.Ref) { w.stopped <- ref }, Dead: w.log,
+		Stop: func(ref schemas.Ref) { w.stopped <- ref }, Log: w.log, Ledger: w.ledger,
 	}
 	for _, f := range change {
 		f(&cfg)
 	}
 	cfg.Reply, cfg.Expect = w.responder.Respond, w.responder.Expect
 	s := ingress.NewServer(w.ledger, cfg.Config)
-	all := surfacesOf(w.ledger, s, w.responder, cfg)
+	all := surfacesOf(s, w.responder, cfg)
 	w.engine = ingress.NewEngine(ingress.EngineConfig{
 		Logger: registry().NewLogger(w.logs, "debug", "json"), Metrics: w.metrics, Surfaces: all,
 	})

@@ -27,8 +27,6 @@ import (
 // hall is an ingress that serves tasks.
 type hall struct {
 	*world
-	leasable []activetasks.Entry
-	held     *activetasks.Entry
 	branches map[string]bool
 	known    string // a repository beside app
 	repos    error
@@ -50,18 +48,6 @@ func (h *hall) exists(_ context.Context, repo schemas.Repo, branch string) (bool
 	return repo.Name == "app" && h.branches[branch], h.upstream
 }
 
-func (h *hall) Leasable(string, func(activetasks.Entry) bool, int) []activetasks.Entry {
-	return h.leasable
-}
-
-func (h *hall) Held(_, _ string) (e activetasks.Entry, ok bool) {
-	if h.held == nil {
-		return e, false
-	}
-	return *h.held, true
-}
-func (h *hall) CatchUp(context.Context) error  { return nil }
-func (h *hall) Changed(string) <-chan struct{} { return nil }
 func (h *hall) Set(_ context.Context, key string, _ []byte) (uint64, error) {
 	h.touched <- key
 	return 1, nil
@@ -76,9 +62,11 @@ func lobby(t *testing.T, change ...func(*config)) *hall {
 func lobbyOf(t *testing.T, lease time.Duration, change ...func(*config)) *hall {
 	t.Helper()
 	h := &hall{branches: map[string]bool{"main": true, "dev": true, "taken": true}, touched: make(chan string, 1000)}
-	late := &later{}
 	h.world = setup(t, append([]func(*config){func(c *config) {
-		c.Tasks = tasks.NewService(late, h, h, tasks.Config{Lease: lease, Verify: func(token string) (schemas.Token, error) {
+		active := activetasks.New(c.Log, activetasks.Config{Layout: c.Ledger.Layout()})
+		require.NoError(t, active.Start(t.Context()))
+		t.Cleanup(active.Stop)
+		c.Tasks = tasks.NewService(c.Ledger, active, h, tasks.Config{Lease: lease, Verify: func(token string) (schemas.Token, error) {
 			if token != "pool" {
 				return schemas.Token{}, fault.New(schemas.Unauthorized, "who are you")
 			}
@@ -86,12 +74,8 @@ func lobbyOf(t *testing.T, lease time.Duration, change ...func(*config)) *hall {
 		}})
 		c.Repos, c.Branches = h, h.exists
 	}}, change...)...)
-	late.Ledger = h.ledger
 	return h
 }
-
-// later is a ledger that is made after who uses it.
-type later struct{ tasks.Ledger }
 
 func holding(token string, r *http.Request) *http.Request {
 	r.Header.Set("Authorization", "Bearer "+token)
@@ -116,7 +100,6 @@ func (h *hall) open(t *testing.T, id string) {
 	st, err := h.ledger.Find(t.Context(), "default", id)
 	require.NoError(t, err)
 	require.NoError(t, h.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventStatus, Task: &schemas.TaskEvent{What: schemas.TaskOpened, Base: "b"}}))
-	h.leasable = []activetasks.Entry{{Ref: st.Ref}}
 }
 
 func TestFilingATask(t *testing.T) {

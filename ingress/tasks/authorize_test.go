@@ -203,7 +203,7 @@ func TestGrants(t *testing.T) {
 		g.Key = ""
 		require.Equal(t, want, g)
 	}
-	open := tasks.NewService(w.ledger, w.board, w.leases, tasks.Config{Now: w.clock})
+	open := tasks.NewService(w.ledger, w.cache, w.leases, tasks.Config{Now: w.clock})
 	_, err = open.Grant(t.Context(), "reader")
 	require.Equal(t, schemas.Unauthorized, code(t, err), "where there are no tokens but those of tasks")
 	_, err = open.Grant(t.Context(), leased)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,7 +33,8 @@ type world struct {
 	log     *memlog.Log
 	accept  *accept.Acceptor
 	control *actions.Control
-	board   *boardDouble
+	heard   *deaf
+	cache   *activetasks.Cache
 	leases  *leasesDouble
 	drain   chan struct{}
 	entries []string // of the tasks that are filed
@@ -53,7 +55,7 @@ func (w *world) pass(d time.Duration) { w.set(func() { w.now = w.now.Add(d) }) }
 
 func setup(tb testing.TB, change ...func(*tasks.Config)) *world {
 	tb.Helper()
-	w := &world{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), drain: make(chan struct{}), leases: &leasesDouble{}, entries: []string{"e"}}
+	w := &world{now: time.Now().UTC(), drain: make(chan struct{}), leases: &leasesDouble{}, entries: []string{"e"}}
 	get := func(p *error) error { w.mu.Lock(); defer w.mu.Unlock(); return *p }
 	layout := schemas.Layout{Partitions: 2}
 	w.log = memlog.New(layout, w.clock, memlog.Hooks{
@@ -73,7 +75,10 @@ func setup(tb testing.TB, change ...func(*tasks.Config)) *world {
 	w.ledger = ledger.New(w.log, layout, w.clock)
 	w.accept = accept.New(w.ledger, accept.Config{Now: w.clock})
 	w.control = actions.New(w.ledger, actions.Config{})
-	w.board = &boardDouble{ledger: w.ledger, changed: make(chan struct{})}
+	w.heard = &deaf{Log: w.log}
+	w.cache = activetasks.New(w.heard, activetasks.Config{Layout: layout, Check: time.Hour})
+	require.NoError(tb, w.cache.Start(context.Background()))
+	tb.Cleanup(w.cache.Stop)
 	cfg := tasks.Config{
 		Verify: verify, Now: w.clock, Lease: time.Minute, Draining: w.drain,
 		Barrier: func(context.Context) error { return get(&w.barrier) },
@@ -81,7 +86,7 @@ func setup(tb testing.TB, change ...func(*tasks.Config)) *world {
 	for _, f := range change {
 		f(&cfg)
 	}
-	w.Service = tasks.NewService(w.ledger, w.board, w.leases, cfg)
+	w.Service = tasks.NewService(w.ledger, w.cache, w.leases, cfg)
 	return w
 }
 
@@ -129,7 +134,6 @@ func (w *world) queue(tb testing.TB, id string, change ...func(*schemas.TaskOrde
 		},
 	})
 	require.NoError(tb, err)
-	w.board.know(out.Ref)
 	return out.Ref, secret.Text(out.Ref, 0)
 }
 
@@ -191,96 +195,31 @@ func code(tb testing.TB, err error) schemas.Code {
 	return problem.Of(err).Code
 }
 
-// boardDouble asks the log for every task that it knows, or goes by what it saw then.
-type boardDouble struct {
-	ledger *ledger.Ledger
-
-	mu       sync.Mutex
-	refs     []schemas.Ref
-	stale    []activetasks.Entry // what it shows until it catches up; nil: what is so
-	late     bool
-	stuck    bool // it never catches up
-	broken   error
-	caughtUp int
-	changed  chan struct{}
+// deaf is a log of which nothing is heard while it is on.
+type deaf struct {
+	*memlog.Log
+	on atomic.Bool
 }
 
-func (b *boardDouble) know(ref schemas.Ref) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.refs = append(b.refs, ref)
-}
-
-// freeze has it show what is so now until it catches up.
-func (b *boardDouble) freeze() {
-	list := b.entries()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.stale, b.late = list, true
-}
-
-// wake says that something may have become leasable.
-func (b *boardDouble) wake() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	close(b.changed)
-	b.changed = make(chan struct{})
-}
-
-func (b *boardDouble) entries() []activetasks.Entry {
-	b.mu.Lock()
-	refs, stale, late := slices.Clone(b.refs), b.stale, b.late
-	b.mu.Unlock()
-	if late {
-		return stale
-	}
-	list := make([]activetasks.Entry, 0, len(refs))
-	for _, ref := range refs {
-		st, err := b.ledger.Load(context.Background(), ref)
-		if err != nil {
-			continue
+func (d *deaf) Live(subject string, fn func(schemas.Record), lost func()) (stop func(), err error) {
+	return d.Log.Live(subject, func(r schemas.Record) {
+		if !d.on.Load() {
+			fn(r)
 		}
-		s := fold(st)
-		list = append(list, activetasks.Entry{
-			Ref: ref, Accepted: st.Action.AcceptedAt, Deadline: st.Action.Deadline, Pool: s.Order.Pool, Entries: st.Action.Entries, Models: st.Action.Models,
-			Leasable: s.Leasable(), Lease: s.Lease, Holder: s.Holder, Leased: s.Leased,
-		})
-	}
-	return list
+	}, lost)
 }
 
-func (b *boardDouble) Leasable(tenant string, may func(activetasks.Entry) bool, limit int) (list []activetasks.Entry) {
-	for _, e := range b.entries() {
-		if e.Ref.Tenant == tenant && e.Leasable && may(e) && len(list) < limit {
-			list = append(list, e)
-		}
-	}
-	return list
-}
+// lying is a cache that shows what it is told to, and never learns.
+type lying []activetasks.Entry
 
-func (b *boardDouble) Held(tenant, holder string) (activetasks.Entry, bool) {
-	for _, e := range b.entries() {
-		if e.Ref.Tenant == tenant && e.Leased && e.Holder == holder {
-			return e, true
-		}
-	}
-	return activetasks.Entry{}, false
-}
+func (l lying) Leasable(string, func(activetasks.Entry) bool, int) []activetasks.Entry { return l }
+func (l lying) Held(string, string) (activetasks.Entry, bool)                          { return l[0], l[0].Leased }
+func (lying) CatchUp(context.Context) error                                            { return nil }
+func (lying) Changed(string) <-chan struct{}                                           { return nil }
 
-func (b *boardDouble) CatchUp(context.Context) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.caughtUp++
-	if b.broken == nil && !b.stuck {
-		b.late = false
-	}
-	return b.broken
-}
-
-func (b *boardDouble) Changed(string) <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.changed
+// believes has a service over a cache that lies.
+func (w *world) believes(cache lying) {
+	w.Service = tasks.NewService(w.ledger, cache, w.leases, tasks.Config{Verify: verify, Now: w.clock})
 }
 
 // leasesDouble keeps what was written.

@@ -43,6 +43,9 @@ func TestAPoolTakesTheOldest(t *testing.T) {
 	require.Equal(t, "b", other.Ref.ID)
 	require.NoError(t, errOf2(w.AuthorizeOrLease(t.Context(), "pool-2")))
 
+	require.Equal(t, schemas.NotFound, code(t, errOf2(w.AuthorizeOrLease(t.Context(), "stranger"))), "another tenant has none of them")
+	require.Equal(t, schemas.Forbidden, code(t, errOf2(w.AuthorizeOrLease(t.Context(), "reader"))))
+
 	require.NoError(t, report(t, w, "pool-1", done("d")), "the pool's token acts for what it has")
 	require.Equal(t, schemas.TaskNotRunning, code(t, report(t, w, "pool-1", done("d"))), "and has nothing then")
 	require.NoError(t, report(t, w, token, done("d")), "but the lease's had it to the end")
@@ -54,81 +57,24 @@ func TestAPoolTakesTheOldest(t *testing.T) {
 	require.Equal(t, []schemas.TaskWhat{schemas.TaskClaimed, schemas.TaskReported}, w.whats(t, v.Ref))
 }
 
-func TestWhatIsNotLeased(t *testing.T) {
-	t.Parallel()
-	for name, file := range map[string]func(w *world){
-		"no branch yet": func(w *world) { w.queue(t, "a") },
-		"nobody's pool": func(w *world) { w.file(t, "a", pool(schemas.PoolNone)) },
-		"another pool":  func(w *world) { w.file(t, "a", pool("y")) },
-		"its own agent's": func(w *world) {
-			_, token := w.file(t, "a", pool("x"))
-			require.NoError(t, errOf(w.Send(t.Context(), token)))
-		},
-		"somebody else's": func(w *world) {
-			w.file(t, "a", pool("x"))
-			require.NoError(t, errOf2(w.AuthorizeOrLease(t.Context(), "pool-1")))
-		},
-		"asked to stop": func(w *world) {
-			w.file(t, "a", pool("x"))
-			_, err := w.control.CancelTask(t.Context(), "t", "a")
-			require.NoError(t, err)
-		},
-		"ended":             func(w *world) { ref, _ := w.file(t, "a", pool("x")); w.write(t, ref, settled(schemas.OutcomeFailed)) },
-		"over by the clock": func(w *world) { w.file(t, "a", pool("x")); w.pass(time.Hour) },
-	} {
-		w := setup(t)
-		file(w)
-		_, token, err := w.AuthorizeOrLease(t.Context(), "pool-x")
-		require.Equal(t, schemas.NotFound, code(t, err), name)
-		require.Empty(t, token)
-		_, token, err = w.AuthorizeOrLease(t.Context(), "stranger")
-		require.Equal(t, schemas.NotFound, code(t, err), "nor another tenant's: "+name)
-		require.Empty(t, token)
-		require.Equal(t, schemas.Forbidden, code(t, errOf2(w.AuthorizeOrLease(t.Context(), "reader"))))
-	}
-}
-
-// TestTheCacheMayBeLate: the log decides, whatever the board shows.
+// TestTheCacheMayBeLate: the log decides, whatever the cache shows.
 func TestTheCacheMayBeLate(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.file(t, "a")
-	w.board.freeze()
+	w.heard.on.Store(true)
 	ref, _ := w.file(t, "b")
 	w.write(t, schemas.Ref{Tenant: "t", Kind: schemas.KindTask, ID: "a"}, settled(schemas.OutcomeCanceled))
 	v, _ := w.take(t, "pool-1")
 	require.Equal(t, ref, v.Ref, "what has ended is passed over, and what is new is found")
 
-	w.board.freeze()
 	w.write(t, ref, status(schemas.TaskEvent{What: schemas.TaskLost, Lease: 1}))
 	v, token := w.take(t, "pool-1")
 	require.Equal(t, 2, v.Lease, "what it has lost it leases anew")
 	require.NotEmpty(t, token)
 
 	w.set(func() { w.reads = fault.ErrUnavailable })
-	require.Equal(t, schemas.NotFound, code(t, errOf2(w.AuthorizeOrLease(t.Context(), "pool-2"))), "the double cannot read either")
-	w.set(func() { w.reads = nil })
-	w.board.broken = fault.ErrUnavailable
 	require.Equal(t, schemas.Unavailable, code(t, errOf2(w.AuthorizeOrLease(t.Context(), "pool-2"))))
-}
-
-func TestALostLeaseIsLost(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	ref, _ := w.file(t, "a")
-	_, first := w.take(t, "pool-1")
-	w.write(t, ref, status(schemas.TaskEvent{What: schemas.TaskLost, Lease: 1}))
-	require.Equal(t, schemas.Unauthorized, code(t, errOf(w.Send(t.Context(), first))))
-	v, second := w.take(t, "pool-2")
-	require.Equal(t, 2, v.Lease)
-	for _, err := range []error{
-		report(t, w, first, done("late")), report(t, w, "pool-1", done("late")),
-		errOf(w.Release(t.Context(), first)), errOf(ask(t, w, first, "q", "")), errOf(w.Grant(t.Context(), first)),
-	} {
-		require.Contains(t, []schemas.Code{schemas.Unauthorized, schemas.TaskNotRunning}, code(t, err))
-	}
-	require.NoError(t, report(t, w, second, done("d")))
-	require.Equal(t, schemas.Unauthorized, code(t, report(t, w, first, done("d"))), "and hears nothing of how it ended")
 }
 
 func TestGivingBack(t *testing.T) {
@@ -195,7 +141,7 @@ func TestOneLease(t *testing.T) {
 	require.Equal(t, won[0] == "own", err == nil)
 }
 
-var worker = schemas.Token{Tenant: "t", ID: "p1"}
+var worker = schemas.Token{Tenant: "t", ID: "p1", Pools: []string{schemas.PoolDefault}}
 
 func TestWaitingForALease(t *testing.T) {
 	t.Parallel()
@@ -219,19 +165,18 @@ func TestWaitingForALease(t *testing.T) {
 			synctest.Wait()
 		}
 		await(t.Context())
-		w.board.wake()
+		w.file(t, "other", pool("other"))
 		synctest.Wait()
 		require.Empty(t, got, "a change that is none of its business")
 		w.file(t, "a")
-		w.board.wake()
 		require.NoError(t, errOf(w.Send(t.Context(), <-got)))
 
 		// Who has gone gets nothing: the task is back at once.
 		ctx, cancel := context.WithCancel(t.Context())
 		await(ctx)
-		ref, _ := w.file(t, "b")
 		cancel()
 		require.Empty(t, <-got)
+		ref, _ := w.file(t, "b")
 		await(ctx)
 		require.Empty(t, <-got)
 		require.Equal(t, []schemas.TaskWhat{schemas.TaskClaimed, schemas.TaskReleased}, w.whats(t, ref))
@@ -288,18 +233,18 @@ func TestTheCacheMayBeWrong(t *testing.T) {
 	leased, _ := w.file(t, "leased", pool("x"))
 	_, _ = w.await(t, schemas.Token{Tenant: "t", ID: "p2", Pools: []string{"x"}})
 	none := schemas.Ref{Tenant: "t", Kind: schemas.KindTask, ID: "none"}
-	w.board.late = true
+	var wrong lying
 	for _, ref := range []schemas.Ref{other, taken, leased, none} {
-		w.board.stale = append(w.board.stale, activetasks.Entry{Ref: ref, Pool: "x", Leasable: true})
+		wrong = append(wrong, activetasks.Entry{Ref: ref, Pool: "x", Leasable: true})
 	}
-	w.board.stuck = true
+	w.believes(wrong)
 	_, token, err := w.AuthorizeOrLease(t.Context(), "pool-x")
 	require.Equal(t, schemas.NotFound, code(t, err))
 	require.Empty(t, token)
 	require.Empty(t, w.whats(t, other))
 	require.Len(t, w.whats(t, taken), 1)
 	require.Len(t, w.whats(t, leased), 1)
-	w.board.stale = []activetasks.Entry{{Ref: leased, Lease: 1, Holder: "p1", Leased: true}}
+	w.believes(lying{{Ref: leased, Lease: 1, Holder: "p1", Leased: true}})
 	require.Equal(t, schemas.TaskNotRunning, code(t, errOf(w.Send(t.Context(), "pool-1"))), "nor held")
 }
 
@@ -370,13 +315,7 @@ func TestEntriesOfAWorker(t *testing.T) {
 	require.NotEmpty(t, token)
 	require.Equal(t, "e1", v.Ref.ID, "who may use all entries has all tasks")
 
-	lying := w.board.entries()
-	for i := range lying { // as one that has not heard of entries
-		lying[i].Entries = []string{"f"}
-	}
-	w.board.mu.Lock()
-	w.board.stale, w.board.late, w.board.stuck = lying, true, true
-	w.board.mu.Unlock()
+	w.believes(w.cache.Leasable("t", func(activetasks.Entry) bool { return true }, 100))
 	_, token = w.await(t, limited)
 	require.Empty(t, token, "the task's own events decide")
 }
