@@ -33,7 +33,7 @@ type world struct {
 	log     *memlog.Log
 	accept  *accept.Acceptor
 	control *actions.Control
-	heard   *deaf
+	deaf    atomic.Bool // the cache misses what is stored
 	cache   *activetasks.Cache
 	leases  *leasesDouble
 	drain   chan struct{}
@@ -71,12 +71,12 @@ func setup(tb testing.TB, change ...func(*tasks.Config)) *world {
 		},
 		After: func(schemas.Append, uint64) error { return get(&w.after) },
 		Read:  func() error { return get(&w.reads) },
+		Deaf:  w.deaf.Load,
 	})
 	w.ledger = ledger.New(w.log, layout, w.clock)
 	w.accept = accept.New(w.ledger, accept.Config{Now: w.clock})
 	w.control = actions.New(w.ledger, actions.Config{})
-	w.heard = &deaf{Log: w.log}
-	w.cache = activetasks.New(w.heard, activetasks.Config{Layout: layout, Check: time.Hour})
+	w.cache = activetasks.New(w.log, activetasks.Config{Layout: layout, Check: time.Hour})
 	require.NoError(tb, w.cache.Start(context.Background()))
 	tb.Cleanup(w.cache.Stop)
 	cfg := tasks.Config{
@@ -164,17 +164,9 @@ func (w *world) fold(tb testing.TB, ref schemas.Ref) (*task.State, *ledger.State
 	tb.Helper()
 	st, err := w.ledger.Load(context.Background(), ref)
 	require.NoError(tb, err)
-	return fold(st), st
-}
-
-func fold(st *ledger.State) *task.State {
-	var order schemas.TaskOrder
-	_ = json.Unmarshal(st.Action.Payload, &order)
-	s := task.Begin(st.Action, order)
-	for _, ev := range st.Events {
-		s.Apply(ev)
-	}
-	return s
+	s, err := task.Fold(st.Action, st.Action.Payload, st.Events)
+	require.NoError(tb, err)
+	return s, st
 }
 
 // whats are the events of the door, in order.
@@ -193,20 +185,6 @@ func code(tb testing.TB, err error) schemas.Code {
 	tb.Helper()
 	require.Error(tb, err)
 	return problem.Of(err).Code
-}
-
-// deaf is a log of which nothing is heard while it is on.
-type deaf struct {
-	*memlog.Log
-	on atomic.Bool
-}
-
-func (d *deaf) Live(subject string, fn func(schemas.Record), lost func()) (stop func(), err error) {
-	return d.Log.Live(subject, func(r schemas.Record) {
-		if !d.on.Load() {
-			fn(r)
-		}
-	}, lost)
 }
 
 // lying is a cache that shows what it is told to, and never learns.

@@ -62,7 +62,7 @@ func TestTheCacheMayBeLate(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.file(t, "a")
-	w.heard.on.Store(true)
+	w.deaf.Store(true)
 	ref, _ := w.file(t, "b")
 	w.write(t, schemas.Ref{Tenant: "t", Kind: schemas.KindTask, ID: "a"}, settled(schemas.OutcomeCanceled))
 	v, _ := w.take(t, "pool-1")

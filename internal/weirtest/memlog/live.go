@@ -89,7 +89,12 @@ func liveSubject(subject string) string {
 // Live calls fn for every message that is republished under subject from now on; the record has the
 // subject it is stored under. lost may be nil; it is called by Lose alone.
 func (l *Log) Live(subject string, fn func(schemas.Record), lost func()) (stop func(), err error) {
-	return l.feed.add(&listener{filter: subject, stored: fn, lost: lost})
+	stored := func(r schemas.Record) {
+		if l.hooks.Deaf == nil || !l.hooks.Deaf() {
+			fn(r)
+		}
+	}
+	return l.feed.add(&listener{filter: subject, stored: stored, lost: lost})
 }
 
 // Lose tells every listener that it may have missed messages.

@@ -40,6 +40,8 @@ type Hooks struct {
 	// Late is how many of a stream's newest messages Last and Page do not show, like a
 	// replica that lags. Last shows one where there is no other.
 	Late func() int
+	// Deaf reports whether the listeners of Live miss what is stored.
+	Deaf func() bool
 	// Barrier is what Barrier returns.
 	Barrier func() error
 }
