@@ -3,7 +3,6 @@ package index_test
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -46,15 +45,13 @@ func (s *shop) claimCall(kind schemas.Kind, id string, which int) *ledger.State 
 		payload = payload[:len(payload)-1] + `,"padding":"` + strings.Repeat("secret", schemas.InlineLimit/6) + `"}`
 	}
 	a := schemas.Action{
-		ID: id, Tenant: "acme", Kind: kind, IDSource: schemas.IDRequest, Fingerprint: "f", AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(time.Minute).UTC(),
+		ID: id, Tenant: "acme", Kind: kind,
 		Principal: "tok-1", Caller: []string{"shop", "Robot.2"}[which%2], Sensitive: kind == schemas.KindChat || kind == schemas.KindRun && which%4 == 0, Payload: []byte(payload),
 	}
 	if kind == schemas.KindRun {
 		a.TaskType = "HTTP_EXECUTE"
 	}
-	st, _, err := s.led.Claim(context.Background(), a)
-	require.NoError(s.t, err)
-	return st
+	return s.accept(a)
 }
 
 // statusOf is the last answer of the target.
@@ -144,11 +141,10 @@ func TestSearch(t *testing.T) {
 	s.page("acme", "")
 	s.append(task, schemas.Event{Type: schemas.EventSignal, Task: &schemas.TaskEvent{What: schemas.TaskClaimed, Holder: "tok-9"}})
 	s.append(task, schemas.Event{Type: schemas.EventSignal, Task: &schemas.TaskEvent{What: schemas.TaskClaimed, Holder: "tok-9", Agent: "coder-9"}})
-	other, _, err := s.led.Claim(t.Context(), schemas.Action{
-		ID: "theirs", Tenant: "other", Kind: schemas.KindHTTP, IDSource: schemas.IDRequest, Fingerprint: "f", AcceptedAt: time.Now(), Caller: "shop",
+	other := s.accept(schemas.Action{
+		ID: "theirs", Tenant: "other", Kind: schemas.KindHTTP, Caller: "shop",
 		Payload: []byte(payloadOf(schemas.KindHTTP, "GET", "https://api.example.com:8443/v1/orders")),
 	})
-	require.NoError(t, err)
 	s.settle(other, schemas.OutcomeSucceeded, "")
 	for query, want := range map[string][]string{
 		"q=ORDERS":                         {"call-2"},
@@ -221,18 +217,16 @@ func TestAgentOfATask(t *testing.T) {
 func TestLongPath(t *testing.T) {
 	t.Parallel()
 	s := open(t)
-	_, _, err := s.led.Claim(t.Context(), schemas.Action{
-		ID: "a", Tenant: "acme", Kind: schemas.KindHTTP, IDSource: schemas.IDRequest, Fingerprint: "f", AcceptedAt: time.Now(),
+	s.accept(schemas.Action{
+		ID: "a", Tenant: "acme", Kind: schemas.KindHTTP,
 		Payload: []byte(payloadOf(schemas.KindHTTP, "GET", "https://h.example/"+strings.Repeat("%C3%A9", 500))),
 	})
-	require.NoError(t, err)
 	path := s.page("acme", "").Items[0].Path
 	require.Equal(t, "/"+strings.Repeat("%C3%A9", 85)+"%", path)
-	_, _, err = s.led.Claim(t.Context(), schemas.Action{
-		ID: "b", Tenant: "acme", Kind: schemas.KindHTTP, IDSource: schemas.IDRequest, Fingerprint: "f", AcceptedAt: time.Now(),
+	s.accept(schemas.Action{
+		ID: "b", Tenant: "acme", Kind: schemas.KindHTTP,
 		Called: schemas.Called{Method: "GET", Host: strings.Repeat("h", 5000), Path: "/"}, Payload: []byte(`{}`),
 	})
-	require.NoError(t, err)
 	require.Len(t, s.page("acme", "").Items[0].Host, 512)
 }
 
