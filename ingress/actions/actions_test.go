@@ -297,31 +297,6 @@ func TestCancelGivesUpOnAnActionThatNeverRests(t *testing.T) {
 	require.Equal(t, schemas.Unavailable, code(t, errOf(w.Cancel(t.Context(), "t", "x"))))
 }
 
-// TestCancelIsNotStarved by a worker that writes all the time: the log is not read again,
-// and the worker hears of it before.
-func TestCancelIsNotStarved(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	ref := w.put(t, "x", schemas.KindChat, started())
-	worker := w.load(t, ref)
-	first, told := 50, []int(nil)
-	w.stop = func(r schemas.Ref) {
-		require.Equal(t, ref, r)
-		told = append(told, first)
-	}
-	w.plant(func(m schemas.Append) error {
-		if ev, err := ledger.Decode(m.Data); err == nil && ev.Type == schemas.EventCancel && first > 0 {
-			first--
-			require.NoError(t, w.ledger.Append(t.Context(), worker, schemas.Event{Type: schemas.EventDelta}))
-		}
-		return nil
-	})
-	s := w.cancel(t)
-	require.True(t, s.CancelRequested)
-	require.Zero(t, first)
-	require.Equal(t, []int{50, 0}, told, "before the first try, and once it is written")
-}
-
 // TestTheWorkerAnswersACancel that it has heard of before it was written, whether its end
 // is looked for before or is found by the writing.
 func TestTheWorkerAnswersACancel(t *testing.T) {
