@@ -127,7 +127,7 @@ func TestAStreamTooMany(t *testing.T) {
 		},
 		"run": func() *http.Request { return post(schemas.RouteRunStream, okRun) },
 	} {
-		w := setup(t, desk(), func(c *config) { c.Serves = func(string) bool { return true } })
+		w := setup(t, desk(), func(c *config) { c.Runs.Serves = func(string) bool { return true } })
 		w.responder.full = fault.New(schemas.RateLimited, "too many")
 		a := w.do(t, r()).refused(t, http.StatusTooManyRequests, schemas.RateLimited)
 		require.Zero(t, w.records(t), name)

@@ -1,8 +1,6 @@
 package ingress_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"io"
@@ -167,40 +165,6 @@ func TestAPushIsStoredAndExecuted(t *testing.T) {
 
 	w.push(receive, "task", body, "Idempotency-Key", `"k"`)
 	require.NotEqual(t, c.ref.ID, w.responder.last(t).ref.ID, "each push is one")
-}
-
-func TestFormsOfAPush(t *testing.T) {
-	t.Parallel()
-	command := command(oidA, oidB, "refs/heads/work")
-	var zipped bytes.Buffer
-	z := gzip.NewWriter(&zipped)
-	_, err := io.WriteString(z, pushOf("PACK…", clientCaps, command))
-	require.NoError(t, err)
-	require.NoError(t, z.Close())
-	progress := string(gitwire.AppendProgress(nil, []byte("taken")))
-	for name, tc := range map[string]struct {
-		body   string
-		want   string
-		stored bool
-	}{
-		"zipped":         {zipped.String(), progress + "end", true},
-		"without a band": {pushOf("PACK…", []string{"report-status"}, command), "end", true}, // and there is no progress on it
-		"a probe":        {"0000", "", false},                                                // it asks for nothing
-	} {
-		w := gitSetup(t)
-		var headers []string
-		if name == "zipped" {
-			headers = []string{"Content-Encoding", "gzip"}
-		}
-		rec := w.push(receive, "task", tc.body, headers...)
-		require.Equal(t, http.StatusOK, rec.Code, name)
-		require.Equal(t, tc.want, rec.Body.String(), name)
-		require.Equal(t, tc.stored, w.records(t) == 1, name)
-		require.Equal(t, tc.stored, string(w.pusher.pack) == "PACK…", name)
-		if !tc.stored {
-			require.Equal(t, "application/x-git-receive-pack-result", rec.Header().Get("Content-Type"), name)
-		}
-	}
 }
 
 // A push that goes on may take longer than any other body.

@@ -155,18 +155,6 @@ func TestTheSameRequestInOtherTerms(t *testing.T) {
 	}
 }
 
-// TestPriority: high is written down, normal is what goes without saying.
-func TestPriority(t *testing.T) {
-	t.Parallel()
-	for value, want := range map[string]schemas.Priority{"high": schemas.PriorityHigh, "normal": ""} {
-		w := setup(t)
-		w.do(t, post("/v1/execute", okPost, schemas.HeaderPriority, value))
-		st, err := w.ledger.Load(t.Context(), w.responder.last(t).ref)
-		require.NoError(t, err)
-		require.Equal(t, want, st.Action.Priority)
-	}
-}
-
 // TestBadTerms are refused on every route, name the header and leave nothing.
 func TestBadTerms(t *testing.T) {
 	t.Parallel()

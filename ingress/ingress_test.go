@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,12 +27,10 @@ import (
 	"weir/ingress/git"
 	"weir/ingress/grant"
 	"weir/ingress/plans"
-	"weir/ingress/policy"
 	"weir/ingress/rules"
 	"weir/ingress/runs"
 	"weir/ingress/session"
 	"weir/ingress/tasks"
-	"weir/ingress/tokens"
 	"weir/internal/fault"
 	"weir/internal/githttp"
 	"weir/internal/ledger"
@@ -216,10 +215,6 @@ func (r *responder) ReadRules(w http.ResponseWriter, _ *http.Request, tenant str
 	respond(w, http.StatusOK, map[string]any{"ok": true, "tenant": tenant, "request_id": req.RequestID, "operation": req.Operation, "args": req.Args})
 }
 
-func (r *responder) RecordRules(w http.ResponseWriter, _ *http.Request, tenant, principal string, req schemas.RecordRequest) {
-	respond(w, http.StatusOK, map[string]any{"tenant": tenant, "principal": principal, "request": req})
-}
-
 func (r *responder) Task(w http.ResponseWriter, _ *http.Request, ref schemas.Ref, status int, token string) {
 	respond(w, status, map[string]any{"id": ref.ID, "token": token})
 }
@@ -297,86 +292,56 @@ type world struct {
 type config struct {
 	ingress.Config
 
-	Evaluate      func(who grant.Caller) executor.Policy
-	NoAgentAPI    bool
-	PolicyVersion func() string
-	Preview       func(ctx context.Context, who grant.Caller, q rules.Question) (schemas.Preview, error)
-	Stop          func(ref schemas.Ref)
-	NoEnds        bool
-	Issuer        tokens.Issuer
-	Sessions      session.Sessions
-	PublicURL     func() string
-	Serves        func(taskType string) bool
-	MaxRun        time.Duration
-	Policies      policy.Policies
-	Operations    policy.Operations
-	Log           *memlog.Log
-	Ledger        *ledger.Ledger
-	Chat          *chat.Config
-	Git           *git.Config
-	Tasks         *tasks.Service
-	Repos         tasks.Repos
-	Branches      func(ctx context.Context, repo schemas.Repo, branch string) (exists bool, err error)
-	Hosts         func() error
-	MaxTask       time.Duration
+	Evaluate func(who grant.Caller) executor.Policy
+	Rules    rules.Config
+	Runs     runs.Config
+	Work     tasks.SurfaceConfig
+	Chat     *chat.Config
+	Git      *git.Config
+	Sessions session.Sessions
+	Stop     func(ref schemas.Ref)
+	Log      *memlog.Log
+	Ledger   *ledger.Ledger
 }
 
 // surfacesOf are the surfaces of a world, whose answers are a responder's.
 func surfacesOf(s *ingress.Server, r *responder, cfg config) (all []ingress.Surface) {
-	if cfg.Evaluate == nil {
-		cfg.Evaluate = func(grant.Caller) executor.Policy { return policyDouble{} }
-	}
-	if cfg.PublicURL == nil {
-		cfg.PublicURL = func() string { return "" }
-	}
-	kind := func(k schemas.Kind) ingress.Surface {
-		for _, s := range all {
-			if s.Kind == k {
-				return s
-			}
+	kind := func(k schemas.Kind) (found ingress.Surface) {
+		if i := slices.IndexFunc(all, func(s ingress.Surface) bool { return s.Kind == k }); i >= 0 {
+			found = all[i]
 		}
-		return ingress.Surface{}
+		return found
 	}
-	control := actions.New(cfg.Ledger, actions.Config{Barrier: cfg.Accept.Barrier, Stop: cfg.Stop, NoEnds: cfg.NoEnds, Kinds: kind})
-	redriver := actions.NewRedriver(cfg.Log, cfg.Ledger, s.Acceptor(), kind)
-	absent := func(absent bool, surfaces ...ingress.Surface) {
-		for _, s := range surfaces {
-			s.Absent = s.Absent || absent
-			all = append(all, s)
-		}
-	}
-	absent(false, actions.Surfaces(s, control, redriver)...)
-	absent(false, executor.Surface(s, executor.Config{Policy: cfg.Evaluate, Batch: r.Batch}), plans.Surface(s))
-	absent(false, runs.Surface(s, runs.Config{
-		Policy: cfg.Evaluate, Serves: cfg.Serves, MaxRun: cfg.MaxRun, Resume: r.Resume, Slot: r.Slot, Stream: r.Stream,
-	}))
-	absent(false, rules.Surfaces(s, rules.Config{
-		AgentAPI: !cfg.NoAgentAPI, PolicyVersion: cfg.PolicyVersion, Preview: cfg.Preview, Read: r.ReadRules, Record: r.RecordRules,
-	})...)
-	work := tasks.SurfaceConfig{
-		Tasks: cfg.Tasks, Control: control, Policy: cfg.Evaluate, Repos: cfg.Repos, Branches: cfg.Branches, Hosts: cfg.Hosts, MaxTask: cfg.MaxTask,
-		Show: r.Task, Agent: r.AgentTask, Leased: r.Leased, Inquiry: r.Inquiry,
-	}
-	talk := chat.Config{}
+	control := actions.New(cfg.Ledger, actions.Config{Barrier: cfg.Accept.Barrier, Stop: cfg.Stop, Kinds: kind})
+	cfg.Rules.Read, cfg.Runs.Policy = r.ReadRules, cfg.Evaluate
+	cfg.Runs.Resume, cfg.Runs.Slot, cfg.Runs.Stream = r.Resume, r.Slot, r.Stream
+	work, talk, pushed := cfg.Work, chat.Config{}, git.Config{}
+	work.Control, work.Policy, work.Show, work.Agent, work.Leased, work.Inquiry = control, cfg.Evaluate, r.Task, r.AgentTask, r.Leased, r.Inquiry
 	if cfg.Chat != nil {
 		talk, work.Models = *cfg.Chat, cfg.Chat.Models
 	}
-	talk.Tasks, talk.Stop, talk.Resume, talk.Slot, talk.Answer = cfg.Tasks, cfg.Stop, r.ResumeChat, r.Slot, r.Chat
+	talk.Tasks, talk.Stop, talk.Resume, talk.Slot, talk.Answer = work.Tasks, cfg.Stop, r.ResumeChat, r.Slot, r.Chat
 	talk.Actions, talk.Respond = cfg.Ledger, r.Response
 	talk.Cancel = func(ctx context.Context, tenant, id string) error {
 		_, err := control.Cancel(ctx, tenant, id)
 		return err
 	}
-	absent(cfg.Tasks == nil, tasks.Surfaces(s, work)...)
-	absent(cfg.Chat == nil, chat.Surface(s, talk))
-	pushed := git.Config{}
 	if cfg.Git != nil {
 		pushed = *cfg.Git
 	}
-	absent(cfg.Git == nil, git.Surface(s, pushed, r.Respond))
-	absent(cfg.Policies == nil && cfg.Operations == nil, policy.Surface(s, cfg.Policies, cfg.Operations))
-	absent(cfg.Issuer == nil, tokens.Surface(s, cfg.Issuer))
-	absent(cfg.Sessions == nil, session.Surface(s, cfg.Sessions, cfg.PublicURL))
+	serve := func(present bool, surfaces ...ingress.Surface) {
+		for _, s := range surfaces {
+			s.Absent = s.Absent || !present
+			all = append(all, s)
+		}
+	}
+	serve(true, actions.Surfaces(s, control, actions.NewRedriver(cfg.Log, cfg.Ledger, s.Acceptor(), kind))...)
+	serve(true, executor.Surface(s, executor.Config{Policy: cfg.Evaluate, Batch: r.Batch}), plans.Surface(s), runs.Surface(s, cfg.Runs))
+	serve(true, rules.Surfaces(s, cfg.Rules)...)
+	serve(work.Tasks != nil, tasks.Surfaces(s, work)...)
+	serve(cfg.Chat != nil, chat.Surface(s, talk))
+	serve(cfg.Git != nil, git.Surface(s, pushed, r.Respond))
+	serve(cfg.Sessions != nil, session.Surface(s, cfg.Sessions, func() string { return "" }))
 	return all
 }
 
@@ -403,6 +368,7 @@ func setup(tb testing.TB, change ...func(*config)) *world {
 			},
 			Metrics: w.metrics,
 		},
+		Evaluate: func(grant.Caller) executor.Policy { return policyDouble{} }, Rules: rules.Config{AgentAPI: true},
 		Stop: func(ref schemas.Ref) { w.stopped <- ref }, Log: w.log, Ledger: w.ledger,
 	}
 	for _, f := range change {

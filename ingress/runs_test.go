@@ -12,8 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/ingress"
-	"weir/internal/fault"
-	"weir/internal/problem"
 	"weir/schemas"
 )
 
@@ -21,7 +19,7 @@ const okRun = `{"request_id":"r1","task_type":"LIT_RETRIEVAL","inputs":{}}`
 
 // served has one remote agent.
 func served(c *config) {
-	c.Serves = func(taskType string) bool { return taskType == "LIT_RETRIEVAL" }
+	c.Runs.Serves = func(taskType string) bool { return taskType == "LIT_RETRIEVAL" }
 }
 
 // refusal checks what must hold for every refusal of a run.
@@ -151,7 +149,7 @@ func TestARunOfATaskTypeThatNobodyServesAnyMore(t *testing.T) {
 		var gone atomic.Bool
 		who := ingress.Identity{Token: schemas.Token{Tenant: "a", ID: "id", Scopes: []string{schemas.ScopeActionsWrite}, Entries: entries}}
 		w := setup(t, func(c *config) {
-			c.Serves = func(taskType string) bool { return taskType == "LIT_RETRIEVAL" && !gone.Load() }
+			c.Runs.Serves = func(taskType string) bool { return taskType == "LIT_RETRIEVAL" && !gone.Load() }
 			c.Authenticate = func(*http.Request) (ingress.Identity, error) { return who, nil }
 		})
 		w.do(t, post(schemas.RouteRunSync, okRun))
@@ -212,38 +210,29 @@ func TestRepeatsOfARun(t *testing.T) {
 
 func TestWhoMayRunWhat(t *testing.T) {
 	t.Parallel()
-	may := func(who ingress.Identity, err error) func(*config) {
-		return func(c *config) {
-			served(c)
-			c.Authenticate = func(*http.Request) (ingress.Identity, error) { return who, err }
-		}
-	}
-	writer := func(entries ...string) ingress.Identity {
-		return ingress.Identity{Token: schemas.Token{Tenant: "a", ID: "id", Scopes: []string{schemas.ScopeActionsWrite}, Entries: entries}}
+	writer := func(entries ...string) func(*config) {
+		return scoped(ingress.Identity{Token: schemas.Token{Tenant: "a", ID: "id", Scopes: []string{schemas.ScopeActionsWrite}, Entries: entries}})
 	}
 	run := func(taskType, inputs string) string {
 		return `{"request_id":"r1","task_type":"` + taskType + `","inputs":` + inputs + `}`
 	}
 	keyed := `{"method":"GET","url":"http://ok.example/x","allowlist_key":"stock"}`
 	for name, tc := range map[string]struct {
-		change func(*config)
+		may    func(*config)
 		body   string
 		status int
 		code   string
 	}{
-		"nobody":         {may(ingress.Identity{}, fault.New(schemas.Unauthorized, "no token")), okRun, 401, "UNAUTHORIZED"},
-		"too often":      {may(ingress.Identity{}, &problem.Error{Problem: schemas.Problem{Code: schemas.RateLimited, Detail: "slow down"}, RetryAfter: 3 * time.Second}), okRun, 429, "RATE_LIMITED"},
-		"reader":         {may(ingress.Identity{Token: schemas.Token{Tenant: "a", Scopes: []string{schemas.ScopeActionsRead}}}, nil), okRun, 403, "FORBIDDEN"},
-		"its agent":      {may(writer("stock", "agent:LIT_RETRIEVAL"), nil), okRun, 202, ""},
-		"no agent":       {may(writer("orders"), nil), okRun, 403, "FORBIDDEN"},
-		"unserved":       {may(writer("orders"), nil), run("NOBODY", "{}"), 400, "VALIDATION_ERROR"},
-		"bad inputs too": {may(writer("agent:OTHER"), nil), `{"request_id":"r1","task_type":"LIT_RETRIEVAL","inputs":[]}`, 422, "VALIDATION_ERROR"},
-		"echo":           {may(writer("orders"), nil), run("ECHO", "{}"), 202, ""},
-		"its call":       {may(writer("stock"), nil), run("HTTP_EXECUTE", keyed), 202, ""},
-		"other call":     {may(writer("orders"), nil), run("HTTP_EXECUTE", keyed), 403, "FORBIDDEN"},
-		"other plan":     {may(writer("orders"), nil), run("HTTP_PLAN", `{"state:env.snapshot":{},"artifact:proposed.plan":{"decisions":[{"effect_ref":"e","target_state":{"allowlist_key":"stock"}}]}}`), 403, "FORBIDDEN"},
+		"its agent":      {writer("stock", "agent:LIT_RETRIEVAL"), okRun, 202, ""},
+		"no agent":       {writer("orders"), okRun, 403, "FORBIDDEN"},
+		"unserved":       {writer("orders"), run("NOBODY", "{}"), 400, "VALIDATION_ERROR"},
+		"bad inputs too": {writer("agent:OTHER"), `{"request_id":"r1","task_type":"LIT_RETRIEVAL","inputs":[]}`, 422, "VALIDATION_ERROR"},
+		"echo":           {writer("orders"), run("ECHO", "{}"), 202, ""},
+		"its call":       {writer("stock"), run("HTTP_EXECUTE", keyed), 202, ""},
+		"other call":     {writer("orders"), run("HTTP_EXECUTE", keyed), 403, "FORBIDDEN"},
+		"other plan":     {writer("orders"), run("HTTP_PLAN", `{"state:env.snapshot":{},"artifact:proposed.plan":{"decisions":[{"effect_ref":"e","target_state":{"allowlist_key":"stock"}}]}}`), 403, "FORBIDDEN"},
 	} {
-		w := setup(t, tc.change)
+		w := setup(t, served, tc.may)
 		a := w.do(t, post(schemas.RouteRunSync, tc.body))
 		require.Equal(t, tc.status, a.Code, "%s: %s", name, a.Body)
 		if tc.status < 400 {
@@ -253,8 +242,6 @@ func TestWhoMayRunWhat(t *testing.T) {
 		}
 		require.Equal(t, tc.code, a.body["code"], name)
 		require.Contains(t, a.body, "outputs", name)
-		require.Equal(t, tc.status == 401, a.Header().Get("WWW-Authenticate") == "Bearer", name)
-		require.Equal(t, tc.status == 429, a.Header().Get("Retry-After") == "3", name)
 		require.Zero(t, w.records(t), name)
 		rec := w.stream(tc.body)
 		require.Equal(t, tc.status, rec.Code, name)
@@ -270,7 +257,7 @@ func TestTheLongestRun(t *testing.T) {
 	for most, allowed := range map[time.Duration]int{
 		0: 86_400_000, time.Hour: 3_600_000, 168 * time.Hour: 86_400_000,
 	} {
-		w := setup(t, served, func(c *config) { c.MaxRun = most })
+		w := setup(t, served, func(c *config) { c.Runs.MaxRun = most })
 		for _, route := range []string{schemas.RouteRunSync, schemas.RouteRunStream} {
 			a := w.do(t, post(route, fmt.Sprintf(body, allowed+1)))
 			require.Equal(t, http.StatusUnprocessableEntity, a.Code)

@@ -66,13 +66,13 @@ func lobbyOf(t *testing.T, lease time.Duration, change ...func(*config)) *hall {
 		active := activetasks.New(c.Log, activetasks.Config{Layout: c.Ledger.Layout()})
 		require.NoError(t, active.Start(t.Context()))
 		t.Cleanup(active.Stop)
-		c.Tasks = tasks.NewService(c.Ledger, active, h, tasks.Config{Lease: lease, Verify: func(token string) (schemas.Token, error) {
+		c.Work.Tasks = tasks.NewService(c.Ledger, active, h, tasks.Config{Lease: lease, Verify: func(token string) (schemas.Token, error) {
 			if token != "pool" {
 				return schemas.Token{}, fault.New(schemas.Unauthorized, "who are you")
 			}
 			return schemas.Token{ID: "p", Tenant: "default", Scopes: []string{schemas.ScopeTasksWork}}, nil
 		}})
-		c.Repos, c.Branches = h, h.exists
+		c.Work.Repos, c.Work.Branches = h, h.exists
 	}}, change...)...)
 	return h
 }
@@ -160,16 +160,11 @@ func TestTasksThatAreRefused(t *testing.T) {
 		status int
 		detail string
 	}{
-		"unknown repository": {body: `{"description":"d","repo":"none"}`, code: schemas.ValidationError, status: 422, detail: "/repo"},
-		"no repository":      {body: `{"description":"d","repo":"../app"}`, code: schemas.ValidationError, status: 422, detail: "/repo"},
-		"unknown base":       {body: `{"description":"d","repo":"app","base_ref":"nope"}`, code: schemas.ValidationError, status: 422, detail: "/base_ref"},
-		"branch exists":      {body: `{"description":"d","repo":"app","branch":"taken"}`, code: schemas.Conflict, status: 409, detail: "/branch"},
-		"it is the base":     {body: `{"description":"d","repo":"app","branch":"main"}`, code: schemas.Conflict, status: 409, detail: "/branch"},
-		"past deadline":      {body: `{"description":"d","repo":"app","deadline":"2020-01-01T00:00:00Z"}`, code: schemas.ValidationError, status: 422, detail: "/deadline"},
-		"far deadline":       {body: `{"description":"d","repo":"app","deadline":"200h"}`, code: schemas.ValidationError, status: 422, detail: "/deadline"},
-		"no table":           {body: `{"description":"d","repo":"app"}`, plant: func(h *hall) { h.repos = errors.New("private") }, code: schemas.Unavailable, status: 503},
-		"no upstream":        {body: `{"description":"d","repo":"app"}`, plant: func(h *hall) { h.upstream = errors.New("private") }, code: schemas.Unavailable, status: 503},
-		"denied upstream":    {body: `{"description":"d","repo":"app"}`, plant: func(h *hall) { h.upstream = fault.New(schemas.DenyHost, "no") }, code: schemas.DenyHost, status: 403},
+		"branch exists":   {body: `{"description":"d","repo":"app","branch":"taken"}`, code: schemas.Conflict, status: 409, detail: "/branch"},
+		"it is the base":  {body: `{"description":"d","repo":"app","branch":"main"}`, code: schemas.Conflict, status: 409, detail: "/branch"},
+		"no table":        {body: `{"description":"d","repo":"app"}`, plant: func(h *hall) { h.repos = errors.New("private") }, code: schemas.Unavailable, status: 503},
+		"no upstream":     {body: `{"description":"d","repo":"app"}`, plant: func(h *hall) { h.upstream = errors.New("private") }, code: schemas.Unavailable, status: 503},
+		"denied upstream": {body: `{"description":"d","repo":"app"}`, plant: func(h *hall) { h.upstream = fault.New(schemas.DenyHost, "no") }, code: schemas.DenyHost, status: 403},
 	} {
 		h := lobby(t)
 		if tc.plant != nil {
@@ -433,7 +428,7 @@ func TestMakingARepository(t *testing.T) {
 func TestNoRepositoriesHere(t *testing.T) {
 	t.Parallel()
 	h := lobby(t, func(c *config) {
-		c.Hosts = func() error { return fault.New(schemas.Unavailable, "install git") }
+		c.Work.Hosts = func() error { return fault.New(schemas.Unavailable, "install git") }
 	})
 	for _, body := range []string{`{"name":"n"}`, `{"name":"n","import_url":"http://ok.example/a.git"}`} {
 		a := h.do(t, post("/v1/repos", body))

@@ -64,34 +64,35 @@ func TestWrongTokensAreThrottled(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, ask("10.0.0.1:1", "Bearer x").Code)
 }
 
-// An open node's callers send any token, which is not looked at.
-func TestTokensOfAnOpenNode(t *testing.T) {
+// TestTokensThatCount: an open node's callers send any token, which is not looked at. A wrong one counts
+// wherever a route reads one, and a request without one does not.
+func TestTokensThatCount(t *testing.T) {
 	t.Parallel()
-	th := &middleware{EngineConfig: EngineConfig{Local: true}}
-	for path, tokens := range map[string]map[string]bool{
-		"/v1/execute": {"Bearer dummy": false, "Bearer weirt1_x": true, "": false}, "/v1/chat/completions": {"Bearer dummy": false, "Bearer weirt1_x": true},
-		"/agent/task": {"Bearer dummy": true}, "/api/agent/task": {"Bearer dummy": true, "": false}, schemas.RouteGit + "/a.git/info/refs": {"Basic eDp5": true},
-		schemas.RouteAgentAPI: {"": false},
+	for _, tc := range []struct {
+		open                bool
+		path, header, token string
+		want                bool
+	}{
+		{true, "/v1/execute", "Authorization", "Bearer dummy", false},
+		{true, "/v1/execute", "Authorization", "Bearer weirt1_x", true},
+		{true, "/v1/execute", "Authorization", "", false},
+		{true, "/v1/chat/completions", "Authorization", "Bearer dummy", false},
+		{true, "/v1/chat/completions", "Authorization", "Bearer weirt1_x", true},
+		{true, "/agent/task", "Authorization", "Bearer dummy", true},
+		{true, "/api/agent/task", "Authorization", "Bearer dummy", true},
+		{true, "/api/agent/task", "Authorization", "", false},
+		{true, schemas.RouteGit + "/a.git/info/refs", "Authorization", "Basic eDp5", true},
+		{true, schemas.RouteAgentAPI, "Authorization", "", false},
+		{false, schemas.RoutePassthrough + "t/x", "X-Api-Key", "weir1_x", true},
+		{false, schemas.RoutePassthrough + "t/x", "X-Api-Key", "", false},
+		{false, "/v1/execute", "X-Api-Key", "weir1_x", false},
 	} {
-		for token, want := range tokens {
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, http.NoBody)
-			if token != "" {
-				r.Header.Set("Authorization", token)
-			}
-			require.Equal(t, want, th.showsToken(r), path+" "+token)
+		th := &middleware{EngineConfig: EngineConfig{Local: tc.open}}
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, tc.path, http.NoBody)
+		if tc.token != "" {
+			r.Header.Set(tc.header, tc.token)
 		}
-	}
-}
-
-// A wrong token counts wherever passthrough reads one, and a request without one does not.
-func TestTokensOfPassthrough(t *testing.T) {
-	t.Parallel()
-	th := &middleware{}
-	for path, want := range map[string]bool{schemas.RoutePassthrough + "t/x": true, "/v1/execute": false} {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, http.NoBody)
-		require.False(t, th.showsToken(r), path)
-		r.Header.Set("X-Api-Key", "weir1_x")
-		require.Equal(t, want, th.showsToken(r), path)
+		require.Equal(t, tc.want, th.showsToken(r), tc)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -29,48 +28,6 @@ func people(r *http.Request) (ingress.Identity, error) {
 		return i, nil
 	}
 	return ingress.Identity{}, fault.New(schemas.Unauthorized, "no")
-}
-
-func planFor(keys ...string) string {
-	var decisions []string
-	for _, k := range keys {
-		decisions = append(decisions, `{"effect_ref":"e-`+k+`","target_state":{"url":"http://ok.example/","allowlist_key":"`+k+`"}}`)
-	}
-	return `{"state:env.snapshot":{},"artifact:proposed.plan":{"plan_id":"p","decisions":[` + strings.Join(decisions, ",") + `]}}`
-}
-
-// TestALimitedTokenNamesItsEntries: another one is refused before anything is stored, whether there is such
-// an entry or not. The action names who asked for it, and what that token may use.
-func TestALimitedTokenNamesItsEntries(t *testing.T) {
-	t.Parallel()
-	call := func(host, key string) string {
-		return `{"method":"GET","url":"http://` + host + `/","allowlist_key":"` + key + `"}`
-	}
-	for _, tc := range []struct {
-		path, body string
-		refused    bool
-	}{
-		{"/v1/execute", okGet, false},
-		{"/v1/execute", call("ok.example", "orders"), false},
-		{"/v1/execute", call("ok.example", "admin"), true},
-		{"/v1/execute", call("evil.example", "admin"), true},
-		{"/v1/plans", planFor("orders", "stock"), false},
-		{"/v1/plans", planFor("orders", "admin"), true},
-	} {
-		w := setup(t, func(c *config) { c.Authenticate = people })
-		if tc.refused {
-			w.do(t, post(tc.path, tc.body, "Authorization", "Bearer limited")).refused(t, http.StatusForbidden, schemas.Forbidden)
-			require.Zero(t, w.records(t), tc)
-		}
-		for bearer, entries := range map[string][]string{"limited": {"orders", "stock"}, "writer": nil} {
-			if tc.refused && bearer == "limited" {
-				continue
-			}
-			require.Equal(t, http.StatusAccepted, w.do(t, post(tc.path, tc.body, "Authorization", "Bearer "+bearer)).Code, tc)
-			a := w.action(t, "a", w.responder.last(t).ref.ID)
-			require.Equal(t, []any{"id-" + bearer, entries}, []any{a.Principal, a.Entries})
-		}
-	}
 }
 
 func (w *world) parked(t *testing.T, a schemas.Action) (sequence string) {
