@@ -46,7 +46,7 @@ func (b *batch) answer(ctx context.Context, h *env, w http.ResponseWriter, heade
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	executor.NewBatcher(h.server.Server).Answer(w, r, "acme", b.items, func(i int) time.Duration { return b.waits[i] }, func(i int) { b.releases[i]() })
+	executor.NewBatcher(h.server).Answer(w, r, "acme", b.items, func(i int) time.Duration { return b.waits[i] }, func(i int) { b.releases[i]() })
 }
 
 // TestABatchIsAnsweredInTheOrderOfItsRequests, each item as /v1/execute answers: also one that was

@@ -35,7 +35,6 @@ func TestTheBeginningIsHeld(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t)
-		defer h.feed.Close()
 		begin := time.Now()
 		st, got := h.listened()
 		require.Equal(t, ":\n\n", <-got)
@@ -53,7 +52,6 @@ func TestTheFirstChunkComesAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t)
-		defer h.feed.Close()
 		begin := time.Now()
 		st, got := h.listened()
 		for i := range 5 {
@@ -92,7 +90,6 @@ func TestAClientThatGoes(t *testing.T) {
 		"waits sent away": {whole: true, does: func(h *env, _ *ledger.State, leave func()) { h.feed.EndWaits(); synctest.Wait(); leave() }},
 	}, func(t *testing.T, tc testCase) {
 		h := build(t)
-		defer h.feed.Close()
 		st := h.claim(chatRef("a"))
 		if tc.before != nil {
 			tc.before(h, st)
@@ -130,7 +127,6 @@ func TestAClientThatTakesNothingHasGone(t *testing.T) {
 	for after := range 3 {
 		synctest.Test(t, func(t *testing.T) {
 			h := build(t)
-			defer h.feed.Close()
 			st := h.claim(chatRef("a"))
 			left := make(chan struct{})
 			w := &stuck{httptest.NewRecorder(), after}
@@ -150,7 +146,6 @@ func TestACompletionOutlastsADrain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t)
-		defer h.feed.Close()
 		type heard struct {
 			st *ledger.State
 			w  *flushRecorder
@@ -257,7 +252,6 @@ func TestTheLastReaderIsTheOneThatLeaves(t *testing.T) {
 		"comes after":             {{"a", "stream!", 0}, {"a", "", 1}, {"b", "stream", 1}, {"b", "", 1}},
 	}, func(t *testing.T, steps []step) {
 		c := gather(t)
-		defer c.feed.Close()
 		for i, s := range steps {
 			if s.how != "" {
 				c.join(s.name, s.how)
@@ -274,7 +268,6 @@ func TestAGlanceKeepsNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := gather(t)
-		defer c.feed.Close()
 		c.join("a", "stream!")
 		read := make(chan struct{})
 		var reads atomic.Int64
@@ -300,7 +293,6 @@ func TestWhoGoesWhileTheLogIsRead(t *testing.T) {
 	for _, other := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			c := gather(t)
-			defer c.feed.Close()
 			if other {
 				c.join("b", "events")
 			}

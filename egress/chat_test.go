@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weir/egress/chat"
+	"weir/egress/runs"
 	"weir/egress/stream"
 	"weir/internal/fault"
 	"weir/internal/ledger"
@@ -71,7 +73,7 @@ func (h *env) talk(w http.ResponseWriter, k talk) {
 		r.Header.Set("Authorization", "Bearer "+k.token)
 	}
 	k.order.Stream = !k.whole
-	h.server.Chat(w, r, chatRef(k.id), receipt(k.id, k.duplicate), &k.order, schemas.ChatPosition{Seq: k.after, Chunk: k.chunk}, k.wait, k.left)
+	h.chat.Answer(w, r, chatRef(k.id), receipt(k.id, k.duplicate), &k.order, schemas.ChatPosition{Seq: k.after, Chunk: k.chunk}, k.wait, k.left)
 }
 
 func (h *env) talked(k talk) *httptest.ResponseRecorder {
@@ -111,23 +113,13 @@ func TestAStreamOfACompletion(t *testing.T) {
 	require.Contains(t, h.get("/v1/actions/a").Body.String(), `"result":`+string(said.Result))
 }
 
-func TestWhatFailsBeforeTheFirstChunkHasAStatus(t *testing.T) {
+// TestWhoResumesHasAStream already, and is told in it; who asks first has seen nothing, whatever place it names.
+func TestWhoResumesHasAStream(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	st := h.claim(chatRef("a"))
 	h.attempt(st)
 	h.settle(st, broken)
-	var bodies []string
-	for _, whole := range []bool{false, true, false} {
-		w := h.talked(talk{id: "a", whole: whole, wait: -1, duplicate: true})
-		require.Equal(t, http.StatusTooManyRequests, w.Code)
-		require.Equal(t, "7", w.Header().Get("Retry-After"))
-		require.Equal(t, "application/json", w.Header().Get("Content-Type"))
-		require.Equal(t, "a", w.Header().Get("X-Generation-Id"))
-		bodies = append(bodies, w.Body.String())
-	}
-	require.Equal(t, []string{bodies[0], bodies[0], bodies[0]}, bodies)
-	// Who asks first has seen nothing, whatever place it names; who resumes has a stream already.
 	require.Equal(t, http.StatusTooManyRequests, h.talked(talk{id: "a", after: 2}).Code)
 	w := h.talked(talk{id: "a", duplicate: true, after: 2})
 	require.Equal(t, http.StatusOK, w.Code)
@@ -190,7 +182,7 @@ func TestATaskHasSoManyStreams(t *testing.T) {
 	seat := func(token string) (*http.Request, func(), error) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, schemas.RouteChat, http.NoBody)
 		r.Header.Set("Authorization", "Bearer "+token)
-		return h.server.Slot(r)
+		return h.server.AcquireSlot(r)
 	}
 	one, leaveOne, err := seat(agent())
 	require.NoError(t, err)
@@ -208,7 +200,7 @@ func TestATaskHasSoManyStreams(t *testing.T) {
 	_, leaveTwo, err = seat(agent())
 	require.NoError(t, err, "the stream before has given its place back")
 	body := httptest.NewRecorder()
-	h.server.Chat(body, one, chatRef("a"), receipt("a", true), &schemas.ChatOrder{Stream: true}, schemas.ChatPosition{}, 0, nil)
+	h.chat.Answer(body, one, chatRef("a"), receipt("a", true), &schemas.ChatOrder{Stream: true}, schemas.ChatPosition{}, 0, nil)
 	require.Equal(t, http.StatusOK, body.Code, "it has a place already")
 	leaveOne() // which the stream has given back
 	_, leaveOne, err = seat(agent())
@@ -243,14 +235,14 @@ func TestWhereACompletionGoesOn(t *testing.T) {
 	for id, want := range map[string]schemas.ChatPosition{"": {}, "7": {Seq: 7}, "7.2": {Seq: 7, Chunk: 2}} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, schemas.RouteChat, http.NoBody)
 		r.Header.Set("Last-Event-ID", id)
-		got, err := h.server.ResumeChat(r)
+		got, err := chat.Resume(r)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
 	for _, ids := range [][]string{{"7.0"}, {"x"}, {"7", "8"}, {"7.1", "7.1"}} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, schemas.RouteChat, http.NoBody)
 		r.Header["Last-Event-Id"] = ids
-		_, err := h.server.ResumeChat(r)
+		_, err := chat.Resume(r)
 		require.ErrorContains(t, err, "INVALID_REQUEST")
 	}
 	// No other surface knows such a place.
@@ -259,7 +251,7 @@ func TestWhereACompletionGoesOn(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, h.get("/v1/actions/a/events?after=7.1").Code)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, schemas.RouteRunStream, http.NoBody)
 	r.Header.Set("Last-Event-ID", "7.1")
-	_, err := h.server.Resume(r)
+	_, err := runs.Resume(r)
 	require.ErrorContains(t, err, "INVALID_REQUEST")
 }
 

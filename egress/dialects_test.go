@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/egress"
+	"weir/egress/chat"
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/models"
@@ -79,13 +80,9 @@ func (h *env) ordered(id string, o schemas.ChatOrder, principal string) *ledger.
 	h.t.Helper()
 	payload, err := json.Marshal(o)
 	require.NoError(h.t, err)
-	r := chatRef(id)
-	st, _, err := h.ledger.Claim(h.t.Context(), schemas.Action{
-		ID: r.ID, Tenant: r.Tenant, Kind: r.Kind, Class: schemas.ClassOnce, IDSource: schemas.IDRequest, Principal: principal, Task: o.TaskID,
-		Fingerprint: "f", AcceptedAt: time.Unix(1_700_000_000, 0).UTC(), Deadline: time.Now().Add(time.Minute).UTC(), Payload: payload,
+	return h.accept(schemas.Action{
+		ID: id, Kind: schemas.KindChat, Class: schemas.ClassOnce, Principal: principal, Task: o.TaskID, AcceptedAt: time.Unix(1_700_000_000, 0).UTC(), Payload: payload,
 	})
-	require.NoError(h.t, err)
-	return st
 }
 
 // result is the end of a tale.
@@ -150,10 +147,10 @@ func (h *env) again(d schemas.Dialect, after string) *httptest.ResponseRecorder 
 	if after != "" {
 		r.Header.Set("Last-Event-ID", after)
 	}
-	place, err := h.server.ResumeChat(r)
+	place, err := chat.Resume(r)
 	require.NoError(h.t, err)
 	w := httptest.NewRecorder()
-	h.server.Chat(w, r, chatRef("a"), receipt("a", true), &schemas.ChatOrder{Dialect: d, Model: "m", Stream: true}, place, -1, nil)
+	h.chat.Answer(w, r, chatRef("a"), receipt("a", true), &schemas.ChatOrder{Dialect: d, Model: "m", Stream: true}, place, -1, nil)
 	return w
 }
 
@@ -251,7 +248,6 @@ func TestARunningResponseContinues(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t, completing)
-		defer h.feed.Close()
 		tale := tale(schemas.DialectResponses, 6)
 		st := h.ordered("a", order(schemas.DialectResponses), "")
 		h.attempt(st)
@@ -303,6 +299,7 @@ func TestFailuresHaveTheFormOfTheirDialect(t *testing.T) {
 		"responses": {openAI, "event: response.failed\nid: %d\ndata: " +
 			`{"type":"response.failed","sequence_number":3,"response":{"id":"resp_mid","object":"response","created_at":7,"status":"failed","background":false,` +
 			`"error":{"code":"rate_limit_exceeded","message":"slow down"},"incomplete_details":null,"model":"m-1","output":[],"previous_response_id":"resp_before","usage":null}}`},
+		"chat":         {openAI, errorEnd + "\n\nid: %d\ndata: [DONE]"},
 		"messages":     {messages, "event: error\nid: %d\ndata: " + messages},
 		"count_tokens": {messages, ""},
 		"embeddings":   {openAI, ""},
@@ -324,7 +321,7 @@ func TestFailuresHaveTheFormOfTheirDialect(t *testing.T) {
 		}
 		o := order(d)
 		o.Previous = "before"
-		tale := tale(d, 2)
+		tale := tale(d, 3)
 		st = h.ordered("mid", o, "")
 		h.deltas(st, tale.chunks[:3])
 		h.settle(st, fails(d, strings.Replace(tale.doc, "completed", "in_progress", 1)))
@@ -356,7 +353,6 @@ func TestAStreamOnANodeThatStops(t *testing.T) {
 		"responses": schemas.DialectResponses, "messages": schemas.DialectMessages,
 	}, func(t *testing.T, d schemas.Dialect) {
 		h := build(t, completing)
-		defer h.feed.Close()
 		st := h.ordered("a", order(d), "")
 		h.delta(st, tale(d, 1).chunks[0])
 		w := &flushRecorder{header: http.Header{}, got: make(chan string, 10)}
@@ -435,7 +431,7 @@ func TestTheStatesOfAResponse(t *testing.T) {
 		h.settle(h.ordered("a", background, ""), end)
 		check(want)
 		w := httptest.NewRecorder()
-		h.server.chat.Respond(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/responses/resp_a/cancel", http.NoBody), chatRef("a"))
+		h.chat.Respond(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/responses/resp_a/cancel", http.NoBody), chatRef("a"))
 		require.JSONEq(t, want, w.Body.String(), "the answer of a cancel, too")
 	}
 	incomplete := told{doc: `{"id":"resp_a","status":"incomplete"}`}
@@ -453,7 +449,6 @@ func TestABackgroundResponseGoesOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t, completing)
-		defer h.feed.Close()
 		o := order(schemas.DialectResponses)
 		o.Background = true
 		st := h.ordered("a", o, "")

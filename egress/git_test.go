@@ -1,10 +1,7 @@
 package egress_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
-	"encoding/base64"
 	"errors"
 	"io"
 	"net/http"
@@ -15,10 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gin-gonic/gin"
 	"github.com/stretchr/testify/require"
 
-	"weir/egress"
 	"weir/egress/git"
 	"weir/internal/fault"
 	"weir/internal/githttp"
@@ -29,13 +24,12 @@ import (
 	"weir/schemas"
 )
 
-// stable is a table of repositories, and a source that answers with what it was asked.
+// stable is a table of repositories, and a source that answers.
 type stable struct {
 	lost   error  // of the table
 	err    error  // of the source
 	before string // what it writes before that
 	during func() // is called first
-	silent bool   // it writes nothing
 }
 
 func (s *stable) Get(_ context.Context, tenant, name string) (schemas.Repo, error) {
@@ -49,24 +43,21 @@ func (s *stable) Get(_ context.Context, tenant, name string) (schemas.Repo, erro
 	return schemas.Repo{ID: "id-" + name, Name: name, Mode: mode, DefaultBranch: "main"}, nil
 }
 
-func (s *stable) Advertise(_ context.Context, repo schemas.Repo, g task.Grant, service string, protocol int, w io.Writer) error {
-	return s.say(w, repo.ID+" "+g.TaskID+" "+service+" "+strconv.Itoa(protocol))
+func (s *stable) Advertise(_ context.Context, _ schemas.Repo, _ task.Grant, _ string, _ int, w io.Writer) error {
+	return s.say(w)
 }
 
-func (s *stable) UploadPack(_ context.Context, repo schemas.Repo, _ task.Grant, f gitwire.Fetch, w io.Writer) error {
-	protocol := map[bool]string{true: "2", false: "0"}[f.V2]
-	return s.say(w, repo.ID+" "+protocol+" "+string(f.Request))
+func (s *stable) UploadPack(_ context.Context, _ schemas.Repo, _ task.Grant, _ gitwire.Fetch, w io.Writer) error {
+	return s.say(w)
 }
 
-func (s *stable) say(w io.Writer, text string) error {
+func (s *stable) say(w io.Writer) error {
 	if s.during != nil {
 		s.during()
 	}
+	text := "fine"
 	if s.err != nil {
 		text = s.before
-	}
-	if s.silent {
-		return nil
 	}
 	if _, err := io.WriteString(w, text); err != nil {
 		return err
@@ -74,23 +65,19 @@ func (s *stable) say(w io.Writer, text string) error {
 	return s.err
 }
 
-// gitGrants are of a task's holder, a reader of the tenant, and one of another tenant.
+// gitGrants are of a task's holder and of a reader of the tenant.
 func gitGrants(_ context.Context, token string) (task.Grant, error) {
 	switch token {
 	case "task":
 		return task.Grant{Tenant: "acme", TaskID: "t-1", Repo: "own", Branch: "work"}, nil
 	case "reader":
 		return task.Grant{Tenant: "acme"}, nil
-	case "stranger":
-		return task.Grant{Tenant: "globex"}, nil
-	case "busy":
-		return task.Grant{}, &problem.Error{Problem: schemas.Problem{Code: schemas.RateLimited, Detail: "wait"}, RetryAfter: 3 * time.Second}
 	default:
 		return task.Grant{}, fault.New(schemas.Unauthorized, "the token is not in force")
 	}
 }
 
-// gitHouse serves git over a stable of repositories, on an engine as cmd/app makes it.
+// gitHouse serves git over a stable of repositories.
 func gitHouse(t *testing.T, s *stable, change ...func(*git.Config)) *env {
 	t.Helper()
 	cfg := git.Config{
@@ -100,12 +87,7 @@ func gitHouse(t *testing.T, s *stable, change ...func(*git.Config)) *env {
 	for _, f := range change {
 		f(&cfg)
 	}
-	h := build(t, func(c *config) { c.Git = &cfg })
-	h.engine = gin.New()
-	h.engine.UseRawPath, h.engine.UnescapePathValues, h.engine.RedirectTrailingSlash = true, true, false
-	h.engine.HandleMethodNotAllowed = true
-	egress.Mount(h.engine, h.surfaces)
-	return h
+	return build(t, func(c *config) { c.Git = &cfg })
 }
 
 func pkt(text string) string {
@@ -145,34 +127,16 @@ func refused(t *testing.T, w *httptest.ResponseRecorder, status int, code schema
 	require.Equal(t, want, w.Header().Get("WWW-Authenticate"), what)
 }
 
-func TestGitAdvertises(t *testing.T) {
-	t.Parallel()
-	h := gitHouse(t, &stable{})
-	for name, tc := range map[string]struct{ path, token, protocol, want, media string }{
-		"v2":           {"/git/own.git" + refsPath, "task", "version=2", "id-own t-1 git-upload-pack 2", "application/x-git-upload-pack-advertisement"},
-		"v0":           {"/git/own" + refsPath, "task", "version=0", "id-own t-1 git-upload-pack 0", "application/x-git-upload-pack-advertisement"},
-		"a push":       {"/git/own/info/refs?service=git-receive-pack", "task", "version=2", "id-own t-1 git-receive-pack 0", "application/x-git-receive-pack-advertisement"},
-		"a reader":     {"/git/other" + refsPath, "reader", "version=2", "id-other  git-upload-pack 2", "application/x-git-upload-pack-advertisement"},
-		"one escape":   {"/git/%6fwn" + refsPath, "task", "version=2", "id-own t-1 git-upload-pack 2", "application/x-git-upload-pack-advertisement"},
-		"more in them": {"/git/own" + refsPath + "&x=1", "task", "version=2", "id-own t-1 git-upload-pack 2", "application/x-git-upload-pack-advertisement"},
-	} {
-		w := h.ask(http.MethodGet, tc.path, tc.token, "Git-Protocol", tc.protocol)
-		require.Equal(t, http.StatusOK, w.Code, "%s: %s", name, w.Body)
-		require.Equal(t, tc.want, w.Body.String(), name)
-		require.Equal(t, tc.media, w.Header().Get("Content-Type"), name)
-		require.True(t, w.Flushed, name)
-	}
-	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte("x:task"))
-	w := h.ask(http.MethodGet, "/git/own.git"+refsPath, "", "Authorization", basic)
-	require.Equal(t, "id-own t-1 git-upload-pack 0", w.Body.String())
-}
-
 // An answer that was not begun has a status of its own; one that was is cut off.
 func TestGitSourcesFail(t *testing.T) {
 	t.Parallel()
 	h := gitHouse(t, &stable{err: fault.New(schemas.DenyHost, "the policy does not allow it")}, func(c *git.Config) { c.Proxied = c.Hosted })
 	refused(t, h.ask(http.MethodGet, "/git/away"+refsPath, "reader"), 403, schemas.DenyHost, "refs")
 	refused(t, h.fetch("/git/away/git-upload-pack", "reader", lsRefs), 403, schemas.DenyHost, "fetch")
+
+	h = gitHouse(t, &stable{})
+	refused(t, h.ask(http.MethodGet, "/git/away"+refsPath, "reader"), 503, schemas.Unavailable, "refs of an upstream that this node does not reach")
+	refused(t, h.fetch("/git/away/git-upload-pack", "reader", lsRefs), 503, schemas.Unavailable, "a fetch from it")
 
 	h = gitHouse(t, &stable{err: errDown})
 	w := h.ask(http.MethodGet, "/git/own"+refsPath, "task")
@@ -184,35 +148,6 @@ func TestGitSourcesFail(t *testing.T) {
 
 	h = gitHouse(t, &stable{err: errDown, before: "some"})
 	require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() { h.fetch("/git/own/git-upload-pack", "task", lsRefs) })
-}
-
-func TestGitFetches(t *testing.T) {
-	t.Parallel()
-	h := gitHouse(t, &stable{})
-	w := h.fetch("/git/own.git/git-upload-pack", "task", lsRefs)
-	require.Equal(t, "id-own 2 "+lsRefs, w.Body.String())
-	require.Equal(t, "application/x-git-upload-pack-result", w.Header().Get("Content-Type"))
-
-	var packed bytes.Buffer
-	z := gzip.NewWriter(&packed)
-	_, err := io.WriteString(z, lsRefs)
-	require.NoError(t, err)
-	require.NoError(t, z.Close())
-	w = h.fetch("/git/own/git-upload-pack", "task", packed.String(), "Content-Encoding", "gzip")
-	require.Equal(t, "id-own 2 "+lsRefs, w.Body.String())
-
-	old := pkt("want "+strings.Repeat("a", 40)+" side-band-64k\n") + "0000" + pkt("done\n")
-	w = h.fetch("/git/own/git-upload-pack", "task", old, "Git-Protocol", "version=0")
-	require.Equal(t, "id-own 0 "+old, w.Body.String())
-
-	silent := gitHouse(t, &stable{err: nil, silent: true})
-	for body, h := range map[string]*env{"0000": h, lsRefs: silent} { // a probe; a source without an answer
-		w = h.fetch("/git/own/git-upload-pack", "task", body)
-		require.Equal(t, http.StatusOK, w.Code)
-		require.Empty(t, w.Body.String())
-		require.Equal(t, "application/x-git-upload-pack-result", w.Header().Get("Content-Type"))
-	}
-	require.Equal(t, http.StatusNotFound, build(t).ask(http.MethodGet, "/git/own"+refsPath, "task").Code, "a node without git")
 }
 
 // Who reads keeps the lease of its task until it is answered, whatever comes of it.

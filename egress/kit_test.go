@@ -1,6 +1,7 @@
 package egress_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,13 +22,11 @@ import (
 
 	"weir/egress"
 	"weir/egress/chat"
-	"weir/egress/console"
 	"weir/egress/executor"
 	"weir/egress/git"
 	"weir/egress/index"
 	"weir/egress/passthrough"
 	"weir/egress/plans"
-	"weir/egress/policy"
 	"weir/egress/rules"
 	"weir/egress/runs"
 	"weir/egress/stream"
@@ -47,56 +47,36 @@ var layout = schemas.Layout{Partitions: 3}
 
 // env is a server with its surfaces over a log in memory.
 type env struct {
-	t        testing.TB
-	log      *memlog.Log
-	ledger   *ledger.Ledger
-	feed     *stream.Feed
-	server   *server
-	surfaces []egress.Surface
-	engine   *gin.Engine
-	reads    atomic.Int64
-	barrier  atomic.Int64
-	fail     atomic.Pointer[func() error]
-	late     atomic.Int64 // how many of the newest records a replica does not show
-	deaf     atomic.Bool  // the feed misses what is stored
-}
-
-// ear is what the feed hears of the log.
-type ear struct{ *env }
-
-// Live is the log's, but for what is missed.
-func (e ear) Live(subject string, fn func(schemas.Record), lost func()) (stop func(), err error) {
-	return e.log.Live(subject, func(r schemas.Record) {
-		if !e.deaf.Load() {
-			fn(r)
-		}
-	}, lost)
+	t       testing.TB
+	log     *memlog.Log
+	ledger  *ledger.Ledger
+	feed    *stream.Feed
+	server  *egress.Server
+	chat    chat.Answerer
+	rules   rules.Answerer
+	tasks   tasks.Answerer
+	engine  *gin.Engine
+	reads   atomic.Int64
+	barrier atomic.Int64
+	fail    atomic.Pointer[func() error]
+	late    atomic.Int64 // how many of the newest records a replica does not show
+	deaf    atomic.Bool  // the feed misses what is stored
 }
 
 // failing has reads of the log answer as f says.
 func (h *env) failing(f func() error) { h.fail.Store(&f) }
 
-// readerOf takes the tenant from a bearer token of its name, and entries from
-// what follows a slash in it. Poor is a token without the scopes of a reader.
-func readerOf(r *http.Request, scope string) (egress.Reader, error) {
+// readerOf takes the tenant from a bearer token of its name, and entries from what follows a slash in it.
+func readerOf(r *http.Request, _ string) (egress.Reader, error) {
 	token, entry, limited := strings.Cut(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), "/")
 	who := egress.Reader{Token: schemas.Token{Tenant: token, Scopes: []string{schemas.ScopeAdmin}}}
 	if limited {
 		who.Entries = []string{entry}
 	}
-	switch token {
-	case "":
+	if token == "" {
 		return who, fault.New(schemas.Unauthorized, "a token is needed")
-	case "busy":
-		return who, fault.New(schemas.RateLimited, "wait")
-	case "poor":
-		who.Scopes = []string{schemas.ScopeActionsWrite, schemas.ScopeEvidenceRead}
-		return who, nil
-	case "weak":
-		return who, fault.New(schemas.Forbidden, "the token lacks "+scope)
-	default:
-		return who, nil
 	}
+	return who, nil
 }
 
 // config is what a house is made of.
@@ -105,9 +85,7 @@ type config struct {
 
 	HTTP        stream.HTTP
 	Service     egress.ServiceConfig
-	Policy      func(only []string, operator bool) schemas.PolicyView
 	Tokens      egress.TokenList
-	Session     func(r *http.Request) (schemas.ConsoleSession, error)
 	Rules       rules.Store
 	Repos       tasks.Catalog
 	PublicURL   func() string
@@ -115,69 +93,25 @@ type config struct {
 	Models      func() *models.Set
 	Lists       func(up schemas.ModelUpstream) []schemas.ListedModel
 	Budgets     chat.Budgets
-	Operations  func() schemas.OperationsView
 	TaskStreams int
 	Git         *git.Config
 	Index       egress.Index
 }
 
-// server is the server with what its surfaces answer for.
-type server struct {
-	*egress.Server
-
-	slots *tasks.Slots
-	chat  chat.Answerer
-	rules rules.Answerer
-	tasks.Answerer
-}
-
-func (*server) Resume(r *http.Request) (schemas.RunPosition, error)      { return runs.Resume(r) }
-func (*server) ResumeChat(r *http.Request) (schemas.ChatPosition, error) { return chat.Resume(r) }
-
-func (e *server) Slot(r *http.Request) (held *http.Request, release func(), err error) {
-	return e.AcquireSlot(r)
-}
-
-func (e *server) Stream(w http.ResponseWriter, r *http.Request, ref schemas.Ref, taskType string, after uint64) {
-	runs.NewAnswerer(e.Server).Stream(w, r, ref, taskType, after)
-}
-
-func (e *server) Chat(
-	w http.ResponseWriter, r *http.Request, ref schemas.Ref, receipt schemas.Receipt,
-	order *schemas.ChatOrder, after schemas.ChatPosition, wait time.Duration, left func(),
-) {
-	e.chat.Answer(w, r, ref, receipt, order, after, wait, left)
-}
-
-func (e *server) ReadRules(w http.ResponseWriter, r *http.Request, tenant string, req schemas.AgentRequest) {
-	e.rules.Read(w, r, tenant, req)
-}
-
-func (e *server) RecordRules(w http.ResponseWriter, r *http.Request, tenant, principal string, req schemas.RecordRequest) {
-	e.rules.Record(w, r, tenant, principal, req)
-}
-
-// surfaces are those that are configured, and make the room of a server.
-func surfaces(s *egress.Server, cfg config) (*server, []egress.Surface) {
-	e := &server{Server: s, slots: tasks.NewSlots(cfg.TaskStreams), rules: rules.NewAnswerer(s, cfg.Rules)}
-	e.Answerer = tasks.NewAnswerer(s, tasks.Config{Repos: cfg.Repos, Index: cfg.Index, PublicURL: cfg.PublicURL, Diff: cfg.Diff, Partitions: layout.Partitions})
-	e.chat = chat.NewAnswerer(s, chat.Config{Models: cfg.Models, Lists: cfg.Lists, Budgets: cfg.Budgets})
-	all := []egress.Surface{
-		s.Records(), s.Lists(cfg.Index), executor.Surface(), passthrough.Surface(s), plans.Surface(), runs.Surface(), e.rules.Surface(),
+// serve makes the surfaces that are configured.
+func (h *env) serve(cfg config) []egress.Surface {
+	s := h.server
+	h.rules = rules.NewAnswerer(s, cfg.Rules)
+	h.tasks = tasks.NewAnswerer(s, tasks.Config{Repos: cfg.Repos, Index: cfg.Index, PublicURL: cfg.PublicURL, Diff: cfg.Diff, Partitions: layout.Partitions})
+	h.chat = chat.NewAnswerer(s, chat.Config{Models: cfg.Models, Lists: cfg.Lists, Budgets: cfg.Budgets})
+	all := slices.Concat([]egress.Surface{
+		s.Records(), s.Lists(cfg.Index), executor.Surface(), passthrough.Surface(s), plans.Surface(), runs.Surface(), h.rules.Surface(),
 		git.Surface(cfg.Git), egress.Service(cfg.Service),
-	}
-	all = append(all, e.Surfaces()...)
-	all = append(all, e.chat.Surfaces()...)
-	if cfg.Policy != nil || cfg.Operations != nil {
-		all = append(all, policy.Surface(s, cfg.Policy, cfg.Operations, nil))
-	}
+	}, h.tasks.Surfaces(), h.chat.Surfaces())
 	if cfg.Tokens != nil {
 		all = append(all, s.Tokens(cfg.Tokens))
 	}
-	if cfg.Session != nil {
-		all = append(all, console.Surface(cfg.Session))
-	}
-	return e, all
+	return all
 }
 
 func build(tb testing.TB, change ...func(*config)) *env {
@@ -189,7 +123,7 @@ func build(tb testing.TB, change ...func(*config)) *env {
 			return (*fail)()
 		}
 		return nil
-	}, Late: func() int { return int(h.late.Load()) }})
+	}, Late: func() int { return int(h.late.Load()) }, Deaf: h.deaf.Load})
 	h.ledger = ledger.New(h.log, layout, nil)
 	cfg := config{
 		Config: egress.Config{
@@ -208,9 +142,9 @@ func build(tb testing.TB, change ...func(*config)) *env {
 	for _, f := range change {
 		f(&of)
 	}
-	others := of.HTTP.Watch
+	others, slots := of.HTTP.Watch, tasks.NewSlots(of.TaskStreams)
 	of.HTTP.Watch = func(r *http.Request) (context.Context, func(), error) {
-		if watch := h.server.slots.Watch(r); watch != nil {
+		if watch := slots.Watch(r); watch != nil {
 			return watch(r)
 		}
 		if others != nil {
@@ -218,12 +152,11 @@ func build(tb testing.TB, change ...func(*config)) *env {
 		}
 		return r.Context(), func() {}, nil
 	}
-	var server *egress.Server
 	var err error
-	h.feed, err = stream.Open(h.log, ear{h}, stream.Config{
+	h.feed, err = stream.Open(h.log, h.log, stream.Config{
 		Layout:  layout,
-		Result:  func(ref schemas.Ref, s *schemas.Settled) json.RawMessage { return server.Result(ref, s) },
-		Part:    func(ref schemas.Ref, data json.RawMessage) json.RawMessage { return server.Part(ref, data) },
+		Result:  func(ref schemas.Ref, s *schemas.Settled) json.RawMessage { return h.server.Result(ref, s) },
+		Part:    func(ref schemas.Ref, data json.RawMessage) json.RawMessage { return h.server.Part(ref, data) },
 		Barrier: func(context.Context) error { h.barrier.Add(1); return nil }, HTTP: of.HTTP,
 	})
 	require.NoError(tb, err)
@@ -235,24 +168,34 @@ func build(tb testing.TB, change ...func(*config)) *env {
 	for _, f := range change {
 		f(&cfg)
 	}
-	server = egress.NewServer(h.log, h.ledger, cfg.Config)
-	h.server, h.surfaces = surfaces(server, cfg)
-	server.Follow(h.feed, h.surfaces)
+	h.server = egress.NewServer(h.log, h.ledger, cfg.Config)
+	all := h.serve(cfg)
+	h.server.Follow(h.feed, all)
 	h.engine = gin.New()
 	h.engine.RedirectTrailingSlash = false
-	egress.Mount(h.engine, h.surfaces)
+	egress.Mount(h.engine, all)
 	return h
+}
+
+// accept accepts an action of tenant acme.
+func (h *env) accept(a schemas.Action) *ledger.State {
+	h.t.Helper()
+	now := time.Now().UTC()
+	a.Tenant, a.IDSource, a.Fingerprint = cmp.Or(a.Tenant, "acme"), schemas.IDRequest, "f"
+	if a.Deadline = now.Add(time.Minute); a.AcceptedAt.IsZero() {
+		a.AcceptedAt = now
+	}
+	st, _, err := h.ledger.Claim(context.Background(), a)
+	require.NoError(h.t, err)
+	return st
 }
 
 func (h *env) claim(r schemas.Ref) *ledger.State {
 	h.t.Helper()
-	st, _, err := h.ledger.Claim(context.Background(), schemas.Action{
-		ID: r.ID, Tenant: r.Tenant, Kind: r.Kind, Class: schemas.ClassOnce, IDSource: schemas.IDRequest,
-		Fingerprint: "f", AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(time.Minute).UTC(),
+	return h.accept(schemas.Action{
+		ID: r.ID, Tenant: r.Tenant, Kind: r.Kind, Class: schemas.ClassOnce,
 		Payload: json.RawMessage(`{"method":"GET","url":"http://u:secret.example@API.example/orders?key=secret.example"}`),
 	})
-	require.NoError(h.t, err)
-	return st
 }
 
 func (h *env) append(st *ledger.State, ev schemas.Event) {

@@ -75,16 +75,10 @@ func TestStatusOfAnAction(t *testing.T) {
 func TestWhoSentAnAction(t *testing.T) {
 	t.Parallel()
 	h := build(t)
-	claim := func(a schemas.Action) *ledger.State {
-		a.Tenant, a.Fingerprint, a.IDSource, a.AcceptedAt, a.Deadline = "acme", "f", schemas.IDRequest, time.Now(), time.Now().Add(time.Hour)
-		st, _, err := h.ledger.Claim(t.Context(), a)
-		require.NoError(t, err)
-		return st
-	}
 	call := []byte(`{"call":{"method":"GET","url":"http://api.example/orders"}}`)
-	claim(schemas.Action{ID: "run", Kind: schemas.KindRun, TaskType: "HTTP_EXECUTE", Caller: "shop", Principal: "id-1", Payload: call})
-	claim(schemas.Action{ID: "hidden", Kind: schemas.KindRun, TaskType: "HTTP_EXECUTE", Sensitive: true, Principal: "id-1", Payload: call})
-	task := claim(schemas.Action{ID: "task", Kind: schemas.KindTask, Payload: []byte(`{"description":"d","repo":"r","pool":"p"}`)})
+	h.accept(schemas.Action{ID: "run", Kind: schemas.KindRun, TaskType: "HTTP_EXECUTE", Caller: "shop", Principal: "id-1", Payload: call})
+	h.accept(schemas.Action{ID: "hidden", Kind: schemas.KindRun, TaskType: "HTTP_EXECUTE", Sensitive: true, Principal: "id-1", Payload: call})
+	task := h.accept(schemas.Action{ID: "task", Kind: schemas.KindTask, Payload: []byte(`{"description":"d","repo":"r","pool":"p"}`)})
 	h.append(task, schemas.Event{Type: schemas.EventSignal, Task: &schemas.TaskEvent{What: schemas.TaskClaimed, Lease: 1, Holder: "id-2", Agent: "coder"}})
 	for id, want := range map[string]schemas.ActionView{
 		"run":    {Called: schemas.Called{Method: "GET", Host: "api.example", Path: "/orders"}, Agent: "HTTP_EXECUTE", Caller: "shop"},
@@ -174,6 +168,7 @@ func TestListsRefuseUnknownParameters(t *testing.T) {
 	w := h.ask(http.MethodGet, "/v1/tasks?Statsu=Failed", "acme")
 	require.Equal(t, http.StatusBadRequest, w.Code)
 	require.Contains(t, w.Body.String(), "there is no parameter of that name; did you mean status?")
+	require.Contains(t, h.get(schemas.RouteBackup+"?pool=x").Body.String(), "this route has no parameters; remove them")
 }
 
 func (h *env) evidence(tenant, kind, entry, action string) schemas.Evidence {

@@ -18,8 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"weir/egress/plans"
-	"weir/internal/problem"
+	"weir/egress/runs"
 	"weir/internal/wire"
 	"weir/schemas"
 )
@@ -33,16 +32,6 @@ func (h *env) respond(ctx context.Context, ref schemas.Ref, rc schemas.Receipt, 
 
 func receipt(id string, duplicate bool) schemas.Receipt {
 	return schemas.Receipt{ID: id, Status: "accepted", Duplicate: duplicate, Durability: schemas.DurabilityDisk}
-}
-
-func TestRespondWithoutAWait(t *testing.T) {
-	t.Parallel()
-	h := build(t)
-	w := h.respond(t.Context(), httpRef("a"), receipt("a", false), 0)
-	require.Equal(t, http.StatusAccepted, w.Code)
-	require.Equal(t, "/v1/actions/a", w.Header().Get("Location"))
-	require.Equal(t, "a", w.Header().Get("Weir-Action-Id"))
-	require.JSONEq(t, `{"id":"a","status":"accepted","duplicate":false,"durability":"disk"}`, w.Body.String())
 }
 
 func TestRespondInTheDialectOfTheKind(t *testing.T) {
@@ -153,7 +142,6 @@ func TestRespondWhenTheTimeIsUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t)
-		defer h.feed.Close()
 		h.claim(httpRef("a"))
 		begin := time.Now()
 		w := h.respond(t.Context(), httpRef("a"), receipt("a", false), 7*time.Second)
@@ -175,6 +163,8 @@ func TestRespondToWhatHasNoAnswer(t *testing.T) {
 		httpRef("unknown"):  {schemas.Settled{Outcome: schemas.OutcomeUnknown, Code: schemas.OutcomeUnknownCode}, 424, `"resolve_url":"/v1/actions/unknown/resolve"`},
 		httpRef("dropped"):  {schemas.Settled{Outcome: schemas.OutcomeSucceeded, ResultBlob: "0000"}, 410, `"STREAM_GONE"`},
 		planRef("canceled"): {schemas.Settled{Outcome: schemas.OutcomeCanceled, Code: schemas.Canceled}, 409, `"CANCELED"`},
+		planRef("expired"):  {schemas.Settled{Outcome: schemas.OutcomeExpired}, 504, `"retryable":false`},
+		planRef("killed"):   {schemas.Settled{Outcome: schemas.OutcomeDenied, Code: schemas.DenyKilled, Message: "killed"}, 403, `"detail":"killed"`},
 	} {
 		h.settle(h.claim(ref), tc.end)
 		w := h.respond(t.Context(), ref, receipt(ref.ID, true), -1)
@@ -235,28 +225,28 @@ func TestAClientThatHasOnlyStoppedToSend(t *testing.T) {
 			h.delta(st, d)
 		}
 		return func(w http.ResponseWriter, r *http.Request) {
-			h.server.Chat(w, r, chatRef(id), receipt(id, false), &schemas.ChatOrder{Stream: streams}, schemas.ChatPosition{}, -1, nil)
+			h.chat.Answer(w, r, chatRef(id), receipt(id, false), &schemas.ChatOrder{Stream: streams}, schemas.ChatPosition{}, -1, nil)
 		}
 	}
 	run := schemas.Ref{Tenant: "acme", Kind: schemas.KindRun, ID: "streamed"}
 	h.claim(run)
 	down := func(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
-		h.server.Chat(w, r, chatRef("held"), receipt("held", true), &schemas.ChatOrder{Stream: true}, schemas.ChatPosition{}, -1, nil)
+		h.chat.Answer(w, r, chatRef("held"), receipt("held", true), &schemas.ChatOrder{Stream: true}, schemas.ChatPosition{}, -1, nil)
 	}
 	for name, answer := range map[string]http.HandlerFunc{
 		"execute": respond(schemas.KindHTTP), "plan": respond(schemas.KindPlan), "run": respond(schemas.KindRun),
 		"rule": respond(schemas.KindRule), "repo": respond(schemas.KindRepo), "push": respond(schemas.KindPush),
 		"completion": talking("whole", false), "held back": talking("held", true), "gone before": down,
 		"inquiry": func(w http.ResponseWriter, r *http.Request) {
-			h.server.Inquiry(w, r, taskOf("t-1"), 0, 1)
+			h.tasks.Inquiry(w, r, taskOf("t-1"), 0, 1)
 		},
 	} {
 		require.Empty(t, halfClosed(t, answer), name)
 	}
 	for name, answer := range map[string]http.HandlerFunc{
 		"completion": talking("begun", true, `{"c":1}`),
-		"run":        func(w http.ResponseWriter, r *http.Request) { h.server.Stream(w, r, run, "LIT", 0) },
+		"run":        func(w http.ResponseWriter, r *http.Request) { runs.NewAnswerer(h.server).Stream(w, r, run, "LIT", 0) },
 	} {
 		t.Run(name+" that is streamed", func(t *testing.T) {
 			t.Parallel()
@@ -269,7 +259,7 @@ func TestAClientThatHasOnlyStoppedToSend(t *testing.T) {
 		st := h.claim(chatRef("over"))
 		h.settle(st, said)
 		got := halfClosed(t, func(w http.ResponseWriter, r *http.Request) {
-			h.server.Chat(w, r.WithContext(context.WithoutCancel(r.Context())), chatRef("over"), receipt("over", true), &schemas.ChatOrder{}, schemas.ChatPosition{}, -1, nil)
+			h.chat.Answer(w, r.WithContext(context.WithoutCancel(r.Context())), chatRef("over"), receipt("over", true), &schemas.ChatOrder{}, schemas.ChatPosition{}, -1, nil)
 		})
 		require.True(t, strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n"))
 		require.Contains(t, got, fmt.Sprintf("Content-Length: %d\r\n", len(answer)))
@@ -301,29 +291,4 @@ func TestAResolutionIsPartOfTheAnswer(t *testing.T) {
 	}
 	answer := decode[schemas.ExecuteError](t, h.respond(t.Context(), httpRef("a"), receipt("a", true), -1).Body)
 	require.Equal(t, &schemas.Resolution{Effect: schemas.EffectNotApplied, By: "ann"}, answer.Error.Resolution)
-}
-
-var aPlan = schemas.Ref{Tenant: "acme", Kind: schemas.KindPlan, ID: "p-1"}
-
-func TestAPlanWithoutAReportIsAProblem(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		settled schemas.Settled
-		status  int
-		code    schemas.Code
-	}{
-		{schemas.Settled{Outcome: schemas.OutcomeCanceled}, 409, schemas.Canceled},
-		{schemas.Settled{Outcome: schemas.OutcomeExpired}, 504, schemas.DeadlineExceeded},
-		{schemas.Settled{Outcome: schemas.OutcomeUnknown, Code: schemas.Interrupted}, 424, schemas.OutcomeUnknownCode},
-		{schemas.Settled{Outcome: schemas.OutcomeDenied, Code: schemas.DenyKilled, Message: "killed"}, 403, schemas.DenyKilled},
-		{schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.Poison}, 500, schemas.Poison},
-		{schemas.Settled{Outcome: schemas.OutcomeFailed}, 500, schemas.Internal},
-	} {
-		_, _, err := plans.Render(aPlan, &tc.settled, nil)
-		p := problem.Of(err)
-		require.Equal(t, tc.status, p.Status)
-		require.Equal(t, tc.code, p.Code)
-		require.NotEmpty(t, p.Detail)
-		require.False(t, p.Retryable)
-	}
 }

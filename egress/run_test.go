@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weir/egress/runs"
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/problem"
@@ -47,12 +48,12 @@ func (h *env) stream(ctx context.Context, w http.ResponseWriter, id string, head
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Add(header[i], header[i+1])
 	}
-	behind, err := h.server.Resume(r)
+	behind, err := runs.Resume(r)
 	if err != nil {
 		problem.WriteRun(w, id, err)
 		return
 	}
-	h.server.Stream(w, r, runRef(id), "LIT", behind.Seq)
+	runs.NewAnswerer(h.server).Stream(w, r, runRef(id), "LIT", behind.Seq)
 }
 
 func (h *env) streamed(id string, header ...string) *httptest.ResponseRecorder {
@@ -138,7 +139,7 @@ func TestASuccessorAnswers(t *testing.T) {
 	for _, odd := range []string{"5~1", "5~", "~2", "5~2~2", "5~101", "5 ~2"} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, schemas.RouteRunStream, http.NoBody)
 		r.Header.Set("Last-Event-ID", odd)
-		_, err := h.server.Resume(r)
+		_, err := runs.Resume(r)
 		require.ErrorContains(t, err, "INVALID_REQUEST", odd)
 	}
 
@@ -184,39 +185,10 @@ func TestALargeResultIsInTheTerminalEvent(t *testing.T) {
 	require.Equal(t, schemas.StreamGone, decode[schemas.RunRefusal](t, w.Body).Code)
 }
 
-func TestRespondToARun(t *testing.T) {
-	t.Parallel()
-	h := build(t)
-	for id, s := range map[string]schemas.Settled{
-		"ok":     {Outcome: schemas.OutcomeSucceeded, Result: json.RawMessage(`{"outputs":{"n":1.0}}`)},
-		"failed": {Outcome: schemas.OutcomeFailed, Code: schemas.TaskFailed},
-	} {
-		h.settle(h.claim(runRef(id)), s)
-		w := h.respond(t.Context(), runRef(id), receipt(id, true), -1)
-		require.Equal(t, http.StatusOK, w.Code, id)
-		raw := w.Body.String()
-		body := decode[schemas.RunResponse](t, strings.NewReader(raw))
-		require.Equal(t, id, body.RequestID)
-		require.Equal(t, s.Outcome == schemas.OutcomeSucceeded, body.Status == schemas.RunOK)
-		view := decode[schemas.ActionView](t, h.get("/v1/actions/"+id).Body)
-		require.Equal(t, s.Outcome, schemas.Outcome(view.Status))
-		if s.Result != nil {
-			require.Contains(t, raw, `"outputs":{"n":1.0}`, "byte for byte")
-			require.JSONEq(t, raw, string(view.Result))
-		}
-	}
-	h.claim(runRef("open"))
-	require.Equal(t, http.StatusAccepted, h.respond(t.Context(), runRef("open"), receipt("open", false), 0).Code)
-}
-
 func TestRunsInListsAndStatus(t *testing.T) {
 	t.Parallel()
 	h := build(t)
-	st, _, err := h.ledger.Claim(t.Context(), schemas.Action{
-		ID: "a", Tenant: "acme", Kind: schemas.KindRun, TaskType: "LIT", IDSource: schemas.IDRequest, Fingerprint: "f",
-		AcceptedAt: time.Now().UTC(), Deadline: time.Now().Add(time.Minute).UTC(), Payload: json.RawMessage(`{}`),
-	})
-	require.NoError(t, err)
+	st := h.accept(schemas.Action{ID: "a", Kind: schemas.KindRun, TaskType: "LIT", Payload: json.RawMessage(`{}`)})
 	h.settle(st, schemas.Settled{
 		Outcome: schemas.OutcomeDenied, Code: schemas.DenyHost,
 		Result: json.RawMessage(`{"http":{"variant":"DisallowedHost","decision":{"allowed":false,"code":"DENY_HOST","version":"v"}}}`),
@@ -278,7 +250,6 @@ func TestALogThatIsAwayDelaysTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
 		h := build(t, func(c *config) { c.HTTP.KeepAlive = time.Hour })
-		defer h.feed.Close()
 		h.failing(func() error {
 			if down.Load() {
 				return fault.ErrUnavailable
