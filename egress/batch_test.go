@@ -123,19 +123,6 @@ func TestABatchIsAnsweredInTheOrderOfItsRequests(t *testing.T) {
 	require.Zero(t, held.Load())
 }
 
-// lines hands each line of an answer on as it is flushed.
-type lines struct {
-	*httptest.ResponseRecorder
-	got chan string
-}
-
-func (l lines) Flush() {
-	for line := range strings.SplitSeq(strings.TrimSuffix(l.Body.String(), "\n"), "\n") {
-		l.got <- line
-	}
-	l.Body.Reset()
-}
-
 // TestLinesComeAsActionsEnd, and not in the order of the requests.
 func TestLinesComeAsActionsEnd(t *testing.T) {
 	t.Parallel()
@@ -144,7 +131,7 @@ func TestLinesComeAsActionsEnd(t *testing.T) {
 	b.add(h, "late", false, -1)
 	b.add(h, "early", false, -1)
 	late, early := h.claim(httpRef("late")), h.claim(httpRef("early"))
-	w := lines{httptest.NewRecorder(), make(chan string, 10)}
+	w := &flushRecorder{header: http.Header{}, got: make(chan string, 10)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -155,7 +142,7 @@ func TestLinesComeAsActionsEnd(t *testing.T) {
 	h.settle(late, schemas.Settled{Outcome: schemas.OutcomeCanceled})
 	require.Contains(t, <-w.got, `{"index":0,"action_id":"late","status":409,"error":{`)
 	<-done
-	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, http.StatusOK, w.code)
 	require.Equal(t, schemas.MediaNDJSON, w.Header().Get("Content-Type"))
 }
 

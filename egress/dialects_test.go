@@ -2,11 +2,13 @@ package egress_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 
 	"weir/egress"
 	"weir/egress/chat"
@@ -21,6 +24,7 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/models"
 	"weir/internal/task"
+	"weir/internal/weirtest/llm"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -36,37 +40,15 @@ type told struct {
 
 // tale is an answer in a dialect with n texts.
 func tale(d schemas.Dialect, n int) (t told) {
-	sequence := 0
-	add := func(format string, args ...any) {
-		chunk := fmt.Sprintf(format, args...)
-		if d == schemas.DialectResponses {
-			chunk = strings.TrimSuffix(chunk, "}") + fmt.Sprintf(`,"sequence_number":%d}`, sequence)
-			sequence++
-		}
-		t.chunks = append(t.chunks, chunk)
+	texts := make([]string, n)
+	for i := range texts {
+		texts[i] = fmt.Sprintf("%d\n\n", i)
 	}
-	switch d {
-	case schemas.DialectResponses:
-		const response = `{"id":"resp_a","object":"response","created_at":7,"status":"%s","model":"m-1","output":[%s]}`
-		t.doc = fmt.Sprintf(response, "completed", `{"type":"message","content":[]}`)
-		add(`{"type":"response.created","response":%s}`, fmt.Sprintf(response, "in_progress", ""))
-		for i := range n {
-			add(`{"type":"response.output_text.delta","delta":"%d\n\n"}`, i)
-		}
-		add(`{"type":"response.completed","response":%s}`, t.doc)
-	case schemas.DialectMessages:
-		t.doc = `{"id":"msg_1","type":"message","content":[]}`
-		add(`{"type":"message_start","message":{"type":"message"}}`)
-		for i := range n {
-			add(`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"%d\n\n"}}`, i)
-		}
-		add(`{"type":"message_stop"}`)
-	default:
-		t.doc = answer
-		for i := range n {
-			add(`{"choices":[],"text":"%d\n\n"}`, i)
-		}
+	said := llm.Say(d, texts...)
+	for _, chunk := range slices.Concat(said.Begin, said.Pieces, said.End) {
+		t.chunks = append(t.chunks, strings.Replace(chunk, "resp_theirs", "resp_a", 1))
 	}
+	t.doc = cmp.Or(strings.Replace(said.Document, "resp_theirs", "resp_a", 1), answer)
 	return t
 }
 
@@ -186,7 +168,7 @@ func TestEveryDialectResumes(t *testing.T) {
 		for i, chunk := range tale.chunks {
 			require.Equal(t, chunk, all[i].data)
 			if tc.dialect != schemas.DialectChat {
-				require.Equal(t, typeOf(t, chunk), all[i].name)
+				require.Equal(t, gjson.Get(chunk, "type").Str, all[i].name)
 			}
 		}
 		require.Equal(t, tc.dialect == schemas.DialectChat, strings.HasSuffix(whole, "data: [DONE]\n\n"))
@@ -212,7 +194,7 @@ func TestEveryDialectResumes(t *testing.T) {
 			w := h.get(fmt.Sprintf("/v1/responses/resp_a?stream=true&starting_after=%d", i))
 			require.Equal(t, http.StatusOK, w.Code)
 			require.Equal(t, whole, upTo(whole, i+1)+strings.TrimPrefix(w.Body.String(), ":\n\n"), "cut after event %d", i)
-			require.EqualValues(t, i, sequenceOf(t, f.data))
+			require.EqualValues(t, i, gjson.Get(f.data, "sequence_number").Int())
 		}
 		require.Equal(t, whole, strings.TrimPrefix(h.get("/responses/resp_a?stream=true").Body.String(), ":\n\n"))
 	})
@@ -221,26 +203,6 @@ func TestEveryDialectResumes(t *testing.T) {
 // upTo is the beginning of a stream: so many of its frames.
 func upTo(wire string, n int) string {
 	return strings.Join(strings.SplitAfterN(wire, "\n\n", n+1)[:n], "")
-}
-
-func typeOf(t *testing.T, chunk string) string {
-	t.Helper()
-	var v struct {
-		Type string `json:"type"`
-	}
-	require.NoError(t, json.Unmarshal([]byte(chunk), &v))
-	return v.Type
-}
-
-func sequenceOf(t *testing.T, chunk string) int64 {
-	t.Helper()
-	var v struct {
-		Sequence json.Number `json:"sequence_number"`
-	}
-	require.NoError(t, json.Unmarshal([]byte(chunk), &v))
-	n, err := v.Sequence.Int64()
-	require.NoError(t, err, chunk)
-	return n
 }
 
 // TestARunningResponseContinues to its reader who resumes, event by event, whatever it has read.
@@ -297,8 +259,8 @@ func TestFailuresHaveTheFormOfTheirDialect(t *testing.T) {
 	messages := `{"type":"error","error":{"type":"rate_limit_error","message":"slow down","metadata":{"code":"MODEL_FAILED","status":429}}}`
 	table.RunNamed(t, map[string]testCase{
 		"responses": {openAI, "event: response.failed\nid: %d\ndata: " +
-			`{"type":"response.failed","sequence_number":3,"response":{"id":"resp_mid","object":"response","created_at":7,"status":"failed","background":false,` +
-			`"error":{"code":"rate_limit_exceeded","message":"slow down"},"incomplete_details":null,"model":"m-1","output":[],"previous_response_id":"resp_before","usage":null}}`},
+			`{"type":"response.failed","sequence_number":3,"response":{"id":"resp_mid","object":"response","created_at":1764000000,"status":"failed","background":false,` +
+			`"error":{"code":"rate_limit_exceeded","message":"slow down"},"incomplete_details":null,"model":"real","output":[],"previous_response_id":"resp_before","usage":null}}`},
 		"chat":         {openAI, errorEnd + "\n\nid: %d\ndata: [DONE]"},
 		"messages":     {messages, "event: error\nid: %d\ndata: " + messages},
 		"count_tokens": {messages, ""},
@@ -339,7 +301,7 @@ func TestAResponseThatFailsBeforeItsFirstEvent(t *testing.T) {
 	got := framesOf(t, h.get("/v1/responses/resp_a?stream=true").Body.String())
 	require.Len(t, got, 2)
 	require.Equal(t, []string{"response.created", "response.failed"}, []string{got[0].name, got[1].name})
-	require.Equal(t, []int64{0, 1}, []int64{sequenceOf(t, got[0].data), sequenceOf(t, got[1].data)})
+	require.Equal(t, []int64{0, 1}, []int64{gjson.Get(got[0].data, "sequence_number").Int(), gjson.Get(got[1].data, "sequence_number").Int()})
 	require.Contains(t, got[0].data, `"status":"in_progress"`)
 	require.Equal(t, []string{"", strconv.FormatUint(st.Seq, 10)}, []string{got[0].id, got[1].id})
 	require.Equal(t, got[1:], framesOf(t, h.get("/v1/responses/resp_a?stream=true&starting_after=0").Body.String()))

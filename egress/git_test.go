@@ -26,21 +26,10 @@ import (
 
 // stable is a table of repositories, and a source that answers.
 type stable struct {
-	lost   error  // of the table
-	err    error  // of the source
+	stock
+	fails  error  // of the source
 	before string // what it writes before that
 	during func() // is called first
-}
-
-func (s *stable) Get(_ context.Context, tenant, name string) (schemas.Repo, error) {
-	if s.lost != nil {
-		return schemas.Repo{}, s.lost
-	}
-	mode, known := map[string]schemas.RepoMode{"own": schemas.RepoHosted, "other": schemas.RepoHosted, "away": schemas.RepoProxy}[name]
-	if tenant != "acme" || !known {
-		return schemas.Repo{}, fault.ErrNotFound
-	}
-	return schemas.Repo{ID: "id-" + name, Name: name, Mode: mode, DefaultBranch: "main"}, nil
 }
 
 func (s *stable) Advertise(_ context.Context, _ schemas.Repo, _ task.Grant, _ string, _ int, w io.Writer) error {
@@ -56,20 +45,20 @@ func (s *stable) say(w io.Writer) error {
 		s.during()
 	}
 	text := "fine"
-	if s.err != nil {
+	if s.fails != nil {
 		text = s.before
 	}
 	if _, err := io.WriteString(w, text); err != nil {
 		return err
 	}
-	return s.err
+	return s.fails
 }
 
 // gitGrants are of a task's holder and of a reader of the tenant.
 func gitGrants(_ context.Context, token string) (task.Grant, error) {
 	switch token {
 	case "task":
-		return task.Grant{Tenant: "acme", TaskID: "t-1", Repo: "own", Branch: "work"}, nil
+		return task.Grant{Tenant: "acme", TaskID: "t-1", Repo: "shop", Branch: "work"}, nil
 	case "reader":
 		return task.Grant{Tenant: "acme"}, nil
 	default:
@@ -102,8 +91,8 @@ const (
 )
 
 // fetch sends a body as the client of git does.
-func (h *env) fetch(path, token, body string, headers ...string) *httptest.ResponseRecorder {
-	r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, path, strings.NewReader(body))
+func (h *env) fetch(token, body string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/git/shop/git-upload-pack", strings.NewReader(body))
 	for i, header := 0, append([]string{"Authorization", "Bearer " + token, "Content-Type", fetchType, "Git-Protocol", "version=2"}, headers...); i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
@@ -130,24 +119,24 @@ func refused(t *testing.T, w *httptest.ResponseRecorder, status int, code schema
 // An answer that was not begun has a status of its own; one that was is cut off.
 func TestGitSourcesFail(t *testing.T) {
 	t.Parallel()
-	h := gitHouse(t, &stable{err: fault.New(schemas.DenyHost, "the policy does not allow it")}, func(c *git.Config) { c.Proxied = c.Hosted })
-	refused(t, h.ask(http.MethodGet, "/git/away"+refsPath, "reader"), 403, schemas.DenyHost, "refs")
-	refused(t, h.fetch("/git/away/git-upload-pack", "reader", lsRefs), 403, schemas.DenyHost, "fetch")
+	h := gitHouse(t, &stable{stock: stock{mode: schemas.RepoProxy}, fails: fault.New(schemas.DenyHost, "the policy does not allow it")}, func(c *git.Config) { c.Proxied = c.Hosted })
+	refused(t, h.ask(http.MethodGet, "/git/shop"+refsPath, "reader"), 403, schemas.DenyHost, "refs")
+	refused(t, h.fetch("reader", lsRefs), 403, schemas.DenyHost, "fetch")
 
-	h = gitHouse(t, &stable{})
-	refused(t, h.ask(http.MethodGet, "/git/away"+refsPath, "reader"), 503, schemas.Unavailable, "refs of an upstream that this node does not reach")
-	refused(t, h.fetch("/git/away/git-upload-pack", "reader", lsRefs), 503, schemas.Unavailable, "a fetch from it")
+	h = gitHouse(t, &stable{stock: stock{mode: schemas.RepoProxy}})
+	refused(t, h.ask(http.MethodGet, "/git/shop"+refsPath, "reader"), 503, schemas.Unavailable, "refs of an upstream that this node does not reach")
+	refused(t, h.fetch("reader", lsRefs), 503, schemas.Unavailable, "a fetch from it")
 
-	h = gitHouse(t, &stable{err: errDown})
-	w := h.ask(http.MethodGet, "/git/own"+refsPath, "task")
+	h = gitHouse(t, &stable{fails: errDown})
+	w := h.ask(http.MethodGet, "/git/shop"+refsPath, "task")
 	refused(t, w, 500, schemas.Internal, "an error that is nobody's business")
 	require.NotContains(t, w.Body.String(), "10.0.0.1")
 
-	h = gitHouse(t, &stable{lost: fault.ErrUnavailable})
-	refused(t, h.ask(http.MethodGet, "/git/own"+refsPath, "task"), 503, schemas.Unavailable, "a table out of reach hides no repository")
+	h = gitHouse(t, &stable{stock: stock{err: fault.ErrUnavailable}})
+	refused(t, h.ask(http.MethodGet, "/git/shop"+refsPath, "task"), 503, schemas.Unavailable, "a table out of reach hides no repository")
 
-	h = gitHouse(t, &stable{err: errDown, before: "some"})
-	require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() { h.fetch("/git/own/git-upload-pack", "task", lsRefs) })
+	h = gitHouse(t, &stable{fails: errDown, before: "some"})
+	require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() { h.fetch("task", lsRefs) })
 }
 
 // Who reads keeps the lease of its task until it is answered, whatever comes of it.
@@ -164,13 +153,13 @@ func TestGitKeepsTheLease(t *testing.T) {
 	}
 	table.Run(t, map[string]testCase{
 		"refs":                  {token: "task", status: 200, held: 1},
-		"refs that fail":        {source: stable{err: denied}, token: "task", status: 403, held: 1},
+		"refs that fail":        {source: stable{fails: denied}, token: "task", status: 403, held: 1},
 		"refs of a dead token":  {token: "dead", status: 401},
 		"a fetch":               {fetch: lsRefs, token: "task", status: 200, held: 1},
 		"a probe":               {fetch: "0000", token: "task", status: 200, held: 1},
 		"one that is too large": {fetch: strings.Repeat("0", 9<<20), token: "task", status: 413, held: 1},
-		"a fetch that fails":    {source: stable{err: errDown}, fetch: lsRefs, token: "task", status: 500, held: 1},
-		"one that breaks off":   {source: stable{err: errDown, before: "some"}, fetch: lsRefs, token: "task", held: 1},
+		"a fetch that fails":    {source: stable{fails: errDown}, fetch: lsRefs, token: "task", status: 500, held: 1},
+		"one that breaks off":   {source: stable{fails: errDown, before: "some"}, fetch: lsRefs, token: "task", held: 1},
 		"its media type":        {fetch: lsRefs, token: "task", headers: []string{"Content-Type", "text/plain"}, status: 415},
 	}, func(t *testing.T, tc testCase) {
 		var now, ever, during atomic.Int32
@@ -188,9 +177,9 @@ func TestGitKeepsTheLease(t *testing.T) {
 		var w *httptest.ResponseRecorder
 		ask := func() {
 			if tc.fetch == "" {
-				w = h.ask(http.MethodGet, "/git/own"+refsPath, tc.token)
+				w = h.ask(http.MethodGet, "/git/shop"+refsPath, tc.token)
 			} else {
-				w = h.fetch("/git/own/git-upload-pack", tc.token, tc.fetch, tc.headers...)
+				w = h.fetch(tc.token, tc.fetch, tc.headers...)
 			}
 		}
 		if tc.status == 0 {
@@ -217,20 +206,20 @@ func TestFetchesOfOneTask(t *testing.T) {
 	h := gitHouse(t, &stable{during: func() { begun <- struct{}{}; <-end }})
 	done := make(chan int, 4)
 	for range 4 {
-		go func() { done <- h.fetch("/git/own/git-upload-pack", "task", lsRefs).Code }()
+		go func() { done <- h.fetch("task", lsRefs).Code }()
 		<-begun
 	}
-	w := h.fetch("/git/own/git-upload-pack", "task", lsRefs, "User-Agent", "git/2.39.5")
+	w := h.fetch("task", lsRefs, "User-Agent", "git/2.39.5")
 	require.Equal(t, http.StatusTooManyRequests, w.Code)
 	require.Equal(t, "this task has 4 fetches on their way already; try again when one of them has ended (RATE_LIMITED)\n", w.Body.String())
 	require.NotEmpty(t, w.Header().Get("Retry-After"))
-	go func() { done <- h.fetch("/git/own/git-upload-pack", "reader", lsRefs).Code }()
+	go func() { done <- h.fetch("reader", lsRefs).Code }()
 	<-begun // who has no task is not counted
 	close(end)
 	for range 5 {
 		require.Equal(t, http.StatusOK, <-done)
 	}
-	go func() { done <- h.fetch("/git/own/git-upload-pack", "task", lsRefs).Code }()
+	go func() { done <- h.fetch("task", lsRefs).Code }()
 	<-begun
 	require.Equal(t, http.StatusOK, <-done)
 }
@@ -239,7 +228,7 @@ func TestFetchesOfOneTask(t *testing.T) {
 func pushed(t *testing.T, asked githttp.Asked) (*githttp.Answer, *httptest.ResponseRecorder, *http.Request) {
 	t.Helper()
 	rec := httptest.NewRecorder()
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/git/own/git-receive-pack", strings.NewReader("PACK"))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/git/shop/git-receive-pack", strings.NewReader("PACK"))
 	r.Header.Set("User-Agent", "git/2.39.5")
 	body, err := githttp.NewBody(rec, r, 100, time.Minute)
 	require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 
 	"weir/egress"
 	"weir/internal/fault"
@@ -84,7 +85,7 @@ func TestModels(t *testing.T) {
 	list := func(all ...string) string {
 		first, last := "null", "null"
 		if len(all) > 0 {
-			first, last = quotedID(t, all[0]), quotedID(t, all[len(all)-1])
+			first, last = gjson.Get(all[0], "id").Raw, gjson.Get(all[len(all)-1], "id").Raw
 		}
 		return `{"object":"list","data":[` + strings.Join(all, ",") + `],"has_more":false,"first_id":` + first + `,"last_id":` + last + `}`
 	}
@@ -131,15 +132,6 @@ func TestModels(t *testing.T) {
 			require.Equal(t, tc.status, h.ask(http.MethodHead, base+tc.path, tc.who).Code)
 		}
 	}
-}
-
-func quotedID(t *testing.T, model string) string {
-	t.Helper()
-	var m struct {
-		ID json.RawMessage `json:"id"`
-	}
-	require.NoError(t, json.Unmarshal([]byte(model), &m))
-	return string(m.ID)
 }
 
 // TestModelsOfAnthropic: their clients read pages, and get errors in their form.
@@ -191,17 +183,10 @@ func TestModelsOfAnthropic(t *testing.T) {
 		"/none":                   "404 not_found_error",
 	} {
 		w, _ := ask(path, "acme")
-		var e struct {
-			Type  string `json:"type"`
-			Error struct {
-				Type    string `json:"type"`
-				Message string `json:"message"`
-			} `json:"error"`
-		}
-		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &e))
-		require.Equal(t, want, fmt.Sprint(w.Code, " ", e.Error.Type), path)
-		require.Equal(t, "error", e.Type)
-		require.NotEmpty(t, e.Error.Message)
+		e := gjson.Parse(w.Body.String())
+		require.Equal(t, want, fmt.Sprint(w.Code, " ", e.Get("error.type")), path)
+		require.Equal(t, "error", e.Get("type").Str)
+		require.NotEmpty(t, e.Get("error.message").Str)
 	}
 	w, list := ask("", agent())
 	require.Equal(t, http.StatusOK, w.Code, "a task's token")

@@ -323,12 +323,13 @@ func TestEvidenceWrittenOnSeveralLinesStaysOneEvent(t *testing.T) {
 // flushRecorder is a response whose flushes a test reads.
 type flushRecorder struct {
 	header http.Header
+	code   int
 	buf    strings.Builder
 	got    chan string
 }
 
 func (s *flushRecorder) Header() http.Header         { return s.header }
-func (s *flushRecorder) WriteHeader(int)             {}
+func (s *flushRecorder) WriteHeader(code int)        { s.code = code }
 func (s *flushRecorder) Write(p []byte) (int, error) { return s.buf.Write(p) }
 func (s *flushRecorder) Flush() {
 	s.got <- s.buf.String()

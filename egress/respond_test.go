@@ -239,7 +239,7 @@ func TestAClientThatHasOnlyStoppedToSend(t *testing.T) {
 		"rule": respond(schemas.KindRule), "repo": respond(schemas.KindRepo), "push": respond(schemas.KindPush),
 		"completion": talking("whole", false), "held back": talking("held", true), "gone before": down,
 		"inquiry": func(w http.ResponseWriter, r *http.Request) {
-			h.tasks.Inquiry(w, r, taskOf("t-1"), 0, 1)
+			h.tasks.Inquiry(w, r, theTask, 0, 1)
 		},
 	} {
 		require.Empty(t, halfClosed(t, answer), name)

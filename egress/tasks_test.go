@@ -21,38 +21,37 @@ import (
 	"weir/schemas"
 )
 
-type stock struct{ err error }
+// stock is a table of repositories.
+type stock struct {
+	mode schemas.RepoMode // default: hosted
+	err  error
+}
 
-func (b stock) List(_ context.Context, tenant string) ([]schemas.Repo, error) {
+func (b *stock) List(_ context.Context, tenant string) ([]schemas.Repo, error) {
 	if tenant != "acme" || b.err != nil {
 		return nil, b.err
 	}
 	var all []schemas.Repo
 	for _, name := range []string{"bakery", "shop", "zoo"} {
-		all = append(all, schemas.Repo{ID: "disk-" + name, Tenant: tenant, Name: name, Mode: schemas.RepoHosted, DefaultBranch: "main"})
+		all = append(all, schemas.Repo{ID: "disk-" + name, Tenant: tenant, Name: name, Mode: cmp.Or(b.mode, schemas.RepoHosted), DefaultBranch: "main"})
 	}
 	return all, nil
 }
 
-func (b stock) Get(ctx context.Context, tenant, name string) (schemas.Repo, error) {
+func (b *stock) Get(ctx context.Context, tenant, name string) (schemas.Repo, error) {
 	all, err := b.List(ctx, tenant)
-	if err != nil {
-		return schemas.Repo{}, err
-	}
 	if i := slices.IndexFunc(all, func(r schemas.Repo) bool { return r.Name == name }); i >= 0 {
 		return all[i], nil
 	}
-	return schemas.Repo{}, fault.ErrNotFound
+	return schemas.Repo{}, cmp.Or(err, fault.ErrNotFound)
 }
 
 func tasked(c *config) {
-	c.Repos = stock{}
+	c.Repos = &stock{}
 	c.PublicURL = func() string { return "https://weir.example" }
 }
 
-func taskOf(id string) schemas.Ref {
-	return schemas.Ref{Tenant: "acme", Kind: schemas.KindTask, ID: id}
-}
+var theTask = schemas.Ref{Tenant: "acme", Kind: schemas.KindTask, ID: "t-1"}
 
 // task files a task.
 func (h *env) task(id, description string) *ledger.State {
@@ -148,9 +147,9 @@ func TestTheDiffOfATask(t *testing.T) {
 	t.Parallel()
 	var cut bool
 	var gone error
-	mode := schemas.RepoHosted
+	repos := &stock{}
 	h := build(t, tasked, func(c *config) {
-		c.Repos = elsewhere{mode: &mode}
+		c.Repos = repos
 		c.Diff = func(_ context.Context, repo schemas.Repo, base, head string, most int) ([]byte, bool, error) {
 			require.Equal(t, []any{"disk-shop", 1 << 20}, []any{repo.ID, most})
 			return []byte("-" + base + "\n+" + head + "\n"), cut, gone
@@ -177,21 +176,9 @@ func TestTheDiffOfATask(t *testing.T) {
 	says(http.StatusNotFound, "any more")
 	gone = fault.ErrUnavailable
 	says(http.StatusServiceUnavailable, "")
-	mode = schemas.RepoProxy
+	repos.mode = schemas.RepoProxy
 	says(http.StatusNotFound, "at its upstream")
 	require.Equal(t, http.StatusNotFound, h.ask(http.MethodGet, "/v1/tasks/t-1/diff", "other").Code)
-}
-
-// elsewhere is the stock, with its repositories on disk or upstream.
-type elsewhere struct {
-	stock
-	mode *schemas.RepoMode
-}
-
-func (e elsewhere) Get(ctx context.Context, tenant, name string) (schemas.Repo, error) {
-	r, err := e.stock.Get(ctx, tenant, name)
-	r.Mode = *e.mode
-	return r, err
 }
 
 func TestTheListOfTasks(t *testing.T) {
@@ -331,7 +318,7 @@ func TestAChangeIsWaitedFor(t *testing.T) {
 // agent answers as ingress has it for GET /agent/task.
 func (h *env) agent(ctx context.Context, lease int) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	h.tasks.AgentTask(w, httptest.NewRequestWithContext(ctx, http.MethodGet, schemas.RouteAgentTask, http.NoBody), taskOf("t-1"), lease)
+	h.tasks.AgentTask(w, httptest.NewRequestWithContext(ctx, http.MethodGet, schemas.RouteAgentTask, http.NoBody), theTask, lease)
 	return w
 }
 
@@ -397,7 +384,7 @@ func TestATaskThatIsLeased(t *testing.T) {
 	h.claimed(st, 1)
 	leased := func(lease int) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
-		given := h.tasks.Leased(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, schemas.RouteTaskLease, http.NoBody), taskOf("t-1"), lease, "weirt1_x", 90*time.Second)
+		given := h.tasks.Leased(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, schemas.RouteTaskLease, http.NoBody), theTask, lease, "weirt1_x", 90*time.Second)
 		require.Equal(t, w.Code == http.StatusOK, given)
 		return w
 	}
@@ -410,7 +397,7 @@ func TestATaskThatIsLeased(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, leased(2).Code, "it is another's")
 
 	w = httptest.NewRecorder()
-	given := h.tasks.Leased(w, httptest.NewRequestWithContext(leftContext{t.Context()}, http.MethodPost, schemas.RouteTaskLease, http.NoBody), taskOf("t-1"), 1, "weirt1_x", 90*time.Second)
+	given := h.tasks.Leased(w, httptest.NewRequestWithContext(leftContext{t.Context()}, http.MethodPost, schemas.RouteTaskLease, http.NoBody), theTask, 1, "weirt1_x", 90*time.Second)
 	require.False(t, given, "its client has left")
 	require.Empty(t, w.Body.String())
 }
@@ -418,7 +405,7 @@ func TestATaskThatIsLeased(t *testing.T) {
 // inquire answers as ingress has it for POST /agent/inquiry.
 func (h *env) inquire(ctx context.Context, lease, n int) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	h.tasks.Inquiry(w, httptest.NewRequestWithContext(ctx, http.MethodPost, schemas.RouteAgentInquiry, http.NoBody), taskOf("t-1"), lease, n)
+	h.tasks.Inquiry(w, httptest.NewRequestWithContext(ctx, http.MethodPost, schemas.RouteAgentInquiry, http.NoBody), theTask, lease, n)
 	return w
 }
 
@@ -496,7 +483,7 @@ func TestRepositories(t *testing.T) {
 		require.Equal(t, http.StatusNotFound, w.Code)
 	}
 	require.Equal(t, http.StatusBadRequest, h.get("/v1/repos?limit=0").Code)
-	down := build(t, func(c *config) { c.Repos = stock{err: fault.ErrUnavailable} })
+	down := build(t, func(c *config) { c.Repos = &stock{err: fault.ErrUnavailable} })
 	require.Equal(t, http.StatusServiceUnavailable, down.get("/v1/repos").Code)
 	require.Equal(t, http.StatusServiceUnavailable, down.get("/v1/repos/shop").Code)
 }
@@ -526,7 +513,7 @@ func TestEndsOfTheNewKinds(t *testing.T) {
 	h.claimed(st, 0)
 	h.reported(st, 0)
 	h.completed(st)
-	w = h.respond(t.Context(), taskOf("t-1"), receipt("t-1", true), -1)
+	w = h.respond(t.Context(), theTask, receipt("t-1", true), -1)
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Equal(t, schemas.TaskStatusCompleted, decode[schemas.TaskView](t, w.Body).Status)
 	view := decode[schemas.ActionView](t, h.get("/v1/actions/t-1").Body)
@@ -541,7 +528,7 @@ func TestALateReplicaIsNotBelieved(t *testing.T) {
 		"the task": func(h *env) *httptest.ResponseRecorder { return h.agent(h.t.Context(), 2) },
 		"the lease": func(h *env) *httptest.ResponseRecorder {
 			w := httptest.NewRecorder()
-			h.tasks.Leased(w, httptest.NewRequestWithContext(h.t.Context(), http.MethodPost, schemas.RouteTaskLease, http.NoBody), taskOf("t-1"), 2, "weirt1_x", time.Minute)
+			h.tasks.Leased(w, httptest.NewRequestWithContext(h.t.Context(), http.MethodPost, schemas.RouteTaskLease, http.NoBody), theTask, 2, "weirt1_x", time.Minute)
 			return w
 		},
 		"the answer": func(h *env) *httptest.ResponseRecorder { return h.inquire(h.t.Context(), 2, 1) },

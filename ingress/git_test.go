@@ -117,16 +117,16 @@ func pushOf(pack string, caps []string, list ...gitkit.Update) string {
 
 var clientCaps = []string{"report-status-v2", "report-status", "side-band-64k", "quiet", "object-format=sha1", "agent=git/2.39.5", "push-cert=x"}
 
-func (w *gitWorld) push(path, token, body string, headers ...string) *httptest.ResponseRecorder {
-	r := pushRequest(path, token, strings.NewReader(body))
+func (w *gitWorld) push(token, body string, headers ...string) *httptest.ResponseRecorder {
+	r := pushRequest(token, strings.NewReader(body))
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	return w.send(r)
 }
 
-func pushRequest(path, token string, body io.Reader) *http.Request {
-	r := httptest.NewRequest(http.MethodPost, path, body)
+func pushRequest(token string, body io.Reader) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, receive, body)
 	r.Header.Set("Content-Type", "application/x-git-receive-pack-request")
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
@@ -138,7 +138,7 @@ func TestAPushIsStoredAndExecuted(t *testing.T) {
 	t.Parallel()
 	w := gitSetup(t)
 	body := pushOf("PACK…", clientCaps, command(oidA, oidB, "refs/heads/work"))
-	rec := w.push(receive, "task", body, "Prefer", "respond-async", "Idempotency-Key", `"k"`)
+	rec := w.push("task", body, "Prefer", "respond-async", "Idempotency-Key", `"k"`)
 	require.Equal(t, http.StatusOK, rec.Code)
 	require.Equal(t, string(gitwire.AppendProgress(nil, []byte("taken")))+"end", rec.Body.String())
 	require.Equal(t, "PACK…", string(w.pusher.pack))
@@ -163,7 +163,7 @@ func TestAPushIsStoredAndExecuted(t *testing.T) {
 		Capabilities: []string{"quiet", "report-status", "side-band-64k"},
 	}, order)
 
-	w.push(receive, "task", body, "Idempotency-Key", `"k"`)
+	w.push("task", body, "Idempotency-Key", `"k"`)
 	require.NotEqual(t, c.ref.ID, w.responder.last(t).ref.ID, "each push is one")
 }
 
@@ -238,7 +238,7 @@ func TestAPushKeepsItsLease(t *testing.T) {
 		if tc.spoil != nil {
 			tc.spoil(w)
 		}
-		rec := w.push(receive, tc.token, tc.body, append(tc.headers, "User-Agent", "git/2.39.5")...)
+		rec := w.push(tc.token, tc.body, append(tc.headers, "User-Agent", "git/2.39.5")...)
 		require.Equal(t, tc.status, rec.Code, name)
 		if tc.status == http.StatusInternalServerError {
 			require.Equal(t, "something went wrong on our side (INTERNAL)\n", rec.Body.String(), name)
@@ -259,7 +259,7 @@ func TestAPushToAnotherNodesRepository(t *testing.T) {
 	t.Parallel()
 	w, h := heldWorld(t, func(c *git.Config) { c.Here = nowhere })
 	read := &readers{}
-	r := pushRequest(receive, "task", read)
+	r := pushRequest("task", read)
 	r.Header.Set("User-Agent", "git/2.39.5")
 	rec := w.send(r)
 	require.Equal(t, http.StatusServiceUnavailable, rec.Code)
@@ -270,9 +270,9 @@ func TestAPushToAnotherNodesRepository(t *testing.T) {
 	require.Zero(t, h.ever.Load())
 
 	w = gitSetup(t, func(c *git.Config) { c.Here, c.Repos = nowhere, proxied{} })
-	require.Equal(t, http.StatusOK, w.push(receive, "task", "0000").Code, "one that is an upstream's is on no node")
+	require.Equal(t, http.StatusOK, w.push("task", "0000").Code, "one that is an upstream's is on no node")
 	w = gitSetup(t, func(c *git.Config) { c.Here = func(string) error { return io.ErrClosedPipe } })
-	require.Equal(t, http.StatusInternalServerError, w.push(receive, "task", "0000").Code)
+	require.Equal(t, http.StatusInternalServerError, w.push("task", "0000").Code)
 }
 
 // proxied has repositories elsewhere.
@@ -295,7 +295,7 @@ type standing struct {
 func (w *gitWorld) stand(h *holds, token string) *standing {
 	body, client := io.Pipe()
 	s := &standing{client, make(chan int, 1)}
-	go func() { s.end <- w.send(pushRequest(receive, token, body)).Code }()
+	go func() { s.end <- w.send(pushRequest(token, body)).Code }()
 	<-h.begun
 	return s
 }
@@ -317,17 +317,17 @@ func TestPushesOfOneTenant(t *testing.T) {
 	for i := range 6 {
 		clients = append(clients, w.stand(h, "acme."+strconv.Itoa(i)))
 	}
-	rec := w.push(receive, "acme.7", "0000", "User-Agent", "git/2.39.5")
+	rec := w.push("acme.7", "0000", "User-Agent", "git/2.39.5")
 	require.Equal(t, http.StatusTooManyRequests, rec.Code)
 	require.Equal(t, "this tenant has 6 pushes on their way to this node, which takes 8 of all tenants (workers.slots) and of one tenant always 2 "+
 		"(limits.tenant_share); push again when one of them has ended (RATE_LIMITED)\n", rec.Body.String())
 	require.NotEmpty(t, rec.Header().Get("Retry-After"))
 	clients = append(clients, w.stand(h, "globex.1"), w.stand(h, "globex.2"))
-	require.Equal(t, http.StatusTooManyRequests, w.push(receive, "globex.3", "0000").Code)
+	require.Equal(t, http.StatusTooManyRequests, w.push("globex.3", "0000").Code)
 	for _, client := range clients {
 		require.Equal(t, http.StatusBadRequest, client.leave())
 	}
-	require.Equal(t, http.StatusOK, w.push(receive, "acme.7", "0000").Code)
+	require.Equal(t, http.StatusOK, w.push("acme.7", "0000").Code)
 
 	w, h = heldWorld(t, func(c *git.Config) { c.Grant, c.Repos, c.Slots, c.TenantShare = tasks, proxied{}, 2, 25 })
 	clients = []*standing{w.stand(h, "acme.1"), w.stand(h, "acme.2"), w.stand(h, "acme.3")}

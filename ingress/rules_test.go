@@ -15,7 +15,6 @@ import (
 	"weir/ingress/grant"
 	"weir/ingress/rules"
 	"weir/internal/fault"
-	"weir/internal/problem"
 	"weir/schemas"
 )
 
@@ -33,16 +32,12 @@ func agents(r *http.Request) (ingress.Identity, error) {
 		return ingress.Identity{}, fault.New(schemas.Unauthorized, "a bearer token is needed")
 	}
 	who := map[string]ingress.Identity{
-		"Bearer rules":   {Token: schemas.Token{ID: "id-rules", Tenant: "a", Scopes: []string{schemas.ScopeRulesWrite}}},
-		"Bearer reader":  {Token: schemas.Token{ID: "id-reader", Tenant: "a", Scopes: []string{schemas.ScopeActionsRead}}},
-		"Bearer writer":  {Token: schemas.Token{ID: "id-writer", Tenant: "a", Scopes: []string{schemas.ScopeActionsWrite}}},
-		"Bearer chief":   {Token: schemas.Token{ID: "id-chief", Tenant: "a", Scopes: []string{schemas.ScopeAdmin}}},
-		"Bearer limited": {Token: schemas.Token{ID: "id-limited", Tenant: "a", Scopes: []string{schemas.ScopeRulesWrite}, Entries: []string{"orders"}}},
-		"Bearer some":    {Token: schemas.Token{ID: "id-some", Tenant: "a", Scopes: []string{schemas.ScopeAdmin}, Entries: []string{"orders"}}},
-		"Bearer other":   {Token: schemas.Token{ID: "id-other", Tenant: "b", Scopes: []string{schemas.ScopeRulesWrite}}},
-	}
-	if fields[0] == "Bearer busy" {
-		return ingress.Identity{}, &problem.Error{Problem: schemas.Problem{Code: schemas.RateLimited, Detail: "wait"}, RetryAfter: 3 * time.Second}
+		"Bearer rules":  {Token: schemas.Token{ID: "id-rules", Tenant: "a", Scopes: []string{schemas.ScopeRulesWrite}}},
+		"Bearer reader": {Token: schemas.Token{ID: "id-reader", Tenant: "a", Scopes: []string{schemas.ScopeActionsRead}}},
+		"Bearer writer": {Token: schemas.Token{ID: "id-writer", Tenant: "a", Scopes: []string{schemas.ScopeActionsWrite}}},
+		"Bearer chief":  {Token: schemas.Token{ID: "id-chief", Tenant: "a", Scopes: []string{schemas.ScopeAdmin}}},
+		"Bearer some":   {Token: schemas.Token{ID: "id-some", Tenant: "a", Scopes: []string{schemas.ScopeAdmin}, Entries: []string{"orders"}}},
+		"Bearer other":  {Token: schemas.Token{ID: "id-other", Tenant: "b", Scopes: []string{schemas.ScopeRulesWrite}}},
 	}
 	if i, ok := who[fields[0]]; ok {
 		return i, nil
@@ -228,16 +223,14 @@ func (keyed) Evaluate(schemas.HTTPCall) (schemas.Decision, schemas.Class) {
 func TestTheRouteKnowsTheCaller(t *testing.T) {
 	t.Parallel()
 	var asked []grant.Caller
-	w := setup(t, func(c *config) {
-		served(c)
-		c.Authenticate = people
+	w := setup(t, served, authenticated, func(c *config) {
 		c.Evaluate = func(who grant.Caller) executor.Policy { asked = append(asked, who); return keyed{} }
 	})
-	w.do(t, post("/v1/execute", okGet, "Authorization", "Bearer limited"))
+	w.do(t, post("/v1/execute", okGet, "Authorization", "Bearer some"))
 	require.Equal(t, schemas.ClassKeyed, w.responder.last(t).receipt.Class, "as that policy has it")
 	w.do(t, post("/agents/run/sync", fmt.Sprintf(`{"request_id":"r","task_type":"HTTP_EXECUTE","inputs":%s}`, okGet), "Authorization", "Bearer writer"))
 	require.Equal(t, []grant.Caller{
-		{Tenant: "a", Kind: schemas.KindHTTP, Principal: "id-limited", Entries: []string{"orders", "stock"}},
+		{Tenant: "a", Kind: schemas.KindHTTP, Principal: "id-some", Entries: []string{"orders"}},
 		{Tenant: "a", Kind: schemas.KindRun, TaskType: schemas.TaskHTTPExecute, Principal: "id-writer"},
 	}, asked)
 }

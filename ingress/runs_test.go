@@ -268,32 +268,3 @@ func TestTheLongestRun(t *testing.T) {
 		require.Equal(t, http.StatusAccepted, w.do(t, post(schemas.RouteRunSync, fmt.Sprintf(body, allowed))).Code)
 	}
 }
-
-// TestRedriveOfARun: it has its own budget anew, and what is performed is what the payload says.
-func TestRedriveOfARun(t *testing.T) {
-	t.Parallel()
-	w := setup(t, served)
-	for id, tc := range map[string]struct {
-		taskType, more string
-		sensitive      bool
-		timeout        time.Duration
-	}{
-		"r1": {"LIT_RETRIEVAL", `"risk_tier":"NON_SENSITIVE","budgets":{"timeout_ms":90000}`, false, 90 * time.Second},
-		"r2": {"OTHER", `"risk_tier":"PHI"`, true, 10 * time.Minute},
-	} {
-		payload := `{"task_type":"LIT_RETRIEVAL",` + tc.more + `}`
-		seq := w.parked(t, schemas.Action{
-			ID: id, Tenant: "default", Kind: schemas.KindRun, TaskType: tc.taskType, IDSource: schemas.IDRequest, Fingerprint: "f",
-			AcceptedAt: time.Now(), Deadline: time.Now().Add(time.Hour), Payload: []byte(payload),
-		})
-		a := w.do(t, post("/v1/dead-letters/redrive", `{"sequence":`+seq+`}`))
-		require.Equal(t, http.StatusAccepted, a.Code, "%s", a.Body)
-		again := w.action(t, "default", a.Header().Get("Weir-Action-Id"))
-		require.Equal(t, id, again.Supersedes)
-		require.Equal(t, schemas.KindRun, again.Kind)
-		require.Equal(t, "LIT_RETRIEVAL", again.TaskType)
-		require.Equal(t, tc.sensitive, again.Sensitive)
-		require.Equal(t, tc.timeout, again.Deadline.Sub(again.AcceptedAt))
-		require.JSONEq(t, payload, string(again.Payload))
-	}
-}

@@ -2,51 +2,16 @@ package ingress_test
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"weir/ingress"
 	"weir/internal/fault"
 	"weir/schemas"
 )
-
-// people are who may ask in these tests, by their bearer.
-func people(r *http.Request) (ingress.Identity, error) {
-	who := map[string]ingress.Identity{
-		"Bearer root":    {Token: schemas.Token{ID: "id-root", Tenant: "a", Scopes: []string{"admin"}}},
-		"Bearer writer":  {Token: schemas.Token{ID: "id-writer", Tenant: "a", Scopes: []string{"actions:write"}}},
-		"Bearer limited": {Token: schemas.Token{ID: "id-limited", Tenant: "a", Scopes: []string{"actions:write"}, Entries: []string{"orders", "stock"}}},
-		"Bearer chief":   {Token: schemas.Token{ID: "id-chief", Tenant: "a", Scopes: []string{"admin"}, Entries: []string{"stock"}}},
-	}
-	if i, ok := who[r.Header.Get("Authorization")]; ok {
-		return i, nil
-	}
-	return ingress.Identity{}, fault.New(schemas.Unauthorized, "no")
-}
-
-func (w *world) parked(t *testing.T, a schemas.Action) (sequence string) {
-	t.Helper()
-	st, _, err := w.ledger.Claim(t.Context(), a)
-	require.NoError(t, err)
-	require.NoError(t, w.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventSettled, Settled: &schemas.Settled{Outcome: schemas.OutcomeFailed}}))
-	return w.bury(t, schemas.DeadLetter{Tenant: a.Tenant, Kind: a.Kind, ActionID: a.ID, Code: schemas.Poison})
-}
-
-// bury puts a dead letter on the log.
-func (w *world) bury(t *testing.T, letter schemas.DeadLetter) (sequence string) {
-	t.Helper()
-	data, err := json.Marshal(letter)
-	require.NoError(t, err)
-	seq, err := w.log.Append(t.Context(), schemas.Append{Subject: schemas.DeadSubject(letter), Data: data})
-	require.NoError(t, err)
-	return strconv.FormatUint(seq, 10)
-}
 
 // browsers remembers who signed in and out.
 type browsers struct{ in, out string }
@@ -67,7 +32,7 @@ func (b *browsers) SignOut(_ context.Context, value string) error {
 func TestSignInAndOut(t *testing.T) {
 	t.Parallel()
 	known := &browsers{}
-	w := setup(t, func(c *config) { c.Authenticate, c.Sessions = people, known })
+	w := setup(t, func(c *config) { c.Sessions = known })
 	own := []string{"Weir-Console", "1", "Sec-Fetch-Site", "same-origin"}
 	ask := func(method, body string, header ...string) answer {
 		r := post(schemas.RouteConsoleSession, body, append(own, header...)...)
@@ -103,10 +68,3 @@ func submit(id string) *http.Request {
 }
 
 func bare(path string) *http.Request { return httptest.NewRequest(http.MethodPost, path, http.NoBody) }
-
-func (w *world) start(t *testing.T, id string) {
-	t.Helper()
-	st, err := w.ledger.Find(t.Context(), "default", id)
-	require.NoError(t, err)
-	require.NoError(t, w.ledger.Append(t.Context(), st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: "w"}}))
-}

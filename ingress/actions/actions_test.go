@@ -483,6 +483,29 @@ func TestRedriveOfACompletion(t *testing.T) {
 	require.JSONEq(t, `{"model":"m","body":{},"prompt":1,"choices":1}`, string(st.Action.Payload))
 }
 
+// TestRedriveOfARun: it has its own budget anew, and what is performed is what the payload says.
+func TestRedriveOfARun(t *testing.T) {
+	t.Parallel()
+	for more, want := range map[string][]any{
+		`"risk_tier":"NON_SENSITIVE","budgets":{"timeout_ms":90000}`: {"LIT", false, 90 * time.Second, "x"},
+		`"risk_tier":"PHI"`: {"LIT", true, 10 * time.Minute, "x"},
+	} {
+		w := setup(t)
+		payload := `{"task_type":"LIT",` + more + `}`
+		out, err := w.accept.Accept(t.Context(), accept.Request{
+			Name:   accept.Name{ID: "x", Source: schemas.IDRequest},
+			Action: schemas.Action{Tenant: "t", Kind: schemas.KindRun, TaskType: "OTHER", Payload: json.RawMessage(payload)}, Timeout: time.Hour,
+		})
+		require.NoError(t, err)
+		w.write(t, out.Ref, settled(schemas.OutcomeFailed))
+		dead := letter("x")
+		dead.Kind = schemas.KindRun
+		a := w.load(t, w.redrive(t, grant.Caller{Tenant: "t"}, w.park(t, dead)).Ref).Action
+		require.Equal(t, want, []any{a.TaskType, a.Sensitive, a.Deadline.Sub(a.AcceptedAt), a.Supersedes})
+		require.JSONEq(t, payload, string(a.Payload))
+	}
+}
+
 func TestRedriveRefuses(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

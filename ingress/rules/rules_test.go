@@ -2,7 +2,6 @@ package rules_test
 
 import (
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -11,22 +10,15 @@ import (
 
 	"weir/ingress/rules"
 	"weir/ingress/strict"
-	"weir/internal/fault"
 	"weir/internal/problem"
 	"weir/internal/traffic"
 	"weir/schemas"
 )
 
-// code is the public code of an error, and its finer word.
-func code(t *testing.T, err error) (schemas.Code, string) {
+func code(t *testing.T, err error) schemas.Code {
 	t.Helper()
 	require.Error(t, err)
-	if own, ok := errors.AsType[*problem.Error](err); ok {
-		return own.Code, own.Word
-	}
-	public, ok := errors.AsType[*fault.Error](err)
-	require.True(t, ok, "%v", err)
-	return public.Code, ""
+	return problem.Of(err).Code
 }
 
 func TestBothFormsOfARequest(t *testing.T) {
@@ -128,8 +120,7 @@ func TestReadPreview(t *testing.T) {
 		`{"url":"http://h/","rule":{"id":"d"}}`:           "at /rule/",
 	} {
 		_, _, err := rules.ReadPreview([]byte(body), now)
-		c, _ := code(t, err)
-		require.Equal(t, schemas.ValidationError, c, body)
+		require.Equal(t, schemas.ValidationError, code(t, err), body)
 		require.Contains(t, err.Error(), want, body)
 	}
 }
@@ -154,8 +145,7 @@ func TestReadRecord(t *testing.T) {
 		`{"action_id":"a","more":1}`:                                "at /more: ",
 	} {
 		_, err := rules.ReadRecord([]byte(body), now)
-		c, _ := code(t, err)
-		require.Equal(t, schemas.ValidationError, c, body)
+		require.Equal(t, schemas.ValidationError, code(t, err), body)
 		require.Contains(t, err.Error(), want, body)
 	}
 }
@@ -178,8 +168,7 @@ func FuzzRead(f *testing.F) {
 		require.LessOrEqual(t, len(req.RequestID), 256)
 		require.LessOrEqual(t, len(req.Operation), 256)
 		if err != nil {
-			c, _ := code(t, err)
-			require.Equal(t, schemas.InvalidRequest, c)
+			require.Equal(t, schemas.InvalidRequest, code(t, err))
 			return
 		}
 		require.NotEmpty(t, req.RequestID)
@@ -189,8 +178,7 @@ func FuzzRead(f *testing.F) {
 		}
 		order, err := rules.Order(req, "open")
 		if err != nil {
-			c, _ := code(t, err)
-			require.Equal(t, schemas.InvalidRequest, c)
+			require.Equal(t, schemas.InvalidRequest, code(t, err))
 			return
 		}
 		require.NotEmpty(t, order.IfMatch)

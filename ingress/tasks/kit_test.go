@@ -191,9 +191,12 @@ func code(tb testing.TB, err error) schemas.Code {
 type lying []activetasks.Entry
 
 func (l lying) Leasable(string, func(activetasks.Entry) bool, int) []activetasks.Entry { return l }
-func (l lying) Held(string, string) (activetasks.Entry, bool)                          { return l[0], l[0].Leased }
-func (lying) CatchUp(context.Context) error                                            { return nil }
-func (lying) Changed(string) <-chan struct{}                                           { return nil }
+
+func (l lying) Held(string, string) (activetasks.Entry, bool) { return l[0], l[0].Leased }
+
+func (lying) CatchUp(context.Context) error { return nil }
+
+func (lying) Changed(string) <-chan struct{} { return nil }
 
 // believes has a service over a cache that lies.
 func (w *world) believes(cache lying) {
