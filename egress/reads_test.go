@@ -47,13 +47,15 @@ func TestStatusOfAnAction(t *testing.T) {
 	require.False(t, v.Attempts[0].Done)
 	require.Equal(t, "github", v.Decision.Entry)
 
-	h.append(st, schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Sent: true, Status: 200, Duration: 1500 * time.Microsecond}})
+	last := schemas.Decision{Allowed: true, Entry: "github", Version: "v-2", Shadow: &schemas.Shadow{Entry: "new"}} // of a policy that came into force meanwhile
+	h.append(st, schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Sent: true, Status: 200, Duration: 1500 * time.Microsecond, Decision: &last}})
 	h.append(st, schemas.Event{Type: schemas.EventWaiting, Waiting: &schemas.Waiting{For: schemas.WaitDelay}})
 	h.append(st, schemas.Event{Type: schemas.EventCancel})
 	v = view()
 	require.EqualValues(t, "waiting", v.Status)
 	require.True(t, v.CancelRequested)
 	require.True(t, *v.Attempts[0].Sent)
+	require.Equal(t, last, *v.Decision)
 	require.InDelta(t, 1.5, *v.Attempts[0].DurationMS, 0)
 
 	h.settle(st, schemas.Settled{

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
@@ -60,24 +59,6 @@ func TestStreamsAreWatched(t *testing.T) {
 	w := h.ask(http.MethodHead, "/v1/evidence", "acme", "Accept", "text/event-stream")
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Empty(t, ends, "neither is a HEAD")
-}
-
-// TestTheLastWordOfPolicyIsShown: where another policy came into force after an
-// attempt was written down, its decision is the one that counts.
-func TestTheLastWordOfPolicyIsShown(t *testing.T) {
-	t.Parallel()
-	h := build(t)
-	st := h.claim(httpRef("a"))
-	h.attempt(st)
-	shown := decode[schemas.ActionView](t, h.get("/v1/actions/a").Body)
-	require.NotNil(t, shown.Decision)
-	assert.Equal(t, "github", shown.Decision.Entry)
-
-	last := schemas.Decision{Code: schemas.DenyHost, Reason: "no", Version: "v-2", Shadow: &schemas.Shadow{Allowed: true, Entry: "new"}}
-	h.append(st, schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Code: schemas.DenyHost, Decision: &last}})
-	shown = decode[schemas.ActionView](t, h.get("/v1/actions/a").Body)
-	require.NotNil(t, shown.Decision)
-	assert.Equal(t, last, *shown.Decision)
 }
 
 type accounts map[string][]schemas.BudgetView

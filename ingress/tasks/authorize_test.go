@@ -1,11 +1,9 @@
 package tasks_test
 
 import (
-	"context"
 	"errors"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -449,44 +447,41 @@ func TestAskingAndAnswering(t *testing.T) {
 	require.Equal(t, schemas.NotFound, code(t, refused), "another tenant's task is none")
 }
 
-func TestAQuestionTooMany(t *testing.T) {
+// TestTooMany: what an agent and people do to a task is bounded.
+func TestTooMany(t *testing.T) {
 	t.Parallel()
-	w := setup(t)
-	_, token := w.file(t, "a")
-	var wg sync.WaitGroup
-	for i := range 20 {
-		wg.Go(func() {
-			_, _, err := w.Ask(context.Background(), token, func() (string, string, error) { return strconv.Itoa(i / 2), strconv.Itoa(i), nil })
-			if err != nil { // so many writers at once
-				require.Equal(t, schemas.Unavailable, code(t, err))
-			}
-		})
+	for name, tc := range map[string]struct {
+		most  int
+		event func(n int) schemas.TaskEvent
+		more  func(w *world, token string) error
+	}{
+		"questions": {schemas.MaxTaskInquiries, func(n int) schemas.TaskEvent {
+			return schemas.TaskEvent{What: schemas.TaskAsked, Inquiry: &schemas.TaskInquiry{N: n, Text: "q", Key: strconv.Itoa(n)}}
+		}, func(w *world, token string) error {
+			require.NoError(t, errOf(ask(t, w, token, "q", "1")), "a repeat is none too many")
+			return errOf(ask(t, w, token, "one more", ""))
+		}},
+		"tokens": {schemas.MaxTaskReissues, func(int) schemas.TaskEvent {
+			return schemas.TaskEvent{What: schemas.TaskReissued, TokenHash: "00"}
+		}, func(w *world, _ string) error { return errOf2(w.Reissue(t.Context(), "t", "a", task.Bounds{})) }},
+		"subtokens": {schemas.MaxTaskSubtokens, func(n int) schemas.TaskEvent {
+			return schemas.TaskEvent{What: schemas.TaskSubtoken, Status: schemas.TaskStatusQueued, TokenHash: task.New("", "", 0, [32]byte{}).Hash(), Subtoken: &schemas.Subtoken{N: n}}
+		}, func(w *world, token string) error {
+			return errOf2(w.Delegate(t.Context(), token, func() (schemas.SubtokenRequest, error) { return schemas.SubtokenRequest{}, nil }))
+		}},
+	} {
+		w := setup(t)
+		ref, token := w.file(t, "a")
+		events := make([]schemas.Event, tc.most)
+		for i := range events {
+			e := tc.event(i + 1)
+			events[i] = schemas.Event{Type: schemas.EventSignal, Task: &e}
+		}
+		w.write(t, ref, events...)
+		err := tc.more(w, token)
+		require.Equal(t, schemas.Conflict, code(t, err), name)
+		require.ErrorContains(t, err, strconv.Itoa(tc.most), name)
 	}
-	wg.Wait()
-	for i := range schemas.MaxTaskInquiries {
-		_, err := ask(t, w, token, strconv.Itoa(i/2), strconv.Itoa(i))
-		require.NoError(t, err)
-	}
-	require.Equal(t, schemas.Conflict, code(t, errOf(ask(t, w, token, "one more", ""))))
-	n, err := ask(t, w, token, "0", "0")
-	require.NoError(t, err, "a repeat is none too many")
-	require.LessOrEqual(t, n, schemas.MaxTaskInquiries)
-}
-
-// TestATokenTooMany: what people do to a task is bounded as well.
-func TestATokenTooMany(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	ref, _ := w.file(t, "a")
-	st, err := w.ledger.Load(t.Context(), ref)
-	require.NoError(t, err)
-	for range schemas.MaxTaskReissues {
-		ev := schemas.Event{Type: schemas.EventSignal, Task: &schemas.TaskEvent{What: schemas.TaskReissued, TokenHash: "00"}}
-		require.NoError(t, w.ledger.Append(t.Context(), st, ev))
-	}
-	_, _, err = w.Reissue(t.Context(), "t", "a", task.Bounds{})
-	require.Equal(t, schemas.Conflict, code(t, err))
-	require.ErrorContains(t, err, "1000")
 }
 
 func TestAnotherToken(t *testing.T) {

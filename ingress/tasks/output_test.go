@@ -222,20 +222,3 @@ func TestRightsOfASubtoken(t *testing.T) {
 	}
 	require.Equal(t, schemas.Forbidden, code(t, errOf(w.Grant(t.Context(), w.delegate(t, token, schemas.SubtokenRequest{}).Token))))
 }
-
-// TestAsManySubtokens as a task may have.
-func TestAsManySubtokens(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	ref, token := w.file(t, "a")
-	state, _ := w.fold(t, ref)
-	events := make([]schemas.Event, 0, schemas.MaxTaskSubtokens)
-	for n := range schemas.MaxTaskSubtokens {
-		e := status(schemas.TaskEvent{What: schemas.TaskSubtoken, Status: state.Status, TokenHash: task.New("", "", 0, [32]byte{}).Hash(), Subtoken: &schemas.Subtoken{N: n + 1}})
-		e.Type = schemas.EventSignal
-		events = append(events, e)
-	}
-	w.write(t, ref, events...)
-	_, _, err := w.Delegate(t.Context(), token, func() (schemas.SubtokenRequest, error) { return schemas.SubtokenRequest{}, nil })
-	require.Equal(t, schemas.Conflict, code(t, err))
-}
