@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -30,12 +31,13 @@ func (x *Tunnel) first(client net.Conn, early []byte) ([]byte, error) {
 		return early, err
 	}
 	_ = client.SetReadDeadline(time.Now().Add(helloWithin))
-	seen := &recording{Conn: client, rest: early}
-	name, ok := serverName(x.ctx, seen)
+	var seen bytes.Buffer
+	from := io.TeeReader(io.MultiReader(bytes.NewReader(early), client), &seen)
+	name, ok := serverName(x.ctx, &listening{client, from})
 	if host := x.Host(); !ok || name != "" && !strings.EqualFold(name, host) {
 		return nil, &endError{schemas.TunnelName, schemas.DenyHost}
 	}
-	return seen.read.Bytes(), nil
+	return seen.Bytes(), nil
 }
 
 // await returns what the client sends first.
@@ -68,28 +70,16 @@ func serverName(ctx context.Context, c net.Conn) (name string, ok bool) {
 	return name, ok
 }
 
-// recording keeps what is read of a connection, and drops what is written.
-type recording struct {
+// listening is a connection that is read from elsewhere, and drops what is written: an alert is not for
+// the client.
+type listening struct {
 	net.Conn
 
-	rest []byte // was read before
-	read bytes.Buffer
+	from io.Reader
 }
 
 // Read implements net.Conn.
-func (r *recording) Read(p []byte) (n int, err error) {
-	if len(r.rest) > 0 {
-		n = copy(p, r.rest)
-		r.rest = r.rest[n:]
-	} else {
-		n, err = r.Conn.Read(p)
-	}
-	r.read.Write(p[:n])
-	return n, err
-}
+func (l *listening) Read(p []byte) (int, error) { return l.from.Read(p) }
 
-// Write implements net.Conn. An alert is not for the client.
-func (r *recording) Write(p []byte) (int, error) { return len(p), nil }
-
-// Close implements net.Conn. The connection is the tunnel's to close.
-func (r *recording) Close() error { return nil }
+// Write implements net.Conn.
+func (l *listening) Write(p []byte) (int, error) { return len(p), nil }
