@@ -103,6 +103,29 @@ func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 	}
 }
 
+// redirects reports whether the answer to a try is a redirect that must be followed. It is the same
+// for the worker that made the try and for a later reader.
+func redirects(res *schemas.Attempted) bool {
+	return res.Code == "" && !res.RetryAt.IsZero() && policy.IsRedirect(res.Status)
+}
+
+// ask evaluates rules and policy for the step's call or, after from, for its redirect: the call
+// must still be permitted by itself, and its entry must permit the redirect. A probe that traffic
+// rules answer or redirect is denied.
+func (c *Caller) ask(t *Task, from *ledger.Attempt) (guard.Pass, schemas.Decision) {
+	p, d := c.guard.Check(t.Call, t.scope())
+	switch {
+	case !p.Valid():
+	case t.probe != nil && !genuine(p):
+		d.Allowed, d.Code = false, schemas.DenyRule
+		d.Reason = "a traffic rule answers or redirects the probe, and only the target's own answer counts; change the rule"
+		return guard.Pass{}, d
+	case from != nil:
+		return c.guard.Redirect(p, from.Result.Location, from.Result.Status, from.Hop+1)
+	}
+	return p, d
+}
+
 // newest is the newest try of some classes that may have had an effect; nil: none, or a later one
 // settles what became of it.
 func newest(tries []ledger.Attempt, settles func(*ledger.Attempt) bool, classes ...schemas.Class) *ledger.Attempt {
