@@ -21,9 +21,10 @@ import (
 type Result struct {
 	// Answered: a complete answer came back; it is Last's.
 	Answered bool
-	// Denied: policy refused the next attempt; Decision says why.
+	// Denied: policy refused the next attempt of the task; Decision says why.
 	Denied   bool
 	Decision schemas.Decision
+	Task     *Task
 	// Unknown: the call may have had its effect and must not be repeated.
 	Unknown bool
 	// Failed: no complete answer, and no further attempt.
@@ -88,7 +89,7 @@ func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 			}
 			continue
 		default: // a call whose result is unknown stays so: a denial would mean that nothing was sent
-			return doubted(Result{Denied: true, Decision: decision}, tries), nil
+			return doubted(Result{Denied: true, Decision: decision, Task: t}, tries), nil
 		}
 		if len(tries) > 0 && !c.canRetry(p, tries) {
 			return conclude(t, tries), nil

@@ -168,6 +168,9 @@ func route(url string) string {
 			return d.Route()
 		}
 	}
+	if strings.HasSuffix(url, schemas.RouteModels) {
+		return schemas.RouteModels
+	}
 	return schemas.RunRoute(url)
 }
 

@@ -45,7 +45,7 @@ func (w *work) attempt(ctx context.Context, set *models.Set, c models.Candidate)
 	}
 	w.denied[targetOf(c)], w.floor = true, step+1
 	delete(w.made, step)
-	return settle.Deny(ctx, w.recorder, w.st, step, "POST", w.target(c.Upstream.Name), r.Decision)
+	return settle.Deny(ctx, w.recorder, t, r.Decision)
 }
 
 // task is the call of a step, but for what is asked and how.
@@ -86,11 +86,6 @@ func (w *work) request(c models.Candidate) (schemas.HTTPCall, error) {
 		Method: "POST", URL: c.Upstream.URL + o.Dialect.Route(), AllowlistKey: schemas.ModelEntry(c.Upstream.Name), Body: body,
 		Headers: append([]schemas.Header{{Name: "accept", Value: accept}}, o.Headers...),
 	}, nil
-}
-
-// target names a call without its values, and without the upstream's address.
-func (w *work) target(upstream string) string {
-	return "POST " + schemas.ModelEntry(upstream) + w.order.Dialect.Route()
 }
 
 // chunk takes the next chunk of the answer. An answer that is larger than what its budget

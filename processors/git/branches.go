@@ -96,11 +96,6 @@ func branchTaken(name string) error {
 	return fault.New(schemas.Conflict, "the repository has a branch "+name+" already; file the task with another branch, or with none")
 }
 
-// Records is the evidence of the calls that made a task's branch, or should have.
-func (b *Branches) Records(st *ledger.State) ([]schemas.Evidence, error) {
-	return settle.Records(st, callRecords(st))
-}
-
 type opening struct {
 	*Branches
 
@@ -203,7 +198,7 @@ func (o *opening) checkPush(ctx context.Context, step int, r call.Result) (made 
 	case r.Canceled, r.Expired:
 		return false, &fault.RetryAfter{Cause: context.Canceled} // the task's own executor settles that
 	case r.Denied:
-		if err := settle.Deny(ctx, o.cfg.Recorder, o.st, step, postMethod, remoteTarget(o.repo), r.Decision); err != nil {
+		if err := settle.Deny(ctx, o.cfg.Recorder, r.Task, r.Decision); err != nil {
 			return false, err
 		}
 		return false, denies(r.Decision)

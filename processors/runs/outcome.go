@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
@@ -17,12 +18,15 @@ import (
 )
 
 // outcome turns the end of a call to an agent into the run's verdict.
-func (m *Remote) outcome(ctx context.Context, st *ledger.State, run schemas.Run, r asked) (settle.Outcome, error) {
+func (m *Remote) outcome(ctx context.Context, st *ledger.State, r call.Result) (settle.Outcome, error) {
 	switch {
 	case r.Canceled, r.Expired:
 		return stopped(r.Canceled)
 	case r.Denied:
-		return m.denied(ctx, st, run, r)
+		if err := settle.Deny(ctx, m.recorder, r.Task, r.Decision); err != nil {
+			return settle.Outcome{}, err
+		}
+		return refused(r.Decision.Code)
 	case r.Unknown:
 		return failed(schemas.OutcomeUnknown, schemas.OutcomeUnknownCode, task(schemas.UnknownText),
 			details{Code: schemas.OutcomeUnknownCode, ResolveURL: "/v1/actions/" + st.ID + "/resolve"})
@@ -34,18 +38,6 @@ func (m *Remote) outcome(ctx context.Context, st *ledger.State, run schemas.Run,
 		return settle.Outcome{}, err
 	}
 	return answered(answer, r.Last.Result)
-}
-
-// denied is a run whose call policy refused.
-func (m *Remote) denied(ctx context.Context, st *ledger.State, run schemas.Run, r asked) (settle.Outcome, error) {
-	target, err := target(run.TaskType, r.step)
-	if err != nil {
-		return settle.Outcome{}, err
-	}
-	if err := settle.Deny(ctx, m.recorder, st, r.step, "POST", target, r.Decision); err != nil {
-		return settle.Outcome{}, err
-	}
-	return refused(r.Decision.Code)
 }
 
 func refused(code schemas.Code) (settle.Outcome, error) {
@@ -134,21 +126,31 @@ func refusal(status int, told schemas.RunResult) (settle.Outcome, error) {
 	}, nil
 }
 
-// early turns the reasons for which a call was not made into the run's verdict.
-func early(err error) (settle.Outcome, error) {
-	var over *closed
-	var left *away
-	switch {
-	case errors.As(err, &over):
-		return stopped(over.canceled)
-	case errors.As(err, &left):
-		return unavailable(fmt.Sprintf("it failed several times in a row and is left alone; try again in %d s", int(math.Ceil(left.after.Seconds()))),
-			details{RetryAfterMS: max(1, left.after.Milliseconds())})
-	case errors.Is(err, errGone):
-		return unavailable("no agent is configured for this task type any more", details{})
-	default:
-		return settle.Outcome{}, err
+// overError is the end of a run for which no call is made any more.
+type overError struct{ settle.Outcome }
+
+func (*overError) Error() string { return "the run is over" }
+
+// ends is a verdict as an error, or the error behind it.
+func ends(v settle.Outcome, err error) error {
+	if err != nil {
+		return err
 	}
+	return &overError{v}
+}
+
+// paused is a run whose agent's breaker is open.
+func paused(after time.Duration) error {
+	return ends(unavailable(fmt.Sprintf("it failed several times in a row and is left alone; try again in %d s", int(math.Ceil(after.Seconds()))),
+		details{RetryAfterMS: max(1, after.Milliseconds())}))
+}
+
+// early is the verdict in an error.
+func early(err error) (settle.Outcome, error) {
+	if over, ok := errors.AsType[*overError](err); ok {
+		return over.Outcome, nil
+	}
+	return settle.Outcome{}, err
 }
 
 // quoting is an answer's status with what else came with it.

@@ -9,16 +9,11 @@ import (
 	"weir/schemas"
 )
 
-// away: the agent's breaker is open.
-type away struct{ after time.Duration }
-
-func (*away) Error() string { return "the agent is paused" }
-
 // acquire permits one call, unless the breaker is open; after its time it permits a single probe.
 func (d *agentState) acquire(st *ledger.State) (*callPermit, error) {
 	probe, ok := d.breaker.acquire()
 	if !ok {
-		return nil, &away{max(d.breaker.remaining(), time.Second)}
+		return nil, paused(max(d.breaker.remaining(), time.Second))
 	}
 	return &callPermit{breaker: d.breaker, state: st, before: len(st.Attempts), probe: probe}, nil
 }
@@ -48,16 +43,12 @@ func (t *callPermit) learn(r call.Result) {
 	case len(t.state.Attempts) == t.before || r.Last == nil || r.Denied || r.Canceled || r.Expired || r.Last.Mocked() || r.Last.Result.NoMemory:
 	case faulty(r.Last.Result):
 		t.breaker.failure(t.probe)
-		t.probe = false
+		return
 	case r.Last.Result.Status != 0:
-		t.probe = false
 		t.breaker.success()
+		return
 	}
-}
-
-// over gives back a probe that has shown nothing.
-func (t *callPermit) over() {
-	if t.probe {
+	if t.probe { // it has shown nothing
 		t.breaker.returned(t.sent())
 	}
 }

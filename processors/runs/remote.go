@@ -68,6 +68,9 @@ func (m *Remote) Refresh() { m.agents.refresh() }
 // Execute has the agent do the run, as far as the log does not hold that it was
 // done.
 func (m *Remote) Execute(ctx context.Context, st *ledger.State, run schemas.Run, stop call.Stop) (settle.Outcome, error) {
+	if err := known(st); err != nil {
+		return settle.Outcome{}, err
+	}
 	for {
 		r, err := m.further(ctx, st, run, stop)
 		switch {
@@ -76,32 +79,22 @@ func (m *Remote) Execute(ctx context.Context, st *ledger.State, run schemas.Run,
 		case r.Answered && fallsBack(st):
 			continue
 		}
-		return m.outcome(ctx, st, run, r)
+		return m.outcome(ctx, st, r)
 	}
-}
-
-// asked is the result of a step's call.
-type asked struct {
-	call.Result
-	step int
 }
 
 // further reads the end of the run's call off the log, or makes the call.
-func (m *Remote) further(ctx context.Context, st *ledger.State, run schemas.Run, stop call.Stop) (asked, error) {
+func (m *Remote) further(ctx context.Context, st *ledger.State, run schemas.Run, stop call.Stop) (call.Result, error) {
 	if step, over := finished(st); over {
-		if _, err := route(step); err != nil {
-			return asked{}, err
-		}
-		r, err := m.caller.Run(ctx, m.task(st, run, step, stop))
-		return asked{r, step}, err
+		return m.caller.Run(ctx, m.task(st, step, stop))
 	}
 	for {
 		if canceled, over := call.Over(st, stop, time.Now()); over {
-			return asked{}, &closed{canceled}
+			return call.Result{}, ends(stopped(canceled))
 		}
 		a, d, found := m.agents.of(run.TaskType)
 		if !found {
-			return asked{}, errGone
+			return call.Result{}, ends(unavailable("no agent is configured for this task type any more", details{}))
 		}
 		if r, moved, err := m.callAgent(ctx, d, st, run, a.Concurrency, stop); !moved {
 			return r, err
@@ -112,7 +105,7 @@ func (m *Remote) further(ctx context.Context, st *ledger.State, run schemas.Run,
 // callAgent takes a place of an agent, makes the call of a run, and releases the place. The
 // agent may have moved while the run waited, or while policy was asked about its
 // old place: then there is nothing to be said of this one.
-func (m *Remote) callAgent(ctx context.Context, d *agentState, st *ledger.State, run schemas.Run, concurrency int, stop call.Stop) (r asked, moved bool, err error) {
+func (m *Remote) callAgent(ctx context.Context, d *agentState, st *ledger.State, run schemas.Run, concurrency int, stop call.Stop) (r call.Result, moved bool, err error) {
 	leave, err := m.acquireSlot(ctx, d, st, concurrency, stop)
 	if err != nil {
 		return r, false, err
@@ -122,15 +115,14 @@ func (m *Remote) callAgent(ctx context.Context, d *agentState, st *ledger.State,
 	if now != d {
 		return r, true, nil
 	}
-	permit, err := d.acquire(st)
-	if err != nil {
+	step := next(st, a)
+	t := m.task(st, step, stop)
+	id, _ := schemas.Generation(st.ID) // the agent, too, gets its caller's own
+	if t.Call, err = request(id, run, a, step); err != nil {
 		return r, false, err
 	}
-	defer permit.over()
-	r.step = next(st, a)
-	t := m.task(st, run, r.step, stop)
-	id, _ := schemas.Generation(st.ID) // the agent, too, gets its caller's own
-	if t.Call, err = request(id, run, a, r.step); err != nil {
+	permit, err := d.acquire(st)
+	if err != nil {
 		return r, false, err
 	}
 	t.Timeout = cmp.Or(a.Timeout, schemas.MaxRunTimeout)
@@ -138,8 +130,8 @@ func (m *Remote) callAgent(ctx context.Context, d *agentState, st *ledger.State,
 		RequestID: id, TaskType: run.TaskType, Answering: permit.answering,
 		Progress: func(ctx context.Context, ev schemas.RunProgress) error { return m.progress(ctx, st, ev) },
 	})
-	r.Result, err = m.caller.Run(ctx, t)
-	if permit.learn(r.Result); err != nil {
+	r, err = m.caller.Run(ctx, t)
+	if permit.learn(r); err != nil {
 		return r, false, err
 	}
 	if r.Denied {
@@ -149,19 +141,15 @@ func (m *Remote) callAgent(ctx context.Context, d *agentState, st *ledger.State,
 }
 
 // task is the call of a step, but for what is asked and how.
-func (m *Remote) task(st *ledger.State, run schemas.Run, step int, stop call.Stop) *call.Task {
+func (m *Remote) task(st *ledger.State, step int, stop call.Stop) *call.Task {
 	return &call.Task{
 		State: st, Step: step, KeyRequired: true, Agent: true, Stop: stop, Abort: true,
-		Record: settle.Record(m.recorder, st, made(st, run.TaskType)),
+		Record: settle.Record(m.recorder, st, settle.Made),
 	}
 }
 
 // request is the call of a step.
 func request(id string, run schemas.Run, a schemas.Agent, step int) (schemas.HTTPCall, error) {
-	route, err := route(step)
-	if err != nil {
-		return schemas.HTTPCall{}, err
-	}
 	if len(run.Inputs) == 0 {
 		run.Inputs = []byte("{}")
 	}
@@ -171,25 +159,9 @@ func request(id string, run schemas.Run, a schemas.Agent, step int) (schemas.HTT
 		accept = "application/json"
 	}
 	return schemas.HTTPCall{
-		Method: "POST", URL: a.URL + route, AllowlistKey: schemas.AgentEntry(run.TaskType), Body: body,
+		Method: "POST", URL: a.URL + route(step), AllowlistKey: schemas.AgentEntry(run.TaskType), Body: body,
 		Headers: []schemas.Header{{Name: "accept", Value: accept}, {Name: "x-request-id", Value: id}},
 	}, err
-}
-
-// Records is every record that the calls of a run have left, or should have.
-func (m *Remote) Records(st *ledger.State, run schemas.Run) ([]schemas.Evidence, error) {
-	return settle.Records(st, made(st, run.TaskType))
-}
-
-// made is what one attempt leaves.
-func made(st *ledger.State, taskType string) settle.Evidence {
-	return func(t ledger.Attempt) ([]schemas.Evidence, error) {
-		target, err := target(taskType, t.Step)
-		if err != nil {
-			return nil, err
-		}
-		return settle.Made(st, t, "POST", target, call.Describe(t))
-	}
 }
 
 // progress writes one event of the agent to the log. One that the log does not take ends

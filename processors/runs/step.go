@@ -13,22 +13,21 @@ const (
 )
 
 // route is the route of a step.
-func route(step int) (string, error) {
-	switch step {
-	case stepStream:
-		return schemas.RouteRunStream, nil
-	case stepSync:
-		return schemas.RouteRunSync, nil
-	default:
-		return "", &fault.Terminal{Code: schemas.Poison, Reason: "an attempt names a step that no run has"}
+func route(step int) string {
+	if step == stepSync {
+		return schemas.RouteRunSync
 	}
+	return schemas.RouteRunStream
 }
 
-// target names a call without its values, and without the agent's address: that
-// is the configuration's, which may be another one when the record is left again.
-func target(taskType string, step int) (string, error) {
-	route, err := route(step)
-	return "POST " + schemas.AgentEntry(taskType) + route, err
+// known returns an error if an attempt on the log has a step that no run has.
+func known(st *ledger.State) error {
+	for _, t := range st.Attempts {
+		if t.Step > stepSync {
+			return &fault.Terminal{Code: schemas.Poison, Reason: "an attempt names a step that no run has"}
+		}
+	}
+	return nil
 }
 
 // next is the step to make: the one that was begun, or the other one if the agent does not serve

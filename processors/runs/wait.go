@@ -2,7 +2,6 @@ package runs
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -23,18 +22,11 @@ const (
 	longestDelay = 10 * time.Second
 )
 
-// closed: a run needs nothing more of its agent, because it must stop or its deadline has passed.
-type closed struct{ canceled bool }
-
-func (*closed) Error() string { return "the run is over" }
-
-var errGone = errors.New("no agent serves the task type")
-
 // acquireSlot takes a place at an agent, and waits for it a little. Where there is none
 // the run is to rest.
 func (m *Remote) acquireSlot(ctx context.Context, d *agentState, st *ledger.State, concurrency int, stop call.Stop) (leave func(), err error) {
 	if after := d.breaker.remaining(); after > 0 {
-		return nil, &away{after}
+		return nil, paused(after)
 	}
 	d.slots.Resize(limits.Percent(int64(concurrency), m.cfg.TenantShare))
 	granted, release := d.slots.Enqueue(st.Tenant, 1)
@@ -82,7 +74,7 @@ func deferral(st *ledger.State, stop call.Stop) error {
 	}
 	delay = call.Within(st, delay/2+rand.N(delay/2)) //nolint:gosec // a spread, no secret
 	if canceled, over := call.Over(st, stop, time.Now()); over || delay <= 0 {
-		return &closed{canceled}
+		return ends(stopped(canceled))
 	}
 	return &call.Deferral{Until: time.Now().Add(delay), Reason: schemas.WaitCapacity}
 }
