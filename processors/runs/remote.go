@@ -3,6 +3,7 @@ package runs
 import (
 	"cmp"
 	"context"
+	"sync"
 	"time"
 
 	"weir/internal/fault"
@@ -13,11 +14,6 @@ import (
 	"weir/processors/settle"
 	"weir/schemas"
 )
-
-// Caller makes the attempts of a call.
-type Caller interface {
-	Run(ctx context.Context, t *call.Task) (call.Result, error)
-}
 
 // Metrics describe the agents. Task types are the configured ones.
 type Metrics interface {
@@ -43,27 +39,24 @@ type RemoteConfig struct {
 // Remote performs the runs of agents elsewhere. It is safe for concurrent use.
 type Remote struct {
 	ledger   call.Events
-	caller   Caller
+	caller   *call.Caller
 	recorder *settle.Recorder
 	answers  call.Answers
 	cfg      RemoteConfig
-	agents   agents
+	waiting  *limits.PerKey[*agentState] // runs without a place
+
+	mu     sync.Mutex
+	byType map[string]*agentState // one for each task type
 }
 
 // NewRemote returns an executor of remote runs.
-func NewRemote(l call.Events, c Caller, r *settle.Recorder, a call.Answers, cfg RemoteConfig) *Remote {
+func NewRemote(l call.Events, c *call.Caller, r *settle.Recorder, a call.Answers, cfg RemoteConfig) *Remote {
 	cfg.TenantShare = cmp.Or(cfg.TenantShare, 100)
 	return &Remote{
 		ledger: l, caller: c, recorder: r, answers: a, cfg: cfg,
-		agents: agents{
-			find: cfg.Agents, metrics: cfg.Metrics, waiting: limits.NewPerKey[*agentState](queued), byType: map[string]*agentState{},
-		},
+		waiting: limits.NewPerKey[*agentState](queued), byType: map[string]*agentState{},
 	}
 }
-
-// Refresh is called when other agents have come into force: nothing is said any
-// more of those that have moved or are gone.
-func (m *Remote) Refresh() { m.agents.refresh() }
 
 // Execute has the agent do the run, as far as the log does not hold that it was
 // done.
@@ -92,7 +85,7 @@ func (m *Remote) further(ctx context.Context, st *ledger.State, run schemas.Run,
 		if canceled, over := call.Over(st, stop, time.Now()); over {
 			return call.Result{}, ends(stopped(canceled))
 		}
-		a, d, found := m.agents.of(run.TaskType)
+		a, d, found := m.agent(run.TaskType)
 		if !found {
 			return call.Result{}, ends(unavailable("no agent is configured for this task type any more", details{}))
 		}
@@ -111,7 +104,7 @@ func (m *Remote) callAgent(ctx context.Context, d *agentState, st *ledger.State,
 		return r, false, err
 	}
 	defer leave()
-	a, now, _ := m.agents.of(run.TaskType)
+	a, now, _ := m.agent(run.TaskType)
 	if now != d {
 		return r, true, nil
 	}
@@ -135,7 +128,7 @@ func (m *Remote) callAgent(ctx context.Context, d *agentState, st *ledger.State,
 		return r, false, err
 	}
 	if r.Denied {
-		_, now, _ = m.agents.of(run.TaskType)
+		_, now, _ = m.agent(run.TaskType)
 	}
 	return r, now != d, nil
 }
@@ -172,4 +165,71 @@ func (m *Remote) progress(ctx context.Context, st *ledger.State, p schemas.RunPr
 		return &fault.Call{Code: schemas.UpstreamProtocol, Sent: true, Cause: err}
 	}
 	return call.Relay(ctx, m.ledger, st, schemas.Event{Type: schemas.EventProgress, Data: doc})
+}
+
+// The steps of a run: one a route.
+const (
+	stepStream = iota
+	stepSync
+)
+
+// route is the route of a step.
+func route(step int) string {
+	if step == stepSync {
+		return schemas.RouteRunSync
+	}
+	return schemas.RouteRunStream
+}
+
+// known returns an error if an attempt on the log has a step that no run has.
+func known(st *ledger.State) error {
+	for _, t := range st.Attempts {
+		if t.Step > stepSync {
+			return &fault.Terminal{Code: schemas.Poison, Reason: "an attempt names a step that no run has"}
+		}
+	}
+	return nil
+}
+
+// next is the step to make: the one that was begun, or the other one if the agent does not serve
+// its route. The first step follows the agent's mode, or the choice of the run's caller.
+func next(st *ledger.State, a schemas.Agent) int {
+	switch last := newest(st); {
+	case last != nil && fallsBack(st):
+		return other(last.Step)
+	case last != nil:
+		return last.Step
+	case a.Mode == schemas.AgentSync, a.Mode != schemas.AgentStream && st.Action.Sync:
+		return stepSync
+	default:
+		return stepStream
+	}
+}
+
+// finished is the step that has ended, if the log holds that and no other is to
+// follow it.
+func finished(st *ledger.State) (step int, over bool) {
+	last := newest(st)
+	if last == nil || last.Result == nil || !last.Result.RetryAt.IsZero() || fallsBack(st) {
+		return 0, false
+	}
+	return last.Step, true
+}
+
+func newest(st *ledger.State) *ledger.Attempt {
+	if n := len(st.Attempts); n > 0 {
+		return &st.Attempts[n-1]
+	}
+	return nil
+}
+
+// other is the step of the other route.
+func other(step int) int { return stepStream + stepSync - step }
+
+// fallsBack reports whether the newest attempt proved that the agent does not serve its
+// route, and the other one was not asked.
+func fallsBack(st *ledger.State) bool {
+	last := newest(st)
+	return last != nil && last.Result != nil && last.Result.Code == "" && last.Result.Answer != nil && last.Result.Answer.NoRoute &&
+		len(st.AttemptsOf(other(last.Step))) == 0
 }

@@ -48,7 +48,7 @@ func (m *Remote) awaitSlot(ctx context.Context, d *agentState, granted <-chan st
 		return nil
 	default:
 	}
-	leave, ok := m.agents.waiting.TryAcquire(d)
+	leave, ok := m.waiting.TryAcquire(d)
 	if !ok {
 		return deferral(st, stop)
 	}
