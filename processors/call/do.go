@@ -106,7 +106,7 @@ func (c *Caller) recordInterrupted(ctx context.Context, t *Task, e *started, rep
 func (c *Caller) dispatch(ctx context.Context, t *Task, ex Exchange, e *started) (*Reply, error) {
 	fresh, decision, leave := c.guard.Begin(e.pass)
 	defer leave()
-	if !fresh.SamePolicy(e.pass) {
+	if fresh != e.pass { // another policy is in force
 		e.decision = &decision
 		if !fresh.Valid() {
 			return nil, &fault.Call{Code: decision.Code}

@@ -147,8 +147,3 @@ func (p Pass) Class() schemas.Class { return p.class }
 
 // IsRedirect reports whether this call follows a redirect: it carries no credentials.
 func (p Pass) IsRedirect() bool { return p.hop }
-
-// SamePolicy reports whether one policy gave both passes.
-func (p Pass) SamePolicy(other Pass) bool {
-	return p.Valid() && other.Valid() && p.under == other.under
-}
