@@ -3,7 +3,6 @@ package chat
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"weir/internal/completion"
 	"weir/internal/fault"
@@ -52,12 +51,8 @@ func (w *work) attempt(ctx context.Context, set *models.Set, c models.Candidate)
 func (w *work) task(step int) *call.Task {
 	return &call.Task{
 		State: w.st, Step: step, Attempts: 1, KeyRequired: true, Agent: true, Abort: true, Stop: w.stop, TaskID: w.order.TaskID,
-		Timeout: schemas.MaxRunTimeout, // the action's deadline is the bound
-		Record: func(ctx context.Context, t ledger.Attempt) error {
-			return w.storeEvidence(ctx, slices.IndexFunc(w.st.Attempts, func(a ledger.Attempt) bool {
-				return a.Step == t.Step && a.Number == t.Number && a.Hop == t.Hop
-			}))
-		},
+		Timeout: schemas.MaxRunTimeout,                                                                                   // the action's deadline is the bound
+		Record:  func(ctx context.Context, _ ledger.Attempt) error { return w.storeEvidence(ctx, len(w.st.Attempts)-1) }, // the newest
 	}
 }
 
