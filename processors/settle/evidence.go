@@ -224,7 +224,7 @@ func Denial(st *ledger.State, step int, method, target string, d schemas.Decisio
 // target names the call of an attempt as call.Task.Target does: the log has only the route of an agent
 // or a model.
 func target(t ledger.Attempt) string {
-	if strings.HasPrefix(t.URL, "/") {
+	if !strings.Contains(t.URL, "://") {
 		return t.Method + " " + t.Decision.Entry + t.URL
 	}
 	return callurl.Target(t.Method, t.URL)
