@@ -112,7 +112,7 @@ func TestWhatComesAgainByPlanIsNoWarning(t *testing.T) {
 }
 
 // panics panics with content of the call.
-type panics struct{ gated }
+type panics struct{}
 
 func (panics) Execute(context.Context, *ledger.State, call.Stop) (settle.Outcome, error) {
 	panic("AGWCANARY-PANIC")

@@ -163,13 +163,12 @@ func (c *Caller) describe(t *Task, p guard.Pass, number int, from *ledger.Attemp
 
 // route is the loggable part of an agent's or model's URL.
 func route(url string) string {
-	url, _, _ = strings.Cut(url, "?")
 	for _, d := range schemas.AllDialects() {
 		if strings.HasSuffix(url, d.Route()) {
 			return d.Route()
 		}
 	}
-	if strings.HasSuffix(url, schemas.RouteModels) {
+	if path, _, _ := strings.Cut(url, "?"); strings.HasSuffix(path, schemas.RouteModels) {
 		return schemas.RouteModels
 	}
 	return schemas.RunRoute(url)

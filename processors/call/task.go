@@ -67,11 +67,11 @@ type Task struct {
 	probe *probing // nil: the task is no probe
 }
 
-// Target names the call without its values. That of an agent or a model has its entry and its route:
+// Target names the call without its values; "" if the task has none. That of an agent or a model has its entry and its route:
 // where it is, is not its owner's to know.
 func (t *Task) Target() string {
 	switch {
-	case t.Call.URL == "":
+	case t.Call.Method == "" && t.Call.URL == "":
 		return ""
 	case t.Agent:
 		return t.Call.Method + " " + t.Call.AllowlistKey + route(t.Call.URL)

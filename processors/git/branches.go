@@ -146,7 +146,7 @@ func (o *opening) open(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		made, err := o.checkPush(ctx, step, r)
+		made, err := o.checkPush(ctx, r)
 		switch said, _ := errors.AsType[*fault.Error](err); {
 		case sent && said != nil && said.Code == schemas.GitRejected: // perhaps it is there by now
 		case err != nil:
@@ -190,7 +190,7 @@ func (o *opening) push(ctx context.Context, step int, oid string) (call.Result, 
 
 // checkPush reports whether a push has made the branch. Where it has not, and another would
 // not either, the error says so.
-func (o *opening) checkPush(ctx context.Context, step int, r call.Result) (made bool, err error) {
+func (o *opening) checkPush(ctx context.Context, r call.Result) (made bool, err error) {
 	rejected := func(why string) error {
 		return fault.New(schemas.GitRejected, "the repository's upstream did not take the task's branch: "+why)
 	}

@@ -227,7 +227,7 @@ func (e *ends) texts(m gjson.Result, name string) (list []string) {
 func same(a, b string) bool {
 	x, y := jsontext.Value(a), jsontext.Value(b)
 	asWritten := []jsontext.Options{jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)}
-	return x.Canonicalize(asWritten...) == nil && y.Canonicalize(asWritten...) == nil && bytes.Equal(x, y)
+	return a == b || x.Canonicalize(asWritten...) == nil && y.Canonicalize(asWritten...) == nil && bytes.Equal(x, y)
 }
 
 // Shorten bounds what is quoted of an agent, in code points. It allocates nothing: a message may be
