@@ -89,16 +89,8 @@ func (p Pass) unshaped() schemas.HTTPCall {
 	return c
 }
 
-// Mocked reports whether a traffic rule answers for the target, and nothing is sent.
+// Mocked reports whether a traffic rule answers for the target, and nothing is sent: see Effect.
 func (p Pass) Mocked() bool { return p.effect.Mock != "" }
-
-// Answer is what that rule answers.
-func (p Pass) Answer() traffic.Answer {
-	if p.effect.Answer == nil {
-		return traffic.Answer{}
-	}
-	return *p.effect.Answer
-}
 
 // Effect is what the rules make of the call. It is not to be changed.
 func (p Pass) Effect() *traffic.Effect { return &p.effect }
