@@ -93,7 +93,7 @@ func (w *work) ask(ctx context.Context) (completionEnd, error) {
 			return w.exhausted(set, last), nil //nolint:contextcheck // it asks the stop why
 		}
 		if pause > 0 {
-			if err := call.Pause(ctx, w.st, pause, w.stop, w.cfg.Draining, nil); err != nil {
+			if err := call.Await(ctx, call.Within(w.st, pause), w.stop.Done(), w.cfg.Draining, nil); err != nil {
 				return completionEnd{}, err
 			}
 			w.paused = len(w.st.Attempts)

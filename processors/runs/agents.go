@@ -92,7 +92,7 @@ func (t *callPermit) answering(status int) {
 func (t *callPermit) learn(r call.Result) {
 	switch {
 	case len(t.state.Attempts) == t.before || r.Last == nil || r.Denied || r.Canceled || r.Expired || r.Last.Mocked() || r.Last.Result.NoMemory:
-	case faulty(r.Last.Result):
+	case call.Faulty(r.Last.Result) && (r.Last.Result.Code != "" || !agent.NoRoute(r.Last.Result.Status)):
 		t.breaker.failure(t.probe)
 		return
 	case r.Last.Result.Status != 0:
@@ -112,12 +112,6 @@ func (t *callPermit) sent() bool {
 		}
 	}
 	return false
-}
-
-// faulty reports whether a call ended in a way that speaks of the agent, not of
-// the run.
-func faulty(res *schemas.Attempted) bool {
-	return call.Faulty(res) && (res.Code != "" || !agent.NoRoute(res.Status))
 }
 
 const (
@@ -162,7 +156,7 @@ func (m *Remote) awaitSlot(ctx context.Context, d *agentState, granted <-chan st
 		return deferral(st, stop)
 	}
 	defer leave()
-	if err := call.Pause(ctx, st, inline, stop, m.cfg.Draining, granted); err != nil {
+	if err := call.Await(ctx, call.Within(st, inline), stop.Done(), m.cfg.Draining, granted); err != nil {
 		return err
 	}
 	select {

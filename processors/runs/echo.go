@@ -68,7 +68,7 @@ func began(st *ledger.State) time.Time {
 func (r *Runs) until(ctx context.Context, st *ledger.State, stop call.Stop, due time.Time) error {
 	wait := call.Within(st, time.Until(due))
 	if wait <= inline {
-		if err := call.Pause(ctx, st, wait, stop, r.cfg.Draining, nil); err != nil {
+		if err := call.Await(ctx, wait, stop.Done(), r.cfg.Draining, nil); err != nil {
 			return err
 		}
 	}
