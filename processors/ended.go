@@ -6,6 +6,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/processors/settle"
 	"weir/schemas"
 )
 
@@ -45,7 +46,12 @@ func (p *Pipeline) endedBefore(ctx context.Context, st *ledger.State) error {
 
 // attest stores the evidence of an action's attempts that is missing, and reports whether any may be.
 func (p *Pipeline) attest(ctx context.Context, st *ledger.State) (missing bool, err error) {
-	records, err := p.Kinds[st.Kind].Evidence(st)
+	var records []schemas.Evidence
+	if kind, own := p.Kinds[st.Kind].Executor.(Attester); own {
+		records, err = kind.Evidence(st)
+	} else {
+		records, err = settle.Records(st, settle.Made)
+	}
 	if err != nil || len(records) == 0 {
 		return false, err
 	}

@@ -23,8 +23,11 @@ type Executor interface {
 	// wherever it is stored. An error is the log's, or names the time of the next try
 	// (*fault.RetryAfter, *call.Deferral).
 	Execute(ctx context.Context, st *ledger.State, stop call.Stop) (settle.Outcome, error)
-	// Evidence is every record that the finished attempts of an action have stored or should have;
-	// nil for a kind without calls.
+}
+
+// Attester is an Executor of a kind whose attempts leave other evidence than settle.Made.
+type Attester interface {
+	// Evidence is every record that the finished attempts of an action have stored or should have.
 	Evidence(st *ledger.State) ([]schemas.Evidence, error)
 }
 

@@ -63,8 +63,6 @@ func (g gated) Execute(context.Context, *ledger.State, call.Stop) (settle.Outcom
 	return settle.Outcome{}, <-g.end
 }
 
-func (gated) Evidence(*ledger.State) ([]schemas.Evidence, error) { return nil, nil }
-
 // employed is a worker of a pipeline whose actions an executor executes.
 func (h *env) employed(t *testing.T, e processors.Executor, mail inbox, d again, drain time.Duration, log io.Writer) (*processors.Worker, *processors.Pipeline) {
 	t.Helper()
@@ -114,7 +112,7 @@ func TestWhatComesAgainByPlanIsNoWarning(t *testing.T) {
 }
 
 // panics panics with content of the call.
-type panics struct{ gated }
+type panics struct{}
 
 func (panics) Execute(context.Context, *ledger.State, call.Stop) (settle.Outcome, error) {
 	panic("AGWCANARY-PANIC")

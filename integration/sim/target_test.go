@@ -80,7 +80,7 @@ func (x *exchange) begins() {
 func (x *exchange) Do(ctx context.Context, p guard.Pass, begun func()) (*call.Reply, error) {
 	x.pass, x.begun = p, begun
 	if x.pass.Mocked() {
-		return reply(x.pass.Answer().Status, `{"mocked":true}`), nil
+		return reply(x.pass.Effect().Answer.Status, `{"mocked":true}`), nil
 	}
 	odds, who := x.w.odds(), x.n.name+" "+path.Base(x.pass.Call().URL)
 	if strings.Contains(x.pass.Call().URL, lookup) {

@@ -106,3 +106,28 @@ func ParseReset(value string, now time.Time) (wait time.Duration, ok bool) {
 func bounded(seconds int64) time.Duration {
 	return time.Duration(min(seconds, int64(maxAfter/time.Second))) * time.Second
 }
+
+// maxAfter keeps a wish that no deadline could honour inside time.Duration.
+const maxAfter = 365 * 24 * time.Hour
+
+// ParseRetryAfter reads a Retry-After field (RFC 9110, 10.2.3): seconds in plain digits, or a date
+// in one of the three HTTP forms, which needs now. A date in the past is a zero wait; more than a
+// year is a year. ok is false for anything else: signs, fractions, exponents, several values.
+func ParseRetryAfter(value string, now time.Time) (wait time.Duration, ok bool) {
+	value = textproto.TrimString(value)
+	if digits(value) {
+		seconds, _ := strconv.ParseInt(value, 10, 64) // of more digits than fit, the most that do
+		return bounded(seconds), true
+	}
+	for _, layout := range []string{"Mon, 02 Jan 2006 15:04:05 GMT", "Monday, 02-Jan-06 15:04:05 GMT", time.ANSIC} {
+		if at, err := time.Parse(layout, value); err == nil {
+			return until(at, now), true
+		}
+	}
+	return 0, false
+}
+
+// until is the wait from now to an instant, none if that is past.
+func until(at, now time.Time) time.Duration { return min(max(0, at.Sub(now)), maxAfter) }
+
+func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }

@@ -5,7 +5,9 @@ package retry
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
+	"strconv"
 	"time"
 
 	"weir/internal/fault"
@@ -62,24 +64,49 @@ func Retryable(class schemas.Class, status int, on []int, call *fault.Call) bool
 		}
 		return class.Repeatable() && (status == 429 || status >= 500 && status <= 599)
 	}
-	if !transport(call.Code) {
-		return false
-	}
-	return !call.Sent || class.Repeatable()
+	return Transport(call.Code) && (!call.Sent || class.Repeatable())
 }
 
-// transport reports whether a code says that the way to the upstream failed,
+// Transport reports whether a code says that the way to the upstream failed,
 // which time may heal. An answer that broke a limit would break it again. A name
 // that does not resolve is not asked for twice: the resolver has asked its
 // servers more than once already, and a name that has no address in one moment
 // and another address in the next is what rebinding looks like.
-func transport(code schemas.Code) bool {
+func Transport(code schemas.Code) bool {
 	switch code {
 	case schemas.UpstreamConnect, schemas.UpstreamTLS, schemas.UpstreamTimeout,
 		schemas.UpstreamReset, schemas.UpstreamProtocol, schemas.UpstreamTruncated, schemas.Interrupted:
 		return true
 	default:
 		return false
+	}
+}
+
+// Kind names what an attempt ended with: a status or, without a whole answer, a code. The label is set
+// for a status only. What happened before a connection stood counts as connect.
+func Kind(status int, code schemas.Code) (kind, label string) {
+	switch code {
+	case "":
+		return "status", strconv.Itoa(status)
+	case schemas.UpstreamTimeout:
+		return "timeout", ""
+	case schemas.UpstreamDNS, schemas.UpstreamConnect, schemas.UpstreamTLS:
+		return "connect", ""
+	default:
+		return "other", ""
+	}
+}
+
+// Outcome is the same for schemas.RetryRecord: {"status":503}, "timeout", "connect", or
+// {"other":CODE} for any other failure.
+func Outcome(status int, code schemas.Code) json.RawMessage {
+	switch kind, label := Kind(status, code); kind {
+	case "status":
+		return json.RawMessage(`{"status":` + label + `}`)
+	case "other":
+		return json.RawMessage(`{"other":` + strconv.Quote(string(code)) + `}`)
+	default:
+		return json.RawMessage(`"` + kind + `"`)
 	}
 }
 

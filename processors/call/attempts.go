@@ -21,9 +21,10 @@ import (
 type Result struct {
 	// Answered: a complete answer came back; it is Last's.
 	Answered bool
-	// Denied: policy refused the next attempt; Decision says why.
+	// Denied: policy refused the next attempt of the task; Decision says why.
 	Denied   bool
 	Decision schemas.Decision
+	Task     *Task
 	// Unknown: the call may have had its effect and must not be repeated.
 	Unknown bool
 	// Failed: no complete answer, and no further attempt.
@@ -88,7 +89,7 @@ func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 			}
 			continue
 		default: // a call whose result is unknown stays so: a denial would mean that nothing was sent
-			return doubted(Result{Denied: true, Decision: decision}, tries), nil
+			return doubted(Result{Denied: true, Decision: decision, Task: t}, tries), nil
 		}
 		if len(tries) > 0 && !c.canRetry(p, tries) {
 			return conclude(t, tries), nil
@@ -101,6 +102,29 @@ func (c *Caller) run(ctx context.Context, t *Task) (Result, error) {
 			return Result{}, err
 		}
 	}
+}
+
+// redirects reports whether the answer to a try is a redirect that must be followed. It is the same
+// for the worker that made the try and for a later reader.
+func redirects(res *schemas.Attempted) bool {
+	return res.Code == "" && !res.RetryAt.IsZero() && policy.IsRedirect(res.Status)
+}
+
+// ask evaluates rules and policy for the step's call or, after from, for its redirect: the call
+// must still be permitted by itself, and its entry must permit the redirect. A probe that traffic
+// rules answer or redirect is denied.
+func (c *Caller) ask(t *Task, from *ledger.Attempt) (guard.Pass, schemas.Decision) {
+	p, d := c.guard.Check(t.Call, t.scope())
+	switch {
+	case !p.Valid():
+	case t.probe != nil && !genuine(p):
+		d.Allowed, d.Code = false, schemas.DenyRule
+		d.Reason = "a traffic rule answers or redirects the probe, and only the target's own answer counts; change the rule"
+		return guard.Pass{}, d
+	case from != nil:
+		return c.guard.Redirect(p, from.Result.Location, from.Result.Status, from.Hop+1)
+	}
+	return p, d
 }
 
 // newest is the newest try of some classes that may have had an effect; nil: none, or a later one

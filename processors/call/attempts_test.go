@@ -268,12 +268,15 @@ func TestPlannedRetryIsAskedAboutAgain(t *testing.T) {
 	})
 }
 
-func TestRoute(t *testing.T) {
+// TestTarget: where an agent or a model is, is not shown.
+func TestTarget(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{
-		"http://10.0.0.1/v1/chat/completions": "/chat/completions", "http://a.example/agents/run/stream": "/agents/run/stream", "http://a.example/secret": "",
+		"http://10.0.0.1/v1/chat/completions": "/chat/completions", "http://a.example/agents/run/stream": "/agents/run/stream",
+		"http://a.example/v1/models?after_id=a": "/models", "http://a.example/secret": "",
 	} {
-		assert.Equal(t, want, call.Route(url))
+		task := call.Task{Agent: true, Call: schemas.HTTPCall{Method: "POST", URL: url, AllowlistKey: "agent:A"}}
+		assert.Equal(t, "POST agent:A"+want, task.Target())
 	}
 }
 

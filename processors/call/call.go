@@ -168,6 +168,9 @@ func route(url string) string {
 			return d.Route()
 		}
 	}
+	if path, _, _ := strings.Cut(url, "?"); strings.HasSuffix(path, schemas.RouteModels) {
+		return schemas.RouteModels
+	}
 	return schemas.RunRoute(url)
 }
 

@@ -9,6 +9,8 @@ import (
 	"weir/internal/failpoint"
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/limits/destination"
+	"weir/internal/retry"
 	"weir/internal/traceparent"
 	"weir/processors/guard"
 	"weir/schemas"
@@ -104,7 +106,7 @@ func (c *Caller) recordInterrupted(ctx context.Context, t *Task, e *started, rep
 func (c *Caller) dispatch(ctx context.Context, t *Task, ex Exchange, e *started) (*Reply, error) {
 	fresh, decision, leave := c.guard.Begin(e.pass)
 	defer leave()
-	if !fresh.SamePolicy(e.pass) {
+	if fresh != e.pass { // another policy is in force
 		e.decision = &decision
 		if !fresh.Valid() {
 			return nil, &fault.Call{Code: decision.Code}
@@ -116,4 +118,69 @@ func (c *Caller) dispatch(ctx context.Context, t *Task, ex Exchange, e *started)
 		e.pass = fresh
 	}
 	return ex.Do(ctx, e.pass, leave)
+}
+
+// refuse records that policy refused the redirect after from or, without one, a probe: nothing was
+// sent for it, and none follows.
+func (c *Caller) refuse(ctx context.Context, t *Task, number int, from *ledger.Attempt, d schemas.Decision) error {
+	var a schemas.Attempt
+	res := schemas.Attempted{Step: t.Step, Number: number, Code: cmp.Or(d.Code, schemas.DenyRedirect)}
+	if from != nil {
+		a, res.Hop = from.Attempt, from.Hop+1
+		res.Status, res.Answer, res.AnswerBlob = from.Result.Status, from.Result.Answer, from.Result.AnswerBlob
+	} else {
+		a = schemas.Attempt{
+			Step: t.Step, Number: number, Probe: t.probe.attempt, Class: schemas.ClassSafe, Worker: c.cfg.Worker, Message: t.State.Message,
+			Method: t.Call.Method, URL: t.Call.URL, ExpiresAt: c.cfg.Now().UTC(),
+		}
+	}
+	a.Hop, a.Decision, res.Probe = res.Hop, d, a.Probe
+	if err := c.ledger.Append(ctx, t.State, schemas.Event{Type: schemas.EventAttempted, Attempt: &a, Attempted: &res}); err != nil {
+		return err
+	}
+	return t.Record(ctx, ledger.Attempt{Attempt: a, Result: &res})
+}
+
+// learn reports the result of an attempt to its destination, and until when it wants no calls: 429
+// always means that, 503 only with Retry-After. All calls wait as long as a retry would. A wait
+// beyond the action's deadline is ignored.
+func (c *Caller) learn(ctx context.Context, t *Task, permit *destination.Permit, try *ledger.Attempt) {
+	if permit == nil || try.Mocked() {
+		return
+	}
+	res, wish := try.Result, time.Duration(0)
+	if res.Answer != nil {
+		wish = res.Answer.RetryAfter
+	}
+	switch {
+	case res.Code == "" && (res.Status == 429 || res.Status == 503 && wish > 0):
+		until := c.cfg.Now().Add(wish)
+		switch d := t.State.Action.Deadline; {
+		case !res.RetryAt.IsZero():
+			until = res.RetryAt
+		case wish <= 0 || !d.IsZero() && until.After(d):
+			until = c.cfg.Now().Add(c.schedule(t, c.guard.Contract(try.LastWord().Entry)).Base)
+		}
+		permit.Asked(ctx, until)
+	case res.NoMemory:
+		// The answer was not read to the end: that proves nothing about the target.
+	case res.Code == schemas.UpstreamTimeout && res.Duration < c.cfg.Timeout:
+		// The caller's own deadline was shorter: that proves nothing about the target.
+	case Faulty(res):
+		permit.Failed(ctx)
+	case res.Status != 0:
+		permit.Succeeded(ctx)
+	}
+}
+
+// Faulty reports whether an attempt failed because of its target, and not because of the call.
+func Faulty(res *schemas.Attempted) bool {
+	switch res.Code {
+	case "":
+		return res.Status >= 500
+	case schemas.UpstreamDNS:
+		return true
+	default:
+		return res.Code != schemas.Interrupted && retry.Transport(res.Code) && !res.NoMemory
+	}
 }

@@ -10,6 +10,3 @@ import (
 func (c *Caller) Do(ctx context.Context, t *Task, p guard.Pass) error {
 	return c.attempt(ctx, t, p, 1, nil, &pending{})
 }
-
-// Route is what an attempt tells of where an agent or a model is asked.
-func Route(url string) string { return route(url) }

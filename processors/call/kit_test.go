@@ -92,7 +92,8 @@ func (x *exchange) Do(ctx context.Context, p guard.Pass, _ func()) (*call.Reply,
 				return nil, err
 			}
 		}
-		return &call.Reply{Answer: schemas.Answer{Status: x.pass.Answer().Status, Body: x.pass.Answer().Body}}, nil
+		mock := x.pass.Effect().Answer
+		return &call.Reply{Answer: schemas.Answer{Status: mock.Status, Body: mock.Body}}, nil
 	}
 	x.target.sent++
 	x.target.urls = append(x.target.urls, x.pass.Permit().URL())

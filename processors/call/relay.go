@@ -41,7 +41,7 @@ func Relay(ctx context.Context, l Events, st *ledger.State, ev schemas.Event) er
 		case !errors.Is(err, fault.ErrUnavailable) || !time.Now().Before(end):
 			return errLost
 		}
-		if err := await(ctx, logPause, nil, nil, nil); err != nil {
+		if err := Await(ctx, logPause, nil, nil, nil); err != nil {
 			return CutOff(err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/policy/callurl"
 	"weir/internal/policy/evaluate"
 	"weir/internal/traffic"
 	"weir/processors/guard"
@@ -64,6 +65,19 @@ type Task struct {
 	Record func(ctx context.Context, t ledger.Attempt) error
 
 	probe *probing // nil: the task is no probe
+}
+
+// Target names the call without its values; "" if the task has none. That of an agent or a model has its entry and its route:
+// where it is, is not its owner's to know.
+func (t *Task) Target() string {
+	switch {
+	case t.Call.Method == "" && t.Call.URL == "":
+		return ""
+	case t.Agent:
+		return t.Call.Method + " " + t.Call.AllowlistKey + route(t.Call.URL)
+	default:
+		return callurl.Target(t.Call.Method, t.Call.URL)
+	}
 }
 
 // scope is the scope of the task's rules and policy.

@@ -55,19 +55,13 @@ func earlier(at, end time.Time) time.Time {
 	return at
 }
 
-// Pause waits in the worker's slot for a time or for what was awaited (nil: nothing is), unless the action must stop
-// or its deadline has passed. A draining worker gives the action back with ErrDraining.
-func Pause(ctx context.Context, st *ledger.State, d time.Duration, stop Stop, draining, awaited <-chan struct{}) error {
-	return await(ctx, Within(st, d), stop.Done(), draining, awaited)
-}
-
 // ErrDraining gives a message back: this worker begins nothing new, and the next worker continues
 // from the log.
 var ErrDraining = &fault.RetryAfter{Cause: errors.New("the worker is draining")}
 
-// await waits until d has passed, a stop of the action or of the worker is requested, or the awaited
-// state has changed; a nil channel never is.
-func await(ctx context.Context, d time.Duration, stop, draining, changed <-chan struct{}) error {
+// Await waits in the worker's slot until d has passed, a stop of the action is requested, or the awaited
+// state has changed; a nil channel never is. A draining worker gives the action back with ErrDraining.
+func Await(ctx context.Context, d time.Duration, stop, draining, changed <-chan struct{}) error {
 	if d <= 0 {
 		return ctx.Err()
 	}
@@ -97,7 +91,7 @@ func (c *Caller) wait(ctx context.Context, t *Task, r *Deferral, limit time.Dura
 	if wait > limit {
 		return r
 	}
-	if err := await(ctx, wait, t.Stop.Done(), c.cfg.Draining, r.Replaced); err != nil || wait <= 0 {
+	if err := Await(ctx, wait, t.Stop.Done(), c.cfg.Draining, r.Replaced); err != nil || wait <= 0 {
 		return err
 	}
 	return errStale

@@ -3,7 +3,6 @@ package chat
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"weir/internal/completion"
 	"weir/internal/fault"
@@ -45,19 +44,15 @@ func (w *work) attempt(ctx context.Context, set *models.Set, c models.Candidate)
 	}
 	w.denied[targetOf(c)], w.floor = true, step+1
 	delete(w.made, step)
-	return settle.Deny(ctx, w.recorder, w.st, step, "POST", w.target(c.Upstream.Name), r.Decision)
+	return settle.Deny(ctx, w.recorder, t, r.Decision)
 }
 
 // task is the call of a step, but for what is asked and how.
 func (w *work) task(step int) *call.Task {
 	return &call.Task{
 		State: w.st, Step: step, Attempts: 1, KeyRequired: true, Agent: true, Abort: true, Stop: w.stop, TaskID: w.order.TaskID,
-		Timeout: schemas.MaxRunTimeout, // the action's deadline is the bound
-		Record: func(ctx context.Context, t ledger.Attempt) error {
-			return w.storeEvidence(ctx, slices.IndexFunc(w.st.Attempts, func(a ledger.Attempt) bool {
-				return a.Step == t.Step && a.Number == t.Number && a.Hop == t.Hop
-			}))
-		},
+		Timeout: schemas.MaxRunTimeout,                                                                                   // the action's deadline is the bound
+		Record:  func(ctx context.Context, _ ledger.Attempt) error { return w.storeEvidence(ctx, len(w.st.Attempts)-1) }, // the newest
 	}
 }
 
@@ -86,11 +81,6 @@ func (w *work) request(c models.Candidate) (schemas.HTTPCall, error) {
 		Method: "POST", URL: c.Upstream.URL + o.Dialect.Route(), AllowlistKey: schemas.ModelEntry(c.Upstream.Name), Body: body,
 		Headers: append([]schemas.Header{{Name: "accept", Value: accept}}, o.Headers...),
 	}, nil
-}
-
-// target names a call without its values, and without the upstream's address.
-func (w *work) target(upstream string) string {
-	return "POST " + schemas.ModelEntry(upstream) + w.order.Dialect.Route()
 }
 
 // chunk takes the next chunk of the answer. An answer that is larger than what its budget

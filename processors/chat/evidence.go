@@ -9,7 +9,6 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/limits/budget"
 	"weir/internal/models"
-	"weir/processors/call"
 	"weir/processors/settle"
 	"weir/schemas"
 )
@@ -47,7 +46,7 @@ func (w *work) storeEvidence(ctx context.Context, at int) error {
 	}
 	rec.Entry, rec.PolicyVersion, rec.Shadow, rec.Traffic = d.Entry, d.Version, d.Shadow, d.Traffic
 	records := []schemas.Evidence{rec}
-	refusal, refused, err := settle.Refusal(w.st, t, "POST", w.target(a.Upstream), call.Describe(t))
+	refusal, refused, err := settle.Refusal(w.st, t)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 
 	"weir/internal/jsonschema"
 	"weir/internal/ledger"
-	"weir/internal/policy/callurl"
 	"weir/processors/call"
 	"weir/processors/settle"
 	"weir/schemas"
@@ -43,19 +42,18 @@ func (e *Executor) Execute(ctx context.Context, st *ledger.State, stop call.Stop
 func (e *Executor) Make(
 	ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop, via call.Adapter, timeout time.Duration,
 ) (v settle.Outcome, err error) {
-	if c.Denied != nil {
-		return e.denied(ctx, st, c, stop)
-	}
 	t := &call.Task{
 		State: st, Call: c, RetryStatus: true, Ends: true, Stop: stop, Via: via, Timeout: timeout,
-		Record: settle.Record(e.recorder, st, evidence(st, c)),
+		Record: settle.Record(e.recorder, st, settle.Made),
 	}
-	r, err := e.caller.Run(ctx, t)
-	if err != nil {
+	var r call.Result
+	if c.Denied != nil {
+		r = denied(t)
+	} else if r, err = e.caller.Run(ctx, t); err != nil {
 		return v, err
 	}
 	if r.Denied {
-		if err := settle.Deny(ctx, e.recorder, st, 0, c.Method, callurl.Target(c.Method, c.URL), r.Decision); err != nil {
+		if err := settle.Deny(ctx, e.recorder, t, r.Decision); err != nil {
 			return v, err
 		}
 	}
@@ -80,17 +78,11 @@ func (e *Executor) Make(
 	return v, nil
 }
 
-// denied ends a call that policy denied when it was accepted. No policy in force since can send it: it is not
-// whole any more.
-func (e *Executor) denied(ctx context.Context, st *ledger.State, c schemas.HTTPCall, stop call.Stop) (settle.Outcome, error) {
-	r := call.Result{Decision: c.Denied.Decision}
-	var over bool
-	if r.Canceled, over = call.Over(st, stop, time.Now()); over {
-		r.Expired = !r.Canceled
-		return e.outcome(c, r, nil), nil
-	}
-	r.Denied = true
-	return e.outcome(c, r, nil), settle.Deny(ctx, e.recorder, st, 0, c.Method, callurl.Target(c.Method, c.URL), r.Decision)
+// denied is the result of a call that policy denied when it was accepted. No policy in force since can
+// send it: it is not whole any more.
+func denied(t *call.Task) call.Result {
+	canceled, over := call.Over(t.State, t.Stop, time.Now())
+	return call.Result{Canceled: canceled, Expired: over && !canceled, Denied: !over, Decision: t.Call.Denied.Decision}
 }
 
 // answeredAttempt is the try whose answer goes with the result: the last one, or, where retries are
@@ -104,25 +96,4 @@ func answeredAttempt(r call.Result) *ledger.Attempt {
 		}
 	}
 	return r.Last
-}
-
-// Evidence is the records of all attempts.
-func (e *Executor) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
-	c, err := call.Payload[schemas.HTTPCall](st, "a call")
-	if err != nil {
-		return nil, err
-	}
-	return e.Records(st, c)
-}
-
-// Records is Evidence for a call that an action of another kind holds.
-func (e *Executor) Records(st *ledger.State, c schemas.HTTPCall) ([]schemas.Evidence, error) {
-	return settle.Records(st, evidence(st, c))
-}
-
-// evidence is what one attempt leaves.
-func evidence(st *ledger.State, c schemas.HTTPCall) settle.Evidence {
-	return func(t ledger.Attempt) ([]schemas.Evidence, error) {
-		return settle.Made(st, t, c.Method, callurl.Target(c.Method, c.URL), call.Describe(t))
-	}
 }

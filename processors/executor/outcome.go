@@ -28,7 +28,7 @@ func (e *Executor) outcome(c schemas.HTTPCall, r call.Result, answer *schemas.An
 			History: history(r.Tries),
 		})
 	case r.Denied:
-		return denied(c, r, r.Decision)
+		return refused(c, r, r.Decision)
 	case r.Unknown:
 		return settledAs(schemas.OutcomeUnknown, schemas.OutcomeUnknownCode, schemas.HTTPResult{
 			Variant: schemas.VariantOutcomeUnknown, Message: schemas.UnknownText, History: history(r.Tries), LastError: describe(r),
@@ -52,9 +52,9 @@ func failedAs(code schemas.Code, variant, message string, a *schemas.Answer) set
 	return settledAs(schemas.OutcomeFailed, code, schemas.HTTPResult{Variant: variant, Message: message, Answer: a})
 }
 
-// denied is a refusal by policy. If an earlier attempt did leave, the outcome
+// refused is a refusal by policy. If an earlier attempt did leave, the outcome
 // is a failure: denied promises that nothing was sent.
-func denied(c schemas.HTTPCall, r call.Result, d schemas.Decision) settle.Outcome {
+func refused(c schemas.HTTPCall, r call.Result, d schemas.Decision) settle.Outcome {
 	outcome := schemas.OutcomeDenied
 	for _, t := range r.Tries {
 		if t.Result.Sent {
@@ -106,7 +106,7 @@ func failed(c schemas.HTTPCall, r call.Result, answer *schemas.Answer) settle.Ou
 		if d.Allowed { // refused on the way, after policy had let it pass
 			d.Allowed, d.Code, d.Reason = false, code, call.Describe(*r.Last)
 		}
-		return denied(c, r, d)
+		return refused(c, r, d)
 	}
 	last, begun := describe(r), ""
 	if status := r.Last.Result.Status; status != 0 { // the request was received

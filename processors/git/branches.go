@@ -96,11 +96,6 @@ func branchTaken(name string) error {
 	return fault.New(schemas.Conflict, "the repository has a branch "+name+" already; file the task with another branch, or with none")
 }
 
-// Records is the evidence of the calls that made a task's branch, or should have.
-func (b *Branches) Records(st *ledger.State) ([]schemas.Evidence, error) {
-	return settle.Records(st, callRecords(st))
-}
-
 type opening struct {
 	*Branches
 
@@ -151,7 +146,7 @@ func (o *opening) open(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		made, err := o.checkPush(ctx, step, r)
+		made, err := o.checkPush(ctx, r)
 		switch said, _ := errors.AsType[*fault.Error](err); {
 		case sent && said != nil && said.Code == schemas.GitRejected: // perhaps it is there by now
 		case err != nil:
@@ -195,7 +190,7 @@ func (o *opening) push(ctx context.Context, step int, oid string) (call.Result, 
 
 // checkPush reports whether a push has made the branch. Where it has not, and another would
 // not either, the error says so.
-func (o *opening) checkPush(ctx context.Context, step int, r call.Result) (made bool, err error) {
+func (o *opening) checkPush(ctx context.Context, r call.Result) (made bool, err error) {
 	rejected := func(why string) error {
 		return fault.New(schemas.GitRejected, "the repository's upstream did not take the task's branch: "+why)
 	}
@@ -203,7 +198,7 @@ func (o *opening) checkPush(ctx context.Context, step int, r call.Result) (made 
 	case r.Canceled, r.Expired:
 		return false, &fault.RetryAfter{Cause: context.Canceled} // the task's own executor settles that
 	case r.Denied:
-		if err := settle.Deny(ctx, o.cfg.Recorder, o.st, step, postMethod, remoteTarget(o.repo), r.Decision); err != nil {
+		if err := settle.Deny(ctx, o.cfg.Recorder, r.Task, r.Decision); err != nil {
 			return false, err
 		}
 		return false, denies(r.Decision)

@@ -11,7 +11,6 @@ import (
 	hosted "weir/internal/git"
 	"weir/internal/gitwire"
 	"weir/internal/ledger"
-	"weir/internal/policy/callurl"
 	"weir/internal/repos"
 	"weir/internal/task"
 	"weir/processors/call"
@@ -112,19 +111,6 @@ func (p *Pushes) Execute(ctx context.Context, st *ledger.State, stop call.Stop) 
 	}
 	e.Result = w.result(e)
 	return e, p.cfg.record(ctx, st, ".push", schemas.EvidencePush, e.Code, w.audit(e))
-}
-
-// Evidence is the records of the calls to an upstream. The worker that finds the result of the push
-// stores that record.
-func (p *Pushes) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
-	return settle.Records(st, callRecords(st))
-}
-
-// callRecords are what one call to an upstream leaves.
-func callRecords(st *ledger.State) settle.Evidence {
-	return func(t ledger.Attempt) ([]schemas.Evidence, error) {
-		return settle.Made(st, t, t.Method, callurl.Target(t.Method, t.URL), call.Describe(t))
-	}
 }
 
 func taskRef(tenant, id string) schemas.Ref {

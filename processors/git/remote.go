@@ -14,7 +14,6 @@ import (
 	"weir/internal/gitwire"
 	"weir/internal/ledger"
 	"weir/internal/outbound"
-	"weir/internal/policy/callurl"
 	"weir/internal/redact"
 	"weir/processors/call"
 	"weir/processors/call/dial"
@@ -207,7 +206,7 @@ func (c Config) remoteTask(st *ledger.State, repo schemas.Repo, p PushCall) *cal
 			Method: postMethod, URL: repo.UpstreamURL + "/" + schemas.GitReceivePack, AllowlistKey: repo.AllowlistKey,
 			Headers: headers(gitwire.ResultType(schemas.GitReceivePack), false), Body: body, TextBody: true,
 		},
-		Record: settle.Record(c.Recorder, st, callRecords(st)),
+		Record: settle.Record(c.Recorder, st, settle.Made),
 	}
 }
 
@@ -223,7 +222,7 @@ func (w *work) callOutcome(ctx context.Context, r call.Result) (settle.Outcome, 
 	case r.Denied:
 		e := end(r.Decision.Code, "policy does not let the push to the repository's upstream pass: "+r.Decision.Reason)
 		e.Outcome = schemas.OutcomeDenied
-		return e, settle.Deny(ctx, w.cfg.Recorder, w.st, 0, postMethod, remoteTarget(w.repo), r.Decision)
+		return e, settle.Deny(ctx, w.cfg.Recorder, r.Task, r.Decision)
 	case early && cause != nil:
 		return w.kept(cause), nil
 	}
@@ -282,9 +281,4 @@ func (w *work) lost(ctx context.Context) (settle.Outcome, error) {
 		return w.succeeded(gitwire.UnpackOK), nil
 	}
 	return end(schemas.OutcomeUnknownCode, "the answer of the repository's upstream was lost; fetch, and look at the branch before the push is made again"), nil
-}
-
-// remoteTarget names the call of a push without values.
-func remoteTarget(repo schemas.Repo) string {
-	return callurl.Target(postMethod, repo.UpstreamURL+"/"+schemas.GitReceivePack)
 }

@@ -19,6 +19,7 @@ import (
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/table"
 	"weir/processors/call"
+	"weir/processors/settle"
 	"weir/schemas"
 )
 
@@ -288,7 +289,7 @@ func TestBranchElsewhere(t *testing.T) {
 		again, err := r.branches.Open(t.Context(), r.again(st), schemas.TaskOrder{Repo: repo.Name}, branch)
 		require.NoError(t, err)
 		assert.Equal(t, base, again)
-		records, err := r.branches.Records(r.again(st))
+		records, err := settle.Records(r.again(st), settle.Made)
 		require.NoError(t, err)
 		assert.Len(t, records, 1)
 	})

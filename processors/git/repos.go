@@ -62,9 +62,6 @@ func later(err error) error {
 	return err
 }
 
-// Evidence is empty: the worker that finds the result of a repository's creation stores its record.
-func (r *Repos) Evidence(*ledger.State) ([]schemas.Evidence, error) { return nil, nil }
-
 func identity(st *ledger.State) string {
 	return uuid.NewSHA1(uuid.NameSpaceOID, []byte("repo\x00"+st.Tenant+"\x00"+st.ID)).String()
 }

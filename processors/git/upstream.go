@@ -123,7 +123,7 @@ func (f *Forward) ask(ctx context.Context, who schemas.Action, q schemas.HTTPCal
 	case waits:
 		v.err = &fault.Error{Code: schemas.UpstreamTimeout, Message: "the repository's upstream could not be reached: traffic rules hold the request back for too long"}
 		err = v.record(steady, ledger.Attempt{
-			Attempt: schemas.Attempt{Number: 1, Worker: f.cfg.Worker, Decision: held.Decision}, Result: &schemas.Attempted{Code: schemas.UpstreamTimeout},
+			Attempt: schemas.Attempt{Number: 1, Worker: f.cfg.Worker, Decision: held.Decision, Method: q.Method, URL: q.URL}, Result: &schemas.Attempted{Code: schemas.UpstreamTimeout},
 		})
 	case err != nil:
 	case r.Denied:
@@ -174,7 +174,7 @@ func (v *reading) target() string { return callurl.Target(v.call.Method, v.call.
 func (v *reading) record(ctx context.Context, t ledger.Attempt) error {
 	digest := sha256.Sum256(append([]byte(v.call.Method+"\x00"+v.call.URL+"\x00"), v.body...))
 	t.Class, t.Digest = schemas.ClassSafe, hex.EncodeToString(digest[:])
-	records, err := settle.Made(v.st, t, v.call.Method, v.target(), call.Describe(t))
+	records, err := settle.Made(v.st, t)
 	return v.leave(ctx, err, records...)
 }
 

@@ -4,11 +4,11 @@
 package guard
 
 import (
+	"context"
 	"sync"
 
 	"weir/internal/policy"
 	"weir/internal/policy/evaluate"
-	"weir/internal/traffic"
 	"weir/schemas"
 )
 
@@ -38,11 +38,8 @@ func (g *Guard) Check(call schemas.HTTPCall, s evaluate.Scope) (Pass, schemas.De
 	}
 	shaped := evaluate.Applied(sh.effect, call)
 	d := evaluate.Decide(current, sh.effect, call, shaped, s)
-	permit, ok := d.Permit()
-	if !ok {
-		return Pass{}, d.Decision
-	}
-	return pass(current, permit, d.Decision, shaped, s, sh, evaluate.Credentials(call.Headers)), d.Decision
+	n := &grant{under: current, call: shaped, scope: s, own: evaluate.Credentials(call.Headers), shaping: sh}
+	return n.permitted(d)
 }
 
 // Connect evaluates a CONNECT to host:port. No traffic rule changes it, but a rule that decides where
@@ -52,31 +49,34 @@ func (g *Guard) Connect(authority string, s evaluate.Scope) (Pass, schemas.Decis
 	current := g.policy()
 	s.Connect = true
 	call := schemas.HTTPCall{Method: policy.MethodConnect, URL: authority}
-	d := current.Decide(evaluate.Request(call, s))
+	n := &grant{under: current, call: call, scope: s}
+	n.effect.Headers, n.asked.url, n.lasting = call.Headers, call.URL, true
+	p, d := n.permitted(current.Decide(evaluate.Request(call, s)))
+	if !p.Valid() {
+		return p, d
+	}
+	if d.Reason = g.Bypassed(p); d.Reason != "" {
+		d.Allowed, d.Code = false, schemas.DenyRule
+		return Pass{}, d
+	}
+	return p, d
+}
+
+// permitted is the Pass of a grant if a decision permits its call. A hop sends no values of the
+// entry's, and must still know what was sent before it.
+func (n *grant) permitted(d policy.Decision) (Pass, schemas.Decision) {
 	permit, ok := d.Permit()
 	if !ok {
 		return Pass{}, d.Decision
 	}
-	none := shaping{effect: traffic.Effect{Headers: call.Headers}, lasting: true, asked: asked{url: call.URL}}
-	p := pass(current, permit, d.Decision, call, s, none, nil)
-	if d.Reason = g.Bypassed(p); d.Reason != "" {
-		d.Allowed, d.Code = false, schemas.DenyRule
-		return Pass{}, d.Decision
+	if n.permit, n.decision = permit, d.Decision; !n.hop {
+		if n.call.IdempotencyKey == "" && n.scope.Key != nil && permit.DerivesKey() {
+			n.derived = n.scope.Key()
+			n.call.IdempotencyKey = n.derived
+		}
+		n.class, n.added = policy.Class(n.call.Method, n.call.IdempotencyKey != "", permit), permit.Added()
 	}
-	return p, d.Decision
-}
-
-func pass(under *policy.Policy, permit policy.Permit, d schemas.Decision, call schemas.HTTPCall, s evaluate.Scope, sh shaping, own []schemas.Header) Pass {
-	derived := ""
-	if call.IdempotencyKey == "" && s.Key != nil && permit.DerivesKey() {
-		derived = s.Key()
-		call.IdempotencyKey = derived
-	}
-	return Pass{&grant{
-		under: under, permit: permit, decision: d, call: call, derived: derived, scope: s,
-		class: policy.Class(call.Method, call.IdempotencyKey != "", permit),
-		added: permit.Added(), own: own, shaping: sh,
-	}}
+	return Pass{n}, d.Decision
 }
 
 // Renew evaluates p's call again if another policy is in force than the one that gave p; if not, it
@@ -95,16 +95,11 @@ func (g *Guard) Renew(p Pass) (Pass, schemas.Decision) {
 		d = evaluate.ByRules(d, p.effect)
 	}
 	d.Traffic = p.decision.Traffic
-	permit, ok := d.Permit()
-	switch {
-	case !ok:
-		return Pass{}, d.Decision
-	case p.hop: // it sends no values of the entry's, and must still know what was sent before it
-		next := *p.grant
-		next.under, next.permit, next.decision = current, permit, d.Decision
-		return Pass{&next}, d.Decision
+	next := *p.grant
+	if next.under = current; !p.hop {
+		next.call, next.derived = p.keyed(), ""
 	}
-	return pass(current, permit, d.Decision, p.keyed(), p.scope, p.shaping, p.own), d.Decision
+	return next.permitted(d)
 }
 
 // Redirect evaluates a redirect that answered p's call, by the policy in force now. It carries the
@@ -134,11 +129,41 @@ func (g *Guard) Redirect(p Pass, location string, status, hop int) (Pass, schema
 	shaped := evaluate.Applied(sh.effect, call)
 	next = evaluate.Redirect(fresh.under, fresh.permit, next, sh.effect, shaped, p.scope, status, hop)
 	next.Traffic = evaluate.Mark(sh.effect, p.scope)
-	if permit, ok = next.Permit(); !ok {
-		return Pass{}, next.Decision
+	n := &grant{
+		under: fresh.under, call: shaped, scope: p.scope, class: p.class, added: p.added, own: p.own, hop: true, shaping: sh,
 	}
-	return Pass{&grant{
-		under: fresh.under, permit: permit, decision: next.Decision, call: shaped, scope: p.scope,
-		class: p.class, added: p.added, own: p.own, hop: true, shaping: sh,
-	}}, next.Decision
+	return n.permitted(next)
+}
+
+// Begin is Renew at the last moment: a permitted call must begin at once. Call leave when its first
+// byte is sent or the call is given up; repeated calls are allowed. A call reads a secret and waits
+// for the scheduler between the last policy check and its first byte: see Settle.
+func (g *Guard) Begin(p Pass) (fresh Pass, d schemas.Decision, leave func()) {
+	left := make(chan struct{})
+	g.starting.Store(left, nil) // before the policy is read
+	fresh, d = g.Renew(p)
+	return fresh, d, sync.OnceFunc(func() {
+		g.starting.Delete(left)
+		close(left)
+	})
+}
+
+// Settle returns when every call that Begin permitted under a former policy has started or was
+// given up. Call it after the policy was exchanged: from then on no call starts that the new one
+// denies. New calls do not wait for it.
+func (g *Guard) Settle(ctx context.Context) error {
+	var earlier []chan struct{}
+	g.starting.Range(func(key, _ any) bool {
+		left, ok := key.(chan struct{})
+		earlier = append(earlier, left)
+		return ok
+	})
+	for _, left := range earlier {
+		select {
+		case <-left:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }

@@ -89,16 +89,8 @@ func (p Pass) unshaped() schemas.HTTPCall {
 	return c
 }
 
-// Mocked reports whether a traffic rule answers for the target, and nothing is sent.
+// Mocked reports whether a traffic rule answers for the target, and nothing is sent: see Effect.
 func (p Pass) Mocked() bool { return p.effect.Mock != "" }
-
-// Answer is what that rule answers.
-func (p Pass) Answer() traffic.Answer {
-	if p.effect.Answer == nil {
-		return traffic.Answer{}
-	}
-	return *p.effect.Answer
-}
 
 // Effect is what the rules make of the call. It is not to be changed.
 func (p Pass) Effect() *traffic.Effect { return &p.effect }
@@ -147,8 +139,3 @@ func (p Pass) Class() schemas.Class { return p.class }
 
 // IsRedirect reports whether this call follows a redirect: it carries no credentials.
 func (p Pass) IsRedirect() bool { return p.hop }
-
-// SamePolicy reports whether one policy gave both passes.
-func (p Pass) SamePolicy(other Pass) bool {
-	return p.Valid() && other.Valid() && p.under == other.under
-}

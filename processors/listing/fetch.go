@@ -70,7 +70,6 @@ func (r *Refresher) ask(ctx context.Context, up schemas.ModelUpstream) ([]schema
 // page asks for one page. Each call, and each denial, leaves evidence.
 func (r *Refresher) page(ctx context.Context, st *ledger.State, n int, up schemas.ModelUpstream, after string) (page, error) {
 	entry := schemas.ModelEntry(up.Name)
-	target := methodGet + " " + entry + schemas.RouteModels
 	at := up.URL + schemas.RouteModels
 	if after != "" {
 		at += "?" + url.Values{"after_id": {after}, "limit": {pageSize}}.Encode()
@@ -83,7 +82,7 @@ func (r *Refresher) page(ctx context.Context, st *ledger.State, n int, up schema
 			Headers: []schemas.Header{{Name: "accept", Value: "application/json"}, {Name: "anthropic-version", Value: anthropicVersion}},
 		},
 		Record: func(ctx context.Context, t ledger.Attempt) error {
-			made, err := settle.Made(st, t, methodGet, target, call.Describe(t))
+			made, err := settle.Made(st, t)
 			return r.storeEvidence(ctx, err, made...)
 		},
 	}
@@ -92,7 +91,7 @@ func (r *Refresher) page(ctx context.Context, st *ledger.State, n int, up schema
 	case err != nil:
 		return page{}, err
 	case res.Denied:
-		denial, err := settle.Denial(st, n, methodGet, target, res.Decision, len(st.AttemptsOf(n)))
+		denial, err := settle.Denial(st, n, methodGet, t.Target(), res.Decision, len(st.AttemptsOf(n)))
 		if err := r.storeEvidence(ctx, err, denial); err != nil {
 			return page{}, err
 		}

@@ -269,7 +269,9 @@ func TestForms(t *testing.T) {
 		{ID: "claude-1", DisplayName: "Claude One", Created: 86400, Context: 200000}, {ID: "odd", Context: 4096}, {ID: "claude-2"},
 	}, lists.Models(up))
 	require.Equal(t, "GET /models?after_id=claude-1&limit=1000 Bearer "+key+" 2023-06-01", p.calls()[1])
-	require.Len(t, d.left(), 2)
+	left := d.left()
+	require.Len(t, left, 2)
+	require.Contains(t, string(left[1].Payload), `"request_fingerprint":"GET model:a/models"`)
 
 	p.answer = func(q *http.Request) string { // without end, and each page the same
 		return `{"data":[{"id":"x` + q.URL.Query().Get("after_id") + `"}],"has_more":true,"last_id":"x` + q.URL.Query().Get("after_id") + `"}`

@@ -88,12 +88,12 @@ func (p *Plans) decision(ctx context.Context, st *ledger.State, stop call.Stop, 
 		step.Message = err.Error()
 		refused := schemas.Decision{Code: Refusal(err), Reason: step.Message}
 		end.count(refused.Code, false)
-		return step, settle.Deny(ctx, p.recorder, st, i, c.Method, view.Fingerprint, refused)
+		return step, settle.Deny(ctx, p.recorder, &call.Task{State: st, Step: i}, refused)
 	}
 	step.View = view
 	t := &call.Task{
 		State: st, Step: i, Call: c, KeyRequired: true, Stop: stop,
-		Record: settle.Record(p.recorder, st, func(t ledger.Attempt) ([]schemas.Evidence, error) { return evidence(st, d, view, c, t) }),
+		Record: settle.Record(p.recorder, st, evidence(d, view)),
 	}
 	r, err := p.caller.Run(ctx, t)
 	switch {
@@ -112,7 +112,7 @@ func (p *Plans) decision(ctx context.Context, st *ledger.State, stop call.Stop, 
 	}
 	step.Message = end.failure(r, view)
 	if r.Denied {
-		return step, settle.Deny(ctx, p.recorder, st, i, c.Method, view.Fingerprint, r.Decision)
+		return step, settle.Deny(ctx, p.recorder, t, r.Decision)
 	}
 	return step, nil
 }
@@ -141,36 +141,35 @@ func (p *Plans) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
 
 // Records is Evidence for a plan that an action of another kind holds.
 func (p *Plans) Records(st *ledger.State, plan schemas.PlanRequest) ([]schemas.Evidence, error) {
-	return settle.Records(st, func(t ledger.Attempt) ([]schemas.Evidence, error) {
+	return settle.Records(st, func(st *ledger.State, t ledger.Attempt) ([]schemas.Evidence, error) {
 		if t.Step >= len(plan.Plan.Decisions) {
 			return nil, &fault.Terminal{Code: schemas.Poison, Reason: "an attempt names a decision that the plan does not have"}
 		}
 		d := plan.Plan.Decisions[t.Step]
-		c, view, err := Translate(d.TargetState)
+		_, view, err := Translate(d.TargetState)
 		if err != nil {
 			return nil, &fault.Terminal{Code: schemas.Poison, Reason: "an attempt was made of a decision that cannot be read", Cause: err}
 		}
-		return evidence(st, d, view, c, t)
+		return evidence(d, view)(st, t)
 	})
 }
 
 // evidence is the connector's record of a call that was answered, and Weir's
 // own of one that was not.
-func evidence(st *ledger.State, d schemas.PlanDecision, v View, c schemas.HTTPCall, t ledger.Attempt) ([]schemas.Evidence, error) {
-	if t.Result.Code != "" || t.Probe > 0 {
-		return settle.Made(st, t, c.Method, v.Fingerprint, call.Describe(t))
+func evidence(d schemas.PlanDecision, v View) settle.Evidence {
+	return func(st *ledger.State, t ledger.Attempt) ([]schemas.Evidence, error) {
+		records, err := settle.Made(st, t)
+		if err != nil || t.Result.Code != "" || t.Probe > 0 {
+			return records, err
+		}
+		hash, snippet := "", ""
+		if a := t.Result.Answer; a != nil {
+			hash, snippet = a.Hash, a.Snippet
+		}
+		records[0].Kind = schemas.EvidenceConnector
+		records[0].Payload = CallRecord(d.EffectRef, v, t.Result.Status, hash, snippet, t.LastWord().Entry)
+		return records, nil
 	}
-	ev, err := settle.Attempt(st, t, c.Method, v.Fingerprint)
-	if err != nil {
-		return nil, err
-	}
-	hash, snippet := "", ""
-	if a := t.Result.Answer; a != nil {
-		hash, snippet = a.Hash, a.Snippet
-	}
-	ev.Kind = schemas.EvidenceConnector
-	ev.Payload = CallRecord(d.EffectRef, v, t.Result.Status, hash, snippet, t.LastWord().Entry)
-	return []schemas.Evidence{ev}, nil
 }
 
 // tally counts the results of a plan's decisions.

@@ -109,10 +109,6 @@ func (p *Rules) lockTenant(ctx context.Context, tenant string) (over func(), err
 	}
 }
 
-// Evidence is empty: the log does not show whether a write is stored. The next worker of the action
-// finds out, and stores missing evidence.
-func (p *Rules) Evidence(*ledger.State) ([]schemas.Evidence, error) { return nil, nil }
-
 var errOvertaken = errors.New("the set was replaced, and the newest is not the one that replaced it")
 
 // payload reads the order of an action.

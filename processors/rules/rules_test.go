@@ -389,7 +389,4 @@ func TestPoison(t *testing.T) {
 		assert.Equal(t, schemas.Poison, parked.Code)
 	}
 	assert.Zero(t, r.newest().Revision)
-	records, err := r.executor().Evidence(r.claim(on(schemas.OpGlobalOff, "")))
-	require.NoError(t, err)
-	assert.Empty(t, records)
 }

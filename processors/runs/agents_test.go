@@ -1,7 +1,6 @@
 package runs_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -272,17 +271,16 @@ func TestAProbeThatIsNotMade(t *testing.T) {
 	assert.False(t, r.remote.Pass(double.TaskType), "it is not left alone again")
 }
 
-// broken is a Caller that panics.
-type broken struct{}
-
-func (broken) Run(context.Context, *call.Task) (call.Result, error) { panic("broken") }
-
 // TestARunThatPanics leaves its place.
 func TestARunThatPanics(t *testing.T) {
 	t.Parallel()
 	r := newEnv(t, options{})
-	m := runs.NewRemote(r.ledger, broken{}, nil, call.Answers{}, runs.RemoteConfig{
+	reads := 0
+	m := runs.NewRemote(r.ledger, nil, nil, call.Answers{}, runs.RemoteConfig{
 		Agents: func(string) (schemas.Agent, bool) {
+			if reads++; reads%2 == 0 { // the second is read with the place taken
+				panic("broken")
+			}
 			return schemas.Agent{URL: "http://127.0.0.1:1", Mode: schemas.AgentStream, Concurrency: 1}, true
 		},
 		Metrics: r.metrics, Adapter: agent.New(nil, nil, agent.Config{}),

@@ -63,17 +63,17 @@ func began(st *ledger.State) time.Time {
 	return st.Action.AcceptedAt
 }
 
-// until waits for a time, in the slot if it is near. Its error is *closed where the
-// run ends before, and *call.Deferral where the time is far.
+// until waits for a time, in the slot if it is near. Its error is *overError where
+// the run ends before, and *call.Deferral where the time is far.
 func (r *Runs) until(ctx context.Context, st *ledger.State, stop call.Stop, due time.Time) error {
 	wait := call.Within(st, time.Until(due))
 	if wait <= inline {
-		if err := call.Pause(ctx, st, wait, stop, r.cfg.Draining, nil); err != nil {
+		if err := call.Await(ctx, wait, stop.Done(), r.cfg.Draining, nil); err != nil {
 			return err
 		}
 	}
 	if canceled, over := call.Over(st, stop, time.Now()); over {
-		return &closed{canceled}
+		return ends(stopped(canceled))
 	}
 	if wait > inline {
 		return &call.Deferral{Until: time.Now().Add(wait), Reason: schemas.WaitDelay}

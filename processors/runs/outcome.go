@@ -1,12 +1,14 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
@@ -17,12 +19,15 @@ import (
 )
 
 // outcome turns the end of a call to an agent into the run's verdict.
-func (m *Remote) outcome(ctx context.Context, st *ledger.State, run schemas.Run, r asked) (settle.Outcome, error) {
+func (m *Remote) outcome(ctx context.Context, st *ledger.State, r call.Result) (settle.Outcome, error) {
 	switch {
 	case r.Canceled, r.Expired:
 		return stopped(r.Canceled)
 	case r.Denied:
-		return m.denied(ctx, st, run, r)
+		if err := settle.Deny(ctx, m.recorder, r.Task, r.Decision); err != nil {
+			return settle.Outcome{}, err
+		}
+		return refused(r.Decision.Code)
 	case r.Unknown:
 		return failed(schemas.OutcomeUnknown, schemas.OutcomeUnknownCode, task(schemas.UnknownText),
 			details{Code: schemas.OutcomeUnknownCode, ResolveURL: "/v1/actions/" + st.ID + "/resolve"})
@@ -34,18 +39,6 @@ func (m *Remote) outcome(ctx context.Context, st *ledger.State, run schemas.Run,
 		return settle.Outcome{}, err
 	}
 	return answered(answer, r.Last.Result)
-}
-
-// denied is a run whose call policy refused.
-func (m *Remote) denied(ctx context.Context, st *ledger.State, run schemas.Run, r asked) (settle.Outcome, error) {
-	target, err := target(run.TaskType, r.step)
-	if err != nil {
-		return settle.Outcome{}, err
-	}
-	if err := settle.Deny(ctx, m.recorder, st, r.step, "POST", target, r.Decision); err != nil {
-		return settle.Outcome{}, err
-	}
-	return refused(r.Decision.Code)
 }
 
 func refused(code schemas.Code) (settle.Outcome, error) {
@@ -134,21 +127,31 @@ func refusal(status int, told schemas.RunResult) (settle.Outcome, error) {
 	}, nil
 }
 
-// early turns the reasons for which a call was not made into the run's verdict.
-func early(err error) (settle.Outcome, error) {
-	var over *closed
-	var left *away
-	switch {
-	case errors.As(err, &over):
-		return stopped(over.canceled)
-	case errors.As(err, &left):
-		return unavailable(fmt.Sprintf("it failed several times in a row and is left alone; try again in %d s", int(math.Ceil(left.after.Seconds()))),
-			details{RetryAfterMS: max(1, left.after.Milliseconds())})
-	case errors.Is(err, errGone):
-		return unavailable("no agent is configured for this task type any more", details{})
-	default:
-		return settle.Outcome{}, err
+// overError is the end of a run for which no call is made any more.
+type overError struct{ settle.Outcome }
+
+func (*overError) Error() string { return "the run is over" }
+
+// ends is a verdict as an error, or the error behind it.
+func ends(v settle.Outcome, err error) error {
+	if err != nil {
+		return err
 	}
+	return &overError{v}
+}
+
+// paused is a run whose agent's breaker is open.
+func paused(after time.Duration) error {
+	return ends(unavailable(fmt.Sprintf("it failed several times in a row and is left alone; try again in %d s", int(math.Ceil(after.Seconds()))),
+		details{RetryAfterMS: max(1, after.Milliseconds())}))
+}
+
+// early is the verdict in an error.
+func early(err error) (settle.Outcome, error) {
+	if over, ok := errors.AsType[*overError](err); ok {
+		return over.Outcome, nil
+	}
+	return settle.Outcome{}, err
 }
 
 // quoting is an answer's status with what else came with it.
@@ -161,3 +164,84 @@ func quoting(a *schemas.Answer, told schemas.RunResult) details {
 	}
 	return d
 }
+
+// details are the members that Weir itself puts beside an error's message.
+type details struct {
+	// Code is the code that the action settles with, or that its call ended with.
+	Code       schemas.Code `json:"code,omitempty"`
+	ResolveURL string       `json:"resolve_url,omitempty"`
+	// Status is that of an answer which is known by its status alone. RetryAfterMS is the agent's own
+	// wish, or the time until it is asked again.
+	Status       int    `json:"status,omitempty"`
+	RetryAfterMS int64  `json:"retry_after_ms,omitempty"`
+	AgentError   *quote `json:"agent_error,omitempty"`
+}
+
+// quote is what an agent says of its own error.
+type quote struct {
+	Code    string `json:"code,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// failed is a verdict with an error of Weir's own words.
+func failed(o schemas.Outcome, code schemas.Code, e schemas.RunError, more any) (settle.Outcome, error) {
+	e, err := detailed(e, more)
+	return settle.Outcome{Outcome: o, Code: code, Message: e.Message, Result: schemas.RunResult{Error: &e}}, err
+}
+
+// detailed is an error with its details, if there is anything in them.
+func detailed(e schemas.RunError, more any) (schemas.RunError, error) {
+	doc, err := ledger.Encode(more)
+	if string(doc) != "{}" {
+		e.Details = doc
+	}
+	return e, err
+}
+
+// task is the error of a run that its task has failed in.
+func task(message string) schemas.RunError {
+	return schemas.RunError{Code: string(schemas.TaskFailed), Message: message}
+}
+
+// stopped is the verdict of a run that must stop, or whose deadline has passed.
+func stopped(canceled bool) (settle.Outcome, error) {
+	if canceled {
+		return failed(schemas.OutcomeCanceled, schemas.Canceled, task("the run was canceled"), details{Code: schemas.Canceled})
+	}
+	return failed(schemas.OutcomeExpired, schemas.DeadlineExceeded, task("the run's time is up"), details{Code: schemas.DeadlineExceeded})
+}
+
+// called turns the end of a call into the end of its run.
+func called(v settle.Outcome) (settle.Outcome, error) {
+	res, _ := v.Result.(schemas.HTTPResult) // no other is an executor's
+	out := schemas.RunResult{HTTP: &res}
+	if v.Outcome != schemas.OutcomeSucceeded {
+		e, err := detailed(task(cmp.Or(v.Message, "the call failed")), details{Code: v.Code})
+		if err != nil {
+			return v, err
+		}
+		out.Error = &e
+	}
+	v.Result = out
+	return v, nil
+}
+
+// planned turns the end of a plan into the end of its run. The results of its decisions are
+// reported after a failure, too.
+func planned(v settle.Outcome) (settle.Outcome, error) {
+	report, _ := v.Result.(schemas.PlanResult)
+	if v.Outcome != schemas.OutcomeSucceeded {
+		return failed(v.Outcome, v.Code, task(cmp.Or(v.Message, planFailed)), struct {
+			Code schemas.Code `json:"code,omitempty"`
+			schemas.PlanResult
+		}{v.Code, report})
+	}
+	outputs, err := ledger.Encode(report)
+	if err != nil {
+		return v, err
+	}
+	v.Result = schemas.RunResult{Outputs: outputs}
+	return v, nil
+}
+
+const planFailed = "not every decision of the plan was applied; the report says which"

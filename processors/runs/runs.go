@@ -66,20 +66,14 @@ func (r *Runs) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (s
 
 // Evidence is every record that the run's calls have left, or should have.
 func (r *Runs) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
+	if st.Action.TaskType != schemas.TaskHTTPPlan {
+		return settle.Records(st, settle.Made)
+	}
 	run, err := payload(st)
 	if err != nil {
 		return nil, err
 	}
-	switch run.TaskType {
-	case schemas.TaskEcho:
-		return nil, nil
-	case schemas.TaskHTTPExecute:
-		return r.cfg.HTTP.Records(st, *run.Call)
-	case schemas.TaskHTTPPlan:
-		return r.cfg.Plans.Records(st, *run.Plan)
-	default:
-		return r.cfg.Remote.Records(st, run)
-	}
+	return r.cfg.Plans.Records(st, *run.Plan)
 }
 
 // payload reads the run of an action, with what its task type needs.

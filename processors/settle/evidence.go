@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/ledger"
 	"weir/internal/policy/callurl"
+	"weir/processors/call"
 	"weir/schemas"
 )
 
@@ -220,38 +221,47 @@ func Denial(st *ledger.State, step int, method, target string, d schemas.Decisio
 	}, err
 }
 
+// target names the call of an attempt as call.Task.Target does: the log has only the route of an agent
+// or a model.
+func target(t ledger.Attempt) string {
+	if !strings.Contains(t.URL, "://") {
+		return t.Method + " " + t.Decision.Entry + t.URL
+	}
+	return callurl.Target(t.Method, t.URL)
+}
+
 // Refusal is the record of a permitted call that was refused later: by an address it resolved to,
 // by a redirect, or by another policy. ok is false if the attempt ended in another way.
-func Refusal(st *ledger.State, t ledger.Attempt, method, target, reason string) (ev schemas.Evidence, ok bool, err error) {
+func Refusal(st *ledger.State, t ledger.Attempt) (ev schemas.Evidence, ok bool, err error) {
 	if !t.Result.Code.Denied() {
 		return ev, false, nil
 	}
 	d := t.LastWord()
 	if d.Allowed {
-		d.Allowed, d.Code, d.Reason = false, t.Result.Code, reason
+		d.Allowed, d.Code, d.Reason = false, t.Result.Code, call.Describe(t)
 	}
 	d.Shadow = nil // the record of the attempt has it
-	ev, err = Denial(st, t.Step, method, target, d, t.Number)
+	ev, err = Denial(st, t.Step, t.Method, target(t), d, t.Number)
 	ev.ID = AttemptID(st.ID, t.Attempt) + ".denial"
 	return ev, true, err
 }
 
-// Deny leaves the record of the call of a step that policy refused.
-func Deny(ctx context.Context, to *Recorder, st *ledger.State, step int, method, target string, d schemas.Decision) error {
-	denial, err := Denial(st, step, method, target, d, len(st.AttemptsOf(step)))
+// Deny leaves the record of a task's call that policy refused.
+func Deny(ctx context.Context, to *Recorder, t *call.Task, d schemas.Decision) error {
+	denial, err := Denial(t.State, t.Step, t.Call.Method, t.Target(), d, len(t.State.AttemptsOf(t.Step)))
 	if err != nil {
 		return err
 	}
-	return to.Store(ctx, st, denial)
+	return to.Store(ctx, t.State, denial)
 }
 
-// Evidence is what one finished attempt leaves.
-type Evidence func(t ledger.Attempt) ([]schemas.Evidence, error)
+// Evidence is what one finished attempt leaves: that of most kinds is Made.
+type Evidence func(st *ledger.State, t ledger.Attempt) ([]schemas.Evidence, error)
 
 // Records are the evidence of all attempts of an action.
 func Records(st *ledger.State, of Evidence) (all []schemas.Evidence, err error) {
 	for _, t := range st.Attempts {
-		records, err := of(t)
+		records, err := of(st, t)
 		if err != nil {
 			return nil, err
 		}
@@ -263,7 +273,7 @@ func Records(st *ledger.State, of Evidence) (all []schemas.Evidence, err error) 
 // Record returns what leaves the evidence of an attempt: a call.Task's Record.
 func Record(to *Recorder, st *ledger.State, of Evidence) func(ctx context.Context, t ledger.Attempt) error {
 	return func(ctx context.Context, t ledger.Attempt) error {
-		records, err := of(t)
+		records, err := of(st, t)
 		if err != nil {
 			return err
 		}
@@ -272,16 +282,13 @@ func Record(to *Recorder, st *ledger.State, of Evidence) func(ctx context.Contex
 }
 
 // Made is the evidence of one attempt: its record, and the record of a denial if it was refused on
-// its way, with the reason for the failure. Method and target are the call's; a probe has its own.
-func Made(st *ledger.State, t ledger.Attempt, method, target, reason string) ([]schemas.Evidence, error) {
-	if t.Probe > 0 {
-		method, target = t.Method, callurl.Target(t.Method, t.URL)
-	}
-	ev, err := Attempt(st, t, method, target)
+// its way.
+func Made(st *ledger.State, t ledger.Attempt) ([]schemas.Evidence, error) {
+	ev, err := Attempt(st, t, t.Method, target(t))
 	if err != nil {
 		return nil, err
 	}
-	refusal, refused, err := Refusal(st, t, method, target, reason)
+	refusal, refused, err := Refusal(st, t)
 	if refused {
 		return []schemas.Evidence{ev, refusal}, err
 	}

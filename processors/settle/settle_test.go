@@ -107,13 +107,10 @@ func TestLooseEvidence(t *testing.T) {
 	require.True(t, leave(claim(t, l, "c"), settle.ClosingID("c")))
 	st := claim(t, l, "e")
 	st.Attempts = []ledger.Attempt{{Attempt: schemas.Attempt{Number: 1}, Result: &schemas.Attempted{}}, {Attempt: schemas.Attempt{Number: 2}, Result: &schemas.Attempted{Code: schemas.DenyAddress}}}
-	made := func(a ledger.Attempt) ([]schemas.Evidence, error) {
-		return settle.Made(st, a, "GET", "GET http://up/", "reason")
-	}
 	for _, a := range st.Attempts {
-		require.NoError(t, settle.Record(r, st, made)(t.Context(), a))
+		require.NoError(t, settle.Record(r, st, settle.Made)(t.Context(), a))
 	}
-	all, err := settle.Records(st, made)
+	all, err := settle.Records(st, settle.Made)
 	require.NoError(t, err)
 	require.Equal(t, []string{"e.attempt.0.1.0", "e.attempt.0.2.0", "e.attempt.0.2.0.denial"}, []string{all[0].ID, all[1].ID, all[2].ID})
 	require.Len(t, harness.Evidence(t, log, "e"), len(all))

@@ -119,11 +119,6 @@ func (h *env) Open(_ context.Context, st *ledger.State, _ schemas.TaskOrder, bra
 	return "b0", h.Step(true)
 }
 
-// Records are those of one call.
-func (h *env) Records(st *ledger.State) ([]schemas.Evidence, error) {
-	return []schemas.Evidence{{ID: st.ID + ".attempt"}}, nil
-}
-
 func (h *env) announce(subject string, data []byte) error {
 	require.Equal(h.T, schemas.StatusSubject(ref), subject)
 	if err := h.Step(false); err != nil {

@@ -31,8 +31,6 @@ type Brancher interface {
 	// *fault.Error ends the task with its code and its sentence; *call.Deferral and
 	// *fault.RetryAfter say when to come back. Whatever else goes wrong is tried again.
 	Open(ctx context.Context, st *ledger.State, order schemas.TaskOrder, branch string) (base string, err error)
-	// Records is the evidence of the calls that Open has made for a task.
-	Records(st *ledger.State) ([]schemas.Evidence, error)
 }
 
 // Leases is where it stands when the holder of a task was last heard of: a record for
@@ -154,12 +152,6 @@ func (w *work) say(ctx context.Context, e schemas.TaskEvent) error {
 // report that arrives first is the end instead; a later one is ignored.
 func (w *work) close(ctx context.Context, status schemas.TaskStatus, code schemas.Code, message string) error {
 	return w.say(ctx, schemas.TaskEvent{What: schemas.TaskClosed, Status: status, Code: code, Message: message})
-}
-
-// Evidence is the evidence of a task's calls. The evidence of the task itself follows its
-// announcements, so Execute stores it.
-func (p *Tasks) Evidence(st *ledger.State) ([]schemas.Evidence, error) {
-	return p.branches.Records(st)
 }
 
 func payload(st *ledger.State) (schemas.TaskOrder, error) {

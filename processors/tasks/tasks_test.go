@@ -10,11 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
-	"weir/internal/ledger"
 	"weir/internal/task"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
-	"weir/processors/tasks"
 	"weir/schemas"
 )
 
@@ -185,14 +183,6 @@ func TestWhatCannotBeRead(t *testing.T) {
 			require.Equal(t, schemas.TaskStatusFailed, h.told[0].Status)
 		})
 	}
-}
-
-// TestEvidenceOfCalls is that of who makes them; the task's own comes with the telling.
-func TestEvidenceOfCalls(t *testing.T) {
-	t.Parallel()
-	made, err := tasks.New(nil, &env{}, nil, tasks.Config{}).Evidence(&ledger.State{Ref: ref})
-	require.NoError(t, err)
-	require.Equal(t, "t-1.attempt", made[0].ID)
 }
 
 // TestALeaseIsKept by whatever is heard of its holder, to the deadline.

@@ -83,8 +83,6 @@ type decoder struct {
 	// seen is the number of events of any kind; given and left are those that were passed on, and
 	// that were not.
 	seen, given, left int
-	// took is the time from the request to the first end.
-	took time.Duration
 }
 
 // decode reads an answer of any kind.

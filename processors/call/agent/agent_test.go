@@ -257,18 +257,6 @@ func TestSilenceEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestWhatGoesToTheAgent(t *testing.T) {
-	t.Parallel()
-	a := double.New(t, double.Config{Token: secret})
-	_, _, _, err := newLine(t, a.URL()).talk(t.Context(), t, schemas.RouteRunStream)
-	require.NoError(t, err)
-	got := a.WaitRun(1)
-	assert.Equal(t, id, got.Header.Get("X-Request-Id"))
-	assert.Equal(t, "text/event-stream", got.Header.Get("Accept"))
-	assert.Equal(t, "application/json", got.Header.Get("Content-Type"))
-	assert.JSONEq(t, `{"request_id":"r-1","task_type":"DOUBLE","inputs":{"q":"1"}}`, string(got.Body))
-}
-
 // TestASinkThatFailsEndsTheCall, with its own error.
 func TestASinkThatFailsEndsTheCall(t *testing.T) {
 	t.Parallel()

@@ -1,13 +1,14 @@
 package agent
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
 	"weir/internal/ledger"
@@ -223,16 +224,10 @@ func (e *ends) texts(m gjson.Result, name string) (list []string) {
 }
 
 // same reports whether two texts are the same JSON, with its numbers as they are written.
-func same(a, b string) bool { return a == b || reflect.DeepEqual(decode(a), decode(b)) }
-
-func decode(raw string) any {
-	var v any
-	d := json.NewDecoder(strings.NewReader(raw))
-	d.UseNumber()
-	if err := d.Decode(&v); err != nil {
-		return nil
-	}
-	return v
+func same(a, b string) bool {
+	x, y := jsontext.Value(a), jsontext.Value(b)
+	asWritten := []jsontext.Options{jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)}
+	return a == b || x.Canonicalize(asWritten...) == nil && y.Canonicalize(asWritten...) == nil && bytes.Equal(x, y)
 }
 
 // Shorten bounds what is quoted of an agent, in code points. It allocates nothing: a message may be

@@ -74,11 +74,11 @@ func (l *decoder) event(ctx context.Context, ev sse.Event) error {
 	l.seen++
 	if kind == mayEnd && l.reader.first == nil && !d.doubted {
 		raw := bytes.Clone(ev.Data) // the next event overwrites it
-		l.last = func() { l.end(d, name, raw) }
+		l.last = func() { l.reader.end(d, name, raw) }
 	}
 	switch {
 	case kind == isEnd, kind == mayEnd && d.doubted:
-		l.end(d, name, ev.Data)
+		l.reader.end(d, name, ev.Data)
 		return nil
 	case l.reader.first != nil:
 		l.reader.warn(afterEnd)
@@ -89,14 +89,6 @@ func (l *decoder) event(ctx context.Context, ev sse.Event) error {
 		return l.progress(ctx, schemas.RunProgress{Name: name, Omitted: ev.Size})
 	default:
 		return l.progress(ctx, schemas.RunProgress{Name: name, Data: d.doc})
-	}
-}
-
-// end takes one end, and the time of the first that tells how the run did.
-func (l *decoder) end(d data, name string, raw []byte) {
-	l.reader.end(d, name, raw)
-	if l.took == 0 && l.reader.first != nil && !l.Asked.IsZero() {
-		l.took = time.Since(l.Asked)
 	}
 }
 
@@ -151,11 +143,7 @@ func (l *decoder) ended(err error) (*call.Reply, error) {
 	given := broke != nil && (broke.Code == schemas.Canceled || broke.Code == schemas.UpstreamTimeout)
 	switch e := &l.reader; {
 	case e.first != nil:
-		end := e.outcome()
-		if l.took > 0 {
-			end = Timed(end, l.took)
-		}
-		return l.result(end, e.first.hash)
+		return l.result(e.outcome(), e.first.hash)
 	case e.failing != nil && !given:
 		return l.result(e.failing.result, e.failing.hash)
 	case broke != nil:
@@ -179,7 +167,7 @@ func (l *decoder) whole(in io.Reader) (*call.Reply, error) {
 	if !d.members.IsObject() {
 		return nil, l.Failure(schemas.UpstreamProtocol, errNoEnd)
 	}
-	l.end(d, "", raw)
+	l.reader.end(d, "", raw)
 	return l.ended(io.EOF)
 }
 

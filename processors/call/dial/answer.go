@@ -42,7 +42,7 @@ const head = "HEAD"
 // mock is the answer of the traffic rule that answers in the target's place, in the form in which an
 // upstream's would have come.
 func (a *Answer) mock() {
-	m, now := a.Pass.Answer(), time.Now()
+	m, now := a.Pass.Effect().Answer, time.Now()
 	a.Response = outbound.Response{Status: m.Status, Headers: m.Headers}
 	if a.Pass.Call().Method != head && len(m.Body) > 0 {
 		a.Body = m.Body
