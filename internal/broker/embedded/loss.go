@@ -20,10 +20,6 @@ import (
 const wayOut = "look at the disk, and restore the data directory from a backup; or start once with --accept-loss to go on without what is gone, " +
 	"after which a call whose record is gone may be made a second time when it is asked for again"
 
-// skipped is how far beyond its mark a stream goes on after a loss: beyond what it can have had, so
-// that no sequence is given out twice.
-const skipped = 1 << 16
-
 // loss is a range of acknowledged records that are gone from a stream.
 type loss struct {
 	stream string
@@ -150,11 +146,10 @@ func findLosses(stream string, m mark, blocks []block) (all []loss) {
 func (s *Server) skip(stream string, all []loss, blocks []block) error {
 	m := s.marks.Load()
 	k := m.Streams[stream]
-	var reached uint64
+	reached, to := uint64(0), max(k.Reserved, k.Last) // beyond what it can have had
 	for _, b := range blocks {
 		reached = max(reached, b.last)
 	}
-	to := k.Reserved
 	if len(all) == 0 && reached >= to {
 		return nil
 	}
@@ -169,12 +164,8 @@ func (s *Server) skip(stream string, all []loss, blocks []block) error {
 		}
 		blocks = []block{{path: filepath.Join(dir, "1"+blockEnd), index: 1}}
 	}
-	newest := &blocks[len(blocks)-1]
-	if len(all) > 0 && (newest.damaged || newest.last < k.Last) {
-		to = max(to, k.Last+skipped)
-	}
 	if to > reached {
-		if err := newest.skipTo(stream, to, time.Now().UnixNano()); err != nil {
+		if err := blocks[len(blocks)-1].skipTo(stream, to, time.Now().UnixNano()); err != nil {
 			return err
 		}
 	}
