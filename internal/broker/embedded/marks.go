@@ -21,8 +21,8 @@ const (
 	// marksEvery is how often the marks are updated while the log grows. A loss of newer records
 	// goes unnoticed.
 	marksEvery = time.Second
-	// ahead is how many sequences of a stream are reserved beyond its newest record. A stream that
-	// gains more than half of that between two writes of the marks asks for more at once.
+	// ahead is how many sequences of a stream are reserved beyond its newest record. If it gains more
+	// between two writes of the marks, its readers wait for barriers.
 	ahead = 1 << 14
 )
 
@@ -146,7 +146,6 @@ func (s *Server) keepMarks(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-s.reserveLow:
 		}
 	}
 }
@@ -178,14 +177,7 @@ func (s *Server) Reserved(stream string, seq uint64) bool {
 	if s.group == nil {
 		return true
 	}
-	end := s.marks.Load().Streams[stream].Reserved
-	if seq+ahead/2 > end {
-		select {
-		case s.reserveLow <- struct{}{}:
-		default:
-		}
-	}
-	return seq <= end
+	return seq <= s.marks.Load().Streams[stream].Reserved
 }
 
 // endMarks writes the marks of a clean stop, after the server's last write is on the disk.

@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -250,19 +249,6 @@ func drained(t *testing.T, queue jetstream.Consumer, many int) (last uint64) {
 	require.NoError(t, batch.Error())
 	require.Zero(t, many)
 	return last
-}
-
-// TestMoreIsReservedInTime: a stream that grows faster than the marks are written asks for more.
-func TestMoreIsReservedInTime(t *testing.T) {
-	t.Parallel()
-	j := openJournal(t, Config{})
-	j.reservedBy(t, ahead)
-	require.False(t, j.Reserved(logStream, ahead+1))
-	for i := range ahead * 3 / 4 {
-		require.NoError(t, j.js.Conn().Publish(fmt.Sprintf("log.%d", i%10), nil))
-	}
-	require.NoError(t, j.js.Conn().Flush())
-	j.reservedBy(t, ahead+1)
 }
 
 // TestReservedIsCheap: it is asked for each event that is shown.

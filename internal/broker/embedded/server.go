@@ -43,14 +43,13 @@ type Server struct {
 	group  *commit
 	failed chan struct{}
 
-	marks      atomic.Pointer[marks] // as they are on the disk; after Opened it points to an unchanging copy
-	reserveLow chan struct{}         // more sequences must be reserved soon
-	lost       []string              // the losses accepted at this start
-	told       bool                  // that the marks cannot be written
-	open       func() error          // see Opened
-	marking    sync.WaitGroup
-	life       context.Context //nolint:containedctx // the server's own, ended by Stop
-	end        context.CancelFunc
+	marks   atomic.Pointer[marks] // as they are on the disk; after Opened it points to an unchanging copy
+	lost    []string              // the losses accepted at this start
+	told    bool                  // that the marks cannot be written
+	open    func() error          // see Opened
+	marking sync.WaitGroup
+	life    context.Context //nolint:containedctx // the server's own, ended by Stop
+	end     context.CancelFunc
 
 	stop    sync.Once
 	stopErr error
@@ -64,7 +63,7 @@ func Start(cfg Config) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, dir: dir, failed: make(chan struct{}), reserveLow: make(chan struct{}, 1)}
+	s := &Server{cfg: cfg, dir: dir, failed: make(chan struct{})}
 	s.marks.Store(new(marks))
 	s.open = sync.OnceValue(s.opened)
 	s.life, s.end = context.WithCancel(context.Background())
