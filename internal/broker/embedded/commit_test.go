@@ -42,7 +42,6 @@ func TestCommitLoneCallerPaysOneSync(t *testing.T) {
 		require.NoError(t, c.wait(t.Context()))
 		require.Equal(t, i+1, calls.Load())
 	}
-	c.settle()
 }
 
 func TestCommitReleasesOnlyByALaterSync(t *testing.T) {
@@ -126,6 +125,5 @@ func TestCommitWaiterMayLeave(t *testing.T) {
 		g.end <- nil
 		g.end <- nil
 		require.NoError(t, <-next)
-		c.settle()
 	})
 }

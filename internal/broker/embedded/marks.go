@@ -182,9 +182,6 @@ func (s *Server) Reserved(stream string, seq uint64) bool {
 
 // endMarks writes the marks of a clean stop, after the server's last write is on the disk.
 func (s *Server) endMarks(m marks) {
-	if s.lastSync() != nil {
-		return // nothing is promised
-	}
 	m.Clean = true
 	for stream, k := range m.Streams {
 		// The oldest files may have grown too old since the marks were taken. If they cannot be
@@ -198,20 +195,8 @@ func (s *Server) endMarks(m marks) {
 	s.report(s.life, s.setMarks(m))
 }
 
-// lastSync syncs once more. It fails if that is not possible, or if an earlier sync failed.
-func (s *Server) lastSync() error {
-	switch {
-	case s.group != nil:
-		r := s.group.begin()
-		<-r.done
-		return r.err
-	case s.cfg.Durability == schemas.DurabilityDisk:
-		return nil // each message was synced
-	}
-	return s.cfg.Sync()
-}
-
-// shutdown ends the server, and writes down how far the log reached if it ran.
+// shutdown ends the server and all syncs, and writes down how far the log reached if it ran and all of
+// it is on the disk.
 func (s *Server) shutdown() {
 	if s.ns == nil {
 		return
@@ -219,7 +204,11 @@ func (s *Server) shutdown() {
 	m, err := s.reach()
 	s.ns.Shutdown()
 	s.ns.WaitForShutdown()
-	if err == nil {
+	lastSync := func() error { return s.Barrier(context.Background()) }
+	if s.cfg.Durability == schemas.DurabilityProcess {
+		lastSync = s.cfg.Sync
+	}
+	if lastSync() == nil && err == nil {
 		s.endMarks(m)
 	}
 }

@@ -269,9 +269,6 @@ func (s *Server) Stop() error {
 			s.consumers.close()
 		}
 		s.shutdown()
-		if s.group != nil {
-			s.group.settle()
-		}
 		s.stopErr = s.dir.close()
 	})
 	return s.stopErr
