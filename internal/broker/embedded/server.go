@@ -133,11 +133,6 @@ func (s *Server) run() error {
 	if s.ns, err = server.NewServer(opts); err != nil {
 		return fmt.Errorf("the embedded broker cannot be set up: %w", err)
 	}
-	if s.cfg.Listen != "" {
-		if err := share(s.ns); err != nil {
-			return err
-		}
-	}
 	s.ns.Start()
 	if !s.ns.ReadyForConnections(startTimeout) {
 		return errors.New("the embedded broker did not start")
@@ -196,8 +191,7 @@ func (s *Server) options() (*server.Options, error) {
 	if s.access, err = openAccess(s.dir); err != nil {
 		return nil, err
 	}
-	s.access.apply(o)
-	return o, nil
+	return o, s.access.apply(o)
 }
 
 // Connect opens an in-memory connection to the server with full rights. Its reply subjects are
