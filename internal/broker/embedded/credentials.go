@@ -32,17 +32,16 @@ type Credentials struct {
 }
 
 // access has the users of a server with a port. Only the passwords of the observer and of the agent are
-// written to files; the others are new at each start and stay in memory.
+// written to files; Weir's is new at each start and stays in memory.
 type access struct {
-	owner    Credentials // Weir itself, in its own account
-	gate     Credentials // Weir in the observers' account
+	owner    Credentials // Weir itself
 	observer Credentials
 	agent    Credentials
 }
 
 // openAccess creates the users. The passwords in files survive restarts.
 func openAccess(d *dataDir) (a access, err error) {
-	a = access{owner: Credentials{User: "weir", Password: rand.Text()}, gate: Credentials{User: "gate", Password: rand.Text()}}
+	a.owner = Credentials{User: "weir", Password: rand.Text()}
 	if a.observer, err = readLogin(d.file(credentialsName), "observer"); err != nil {
 		return a, err
 	}
@@ -90,23 +89,23 @@ func (a access) apply(o *server.Options) error {
 	}
 	follow, ask, pull, handled := observerSubjects()
 	user(a.owner, nil, nil, nil)
-	user(a.gate, observers, nil, nil)
 	user(a.observer, observers, slices.Concat(ask, pull, handled), append(follow, inbox))
 	// All agents are one user, so each can receive the answers to the others.
 	user(a.agent, agents, []string{agentAPI}, []string{inbox})
 
 	var errs []error
-	service := func(to *server.Account, answers server.ServiceRespType, subjects ...string) {
+	service := func(to *server.Account, answers server.ServiceRespType, prefix string, subjects ...string) {
 		for _, s := range subjects {
-			errs = append(errs, own.AddServiceExportWithResponse(s, answers, []*server.Account{to}), to.AddServiceImport(own, s, s))
+			errs = append(errs, own.AddServiceExportWithResponse(prefix+s, answers, []*server.Account{to}), to.AddServiceImport(own, s, prefix+s))
 		}
 	}
 	for _, s := range follow {
 		errs = append(errs, own.AddStreamExport(s, []*server.Account{observers}), observers.AddStreamImport(own, s, ""))
 	}
-	service(observers, server.Singleton, ask...)
-	service(observers, server.Streamed, pull...)
-	service(agents, server.Singleton, agentAPI)
+	service(observers, server.Singleton, "", ask...)
+	service(observers, server.Streamed, "", pull...)
+	service(observers, server.Singleton, handlerPrefix, handled...)
+	service(agents, server.Singleton, "", agentAPI)
 	return errors.Join(errs...)
 }
 

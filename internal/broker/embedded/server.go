@@ -197,15 +197,11 @@ func (s *Server) options() (*server.Options, error) {
 // Connect opens an in-memory connection to the server with full rights. Its reply subjects are
 // closed to other users. The caller closes it.
 func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
-	return nats.Connect("", append(s.inside(s.access.owner), opts...)...)
-}
-
-func (s *Server) inside(u Credentials) []nats.Option {
-	opts := []nats.Option{nats.InProcessServer(s.ns), nats.CustomInboxPrefix(ownerInbox)}
-	if u.User != "" {
+	opts = append(opts, nats.InProcessServer(s.ns), nats.CustomInboxPrefix(ownerInbox))
+	if u := s.access.owner; u.User != "" {
 		opts = append(opts, nats.UserInfo(u.User, u.Password))
 	}
-	return opts
+	return nats.Connect("", opts...)
 }
 
 // Barrier returns once every message acknowledged before the call would survive a power cut. With
@@ -260,7 +256,7 @@ func (s *Server) Stop() error {
 		s.end()
 		s.marking.Wait()
 		if s.consumers != nil {
-			s.consumers.close()
+			s.consumers.Close()
 		}
 		s.shutdown()
 		s.stopErr = s.dir.close()
