@@ -2,9 +2,9 @@ package outbound
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,13 +48,13 @@ type Conn struct {
 
 	begun     func()        // see Request.Begun
 	body      io.Reader     // of the request, which is read while it is sent; nil: there is none
-	closeBody func()        // it may be called more than once
+	closeBody func()        // it may be called more than once, and where there is no body
 	silent    chan struct{} // closed when nothing more is written; see seal
 	offered   chan struct{} // closed when the first write is over, or by a close; see offer
 	offering  sync.Once
 
 	// These belong to the goroutine that reads.
-	phase   Phase
+	inBody  bool      // the header has come
 	until   time.Time // when the phase ends; zero: nothing bounds it
 	came    int64     // of the header's bytes
 	most    int64     // of them that may come
@@ -147,18 +147,9 @@ func (c *Conn) seal() (sent bool) {
 	c.mu.Unlock()
 	if first {
 		close(c.silent)
-		if c.closeBody != nil {
-			c.closeBody()
-		}
+		c.closeBody()
 	}
 	return sent
-}
-
-// deaf reports whether the upstream gets no more of the request.
-func (c *Conn) deaf() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.writeErr != nil || c.sealed
 }
 
 // offer reports that the first write has ended, or that there will be none. While a write has not
@@ -186,11 +177,6 @@ func (c *Conn) within(limit time.Duration) {
 	if !c.sealed {
 		_ = c.link.socket.SetDeadline(c.until)
 	}
-}
-
-// late reports whether the phase's time has ended the reading.
-func (c *Conn) late() bool {
-	return errors.Is(c.readErr, os.ErrDeadlineExceeded) && !c.until.IsZero() && !time.Now().Before(c.until)
 }
 
 // tap is a Conn as net/http's writer and reader use it: plain bytes, over TLS or not. It
@@ -236,7 +222,7 @@ func (t *tap) Read(p []byte) (int, error) {
 		// network path could then truncate a body without a length.
 		err = io.ErrUnexpectedEOF
 	}
-	if t.phase == PhaseHeader {
+	if !t.inBody {
 		t.start = append(t.start, p[:min(n, len(version)-len(t.start))]...)
 		if t.came += int64(n); t.came > t.most {
 			n, err = 0, errHeaderBytes
@@ -248,12 +234,6 @@ func (t *tap) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// bodyError is the cause of a broken body. Its text does not contain it.
-type bodyError struct{ cause error }
-
-func (e *bodyError) Error() string   { return ErrBody.Error() }
-func (e *bodyError) Unwrap() []error { return []error{ErrBody, e.cause} }
-
 // source is a Conn as net/http reads the request's body from it. The end of the exchange ends a
 // running Read; the body's own failure is kept separately.
 type source Conn
@@ -262,7 +242,10 @@ type source Conn
 // an error: it may have said why, and that is still to be read.
 func (s *source) Read(p []byte) (int, error) {
 	c := (*Conn)(s)
-	if c.deaf() {
+	c.mu.Lock()
+	deaf := c.writeErr != nil || c.sealed
+	c.mu.Unlock()
+	if deaf {
 		<-c.silent
 		return 0, errOver
 	}
@@ -273,7 +256,7 @@ func (s *source) Read(p []byte) (int, error) {
 	default:
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = &bodyError{err}
+		err = fmt.Errorf("%w: %w", ErrBody, err)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.bodyErr = err

@@ -35,7 +35,7 @@ func (*scripted) SetDeadline(time.Time) error { return nil }
 
 func overConn(conn net.Conn) *Conn {
 	s := &socket{Conn: conn}
-	return &Conn{link: &link{Conn: s, socket: s}, silent: make(chan struct{}), offered: make(chan struct{}), phase: PhaseHeader, most: 1<<10 + readAhead}
+	return &Conn{link: &link{Conn: s, socket: s}, silent: make(chan struct{}), offered: make(chan struct{}), closeBody: func() {}, most: 1<<10 + readAhead}
 }
 
 func write(c *Conn, text string) (int, error) { return (*tap)(c).Write([]byte(text)) }
@@ -106,7 +106,7 @@ func publicPermit(t *testing.T) *policy.Permit {
 	return &permit
 }
 
-// TestRecheck: what the kernel is about to connect to is judged once more.
+// TestRecheck: what the kernel is about to connect to is checked once more, by the dialer before it connects.
 func TestRecheck(t *testing.T) {
 	t.Parallel()
 	for address, allowed := range map[string]bool{
@@ -127,11 +127,6 @@ func TestRecheck(t *testing.T) {
 			assert.Equal(t, schemas.DenyAddress, refused.Code)
 		}
 	}
-}
-
-// TestDialerRechecks: the network's dialer asks before it connects.
-func TestDialerRechecks(t *testing.T) {
-	t.Parallel()
 	s := upstream.New(t)
 	_, err := dialer(publicPermit(t)).DialContext(t.Context(), "tcp4", s.Addr().String())
 	var refused *fault.Call

@@ -88,9 +88,8 @@ func (c *Conn) Stream(ctx context.Context, r Request, limits StreamLimits) (*Str
 	}
 	s.heed = context.AfterFunc(ctx, c.letGo)
 	if err := s.begin(&r); err != nil {
-		if s.end(); c.closeBody != nil { // the connection may have been closed before
-			c.closeBody()
-		}
+		s.end()
+		c.closeBody() // the connection may have been closed before
 		if c.link.used {
 			c.client.pool.drop(c.link.key)
 		}
@@ -167,7 +166,7 @@ func (s *Stream) begin(r *Request) error {
 		wait = c.client.cfg.BodyTimeout
 	}
 	c.within(wait)
-	c.phase = PhaseBody
+	c.inBody = true
 	return nil
 }
 
