@@ -242,11 +242,14 @@ func (s *Stream) failure(err error) error {
 	}
 }
 
-// fail seals the connection and returns the call's error. A cancellation or a timeout explains
+// fail closes the connection and returns the call's error. A cancellation or a timeout explains
 // whatever the connection then did.
 func (s *Stream) fail(code schemas.Code, cause error) *fault.Call {
 	c := s.conn
-	sent := c.seal()
+	c.Close()
+	c.mu.Lock()
+	sent := c.sent
+	c.mu.Unlock()
 	if own, over := givenUp(s.ctx); over {
 		code = own
 	} else if errors.Is(c.readErr, os.ErrDeadlineExceeded) && !c.until.IsZero() && !time.Now().Before(c.until) {
