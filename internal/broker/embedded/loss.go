@@ -26,20 +26,14 @@ type loss struct {
 	span
 	// file cannot be read there; empty where something is missing.
 	file string
-	// inside: records follow the loss.
-	inside bool
 }
 
 func (l loss) String() string {
-	switch {
-	case l.file != "":
-		return fmt.Sprintf("%s cannot be read behind record %d, in %s, and records up to %d were acknowledged", l.stream, l.From-1, filepath.Base(l.file), l.To)
-	case l.inside:
-		return fmt.Sprintf("%s lacks records %d to %d, which were acknowledged", l.stream, l.From, l.To)
-	case l.From == 1:
-		return fmt.Sprintf("%s is missing, and records up to %d were acknowledged", l.stream, l.To)
+	text := fmt.Sprintf("%s lacks records %d to %d, which were acknowledged", l.stream, l.From, l.To)
+	if l.file != "" {
+		text += " (" + filepath.Base(l.file) + " cannot be read)"
 	}
-	return fmt.Sprintf("%s ends at record %d, and records up to %d were acknowledged", l.stream, l.From-1, l.To)
+	return text
 }
 
 // accept lists losses as accepted, with what follows from them, or refuses the log.
@@ -129,7 +123,7 @@ func findLosses(stream string, m mark, blocks []block) (all []loss) {
 		if gap && b.first > 0 {
 			gone := span{From: good + 1, To: min(b.first-1, m.Last)}
 			if gone.From <= gone.To && !slices.Contains(m.Holes, gone) {
-				all = append(all, loss{stream: stream, span: gone, file: file, inside: !end})
+				all = append(all, loss{stream: stream, span: gone, file: file})
 			}
 			file = ""
 		}

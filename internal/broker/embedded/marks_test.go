@@ -126,7 +126,7 @@ func TestAStreamMadeAnew(t *testing.T) {
 	require.NoError(t, j.js.DeleteStream(t.Context(), logStream))
 	require.NoError(t, j.Stop())
 	_, err := Start(Config{Dir: j.cfg.Dir, Layout: layout})
-	require.ErrorContains(t, err, logStream+" is missing, and records up to 3 were acknowledged")
+	require.ErrorContains(t, err, logStream+" lacks records 1 to 3, which were acknowledged")
 }
 
 // TestMarksPromiseNoMoreThanASync: after one that failed they stay where they were.
