@@ -18,6 +18,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
 
 	"weir/internal/fault"
 	"weir/schemas"
@@ -77,13 +78,13 @@ func Start(cfg Config) (_ *Server, err error) {
 
 // check reads the log and mends what it may, beside the first sync, which takes about as long.
 func (s *Server) check() error {
-	synced := make(chan error, 1)
-	go func() { synced <- s.prepareSync() }()
+	var first errgroup.Group
+	first.Go(s.prepareSync)
 	err := s.verify()
 	if err == nil {
 		err = s.mend()
 	}
-	return errors.Join(err, <-synced) // both, because the kernel reports a failed sync once
+	return errors.Join(err, first.Wait()) // both, because the kernel reports a failed sync once
 }
 
 // prepareSync chooses what makes an acknowledgement durable: one sync for all callers, or the
