@@ -140,7 +140,10 @@ func findLosses(stream string, m mark, blocks []block) (all []loss) {
 func (s *Server) skip(stream string, all []loss, blocks []block) error {
 	m := s.marks.Load()
 	k := m.Streams[stream]
-	reached, to := uint64(0), max(k.Reserved, k.Last) // beyond what it can have had
+	reached, to := uint64(0), k.Last
+	if !m.Clean {
+		to += ahead
+	}
 	for _, b := range blocks {
 		reached = max(reached, b.last)
 	}
@@ -180,7 +183,7 @@ func (s *Server) compare(m marks) error {
 	}
 	err := s.accept(all, "; their sequences are given out again")
 	for i := 0; err == nil && i < len(all); i++ {
-		s.marks.Load().Streams[all[i].stream] = mark{Last: all[i].From - 1}
+		delete(s.marks.Load().Streams, all[i].stream)
 	}
 	return err
 }

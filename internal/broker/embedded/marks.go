@@ -21,8 +21,9 @@ const (
 	// marksEvery is how often the marks are updated while the log grows. A loss of newer records
 	// goes unnoticed.
 	marksEvery = time.Second
-	// ahead is how many sequences of a stream are reserved beyond its newest record. If it gains more
-	// between two writes of the marks, its readers wait for barriers.
+	// ahead is how many sequences of a stream are reserved beyond its mark, until a clean stop: they may
+	// be shown without being on the disk. If it gains more between two writes of the marks, its readers
+	// wait for barriers.
 	ahead = 1 << 14
 )
 
@@ -40,9 +41,6 @@ type marks struct {
 type mark struct {
 	First uint64 `json:"first"`
 	Last  uint64 `json:"last"`
-	// Reserved is up to where sequences may have been shown without being on the disk; 0: none
-	// were. It never goes back while the log is open.
-	Reserved uint64 `json:"reserved,omitempty"`
 	// Holes are records whose loss was accepted.
 	Holes []span `json:"holes,omitempty"`
 
@@ -101,8 +99,7 @@ func (s *Server) reach() (m marks, err error) {
 	for _, st := range account.Streams {
 		if strings.HasPrefix(st.Name, "WEIR_") {
 			was := m.Streams[st.Name]
-			last := max(was.Last, st.State.LastSeq)
-			m.Streams[st.Name] = mark{First: st.State.FirstSeq, Last: last, Reserved: last + ahead, Holes: was.Holes, shown: st.State.LastSeq}
+			m.Streams[st.Name] = mark{First: st.State.FirstSeq, Last: max(was.Last, st.State.LastSeq), Holes: was.Holes, shown: st.State.LastSeq}
 		}
 	}
 	return m, nil
@@ -130,15 +127,14 @@ func (s *Server) keepMarks(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		m, err := s.reach()
-		grown, short := false, false
+		was, grown := s.marks.Load().Streams, false
 		for stream, k := range m.Streams {
-			was := s.marks.Load().Streams[stream]
-			grown, short = grown || k.Last > was.Last, short || k.Reserved > was.Reserved
+			grown = grown || k.Last > was[stream].Last
 		}
 		if grown && s.Barrier(ctx) != nil {
 			return // the node stops
 		}
-		if short {
+		if grown || len(m.Streams) > len(was) {
 			err = s.setMarks(m)
 		}
 		s.report(ctx, err)
@@ -177,7 +173,8 @@ func (s *Server) Reserved(stream string, seq uint64) bool {
 	if s.group == nil {
 		return true
 	}
-	return seq <= s.marks.Load().Streams[stream].Reserved
+	k, known := s.marks.Load().Streams[stream]
+	return known && seq <= k.Last+ahead
 }
 
 // endMarks writes the marks of a clean stop, after the server's last write is on the disk.
@@ -190,7 +187,7 @@ func (s *Server) endMarks(m marks) {
 		if all, err := s.dir.blocks(stream); err == nil && len(all) > 0 && all[0].read(stream) == nil {
 			first = max(k.First, all[0].first)
 		}
-		m.Streams[stream] = mark{First: first, Last: k.Last, Holes: k.Holes} // all records that were shown are on the disk
+		m.Streams[stream] = mark{First: first, Last: k.Last, Holes: k.Holes}
 	}
 	s.report(s.life, s.setMarks(m))
 }
