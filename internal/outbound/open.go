@@ -93,7 +93,7 @@ func (c *Client) dial(ctx context.Context, p *policy.Permit) (*link, error) {
 		return nil, err
 	}
 	s := &socket{Conn: conn}
-	l := &link{Conn: s, socket: s, reader: bufio.NewReaderSize(nil, readAhead), addrs: addrs, born: time.Now(), epoch: epoch, peeks: canPeek(conn)}
+	l := &link{Conn: s, socket: s, reader: bufio.NewReaderSize(nil, readAhead), addrs: addrs, born: time.Now(), epoch: epoch}
 	if p.Scheme() != "https" {
 		return l, nil
 	}

@@ -24,7 +24,7 @@ func TestNoneWaitsForLong(t *testing.T) {
 			near, far := net.Pipe()
 			t.Cleanup(func() { _ = far.Close() })
 			s := &socket{Conn: near}
-			return &link{Conn: s, socket: s, reader: bufio.NewReader(nil), addrs: []netip.Addr{netip.MustParseAddr(addr)}, born: time.Now(), peeks: true}
+			return &link{Conn: s, socket: s, reader: bufio.NewReader(nil), addrs: []netip.Addr{netip.MustParseAddr(addr)}, born: time.Now()}
 		}
 		const public = "93.184.216.34"
 		p := newPool(func(ctx context.Context, _ *policy.Permit) (*link, error) {
