@@ -146,7 +146,7 @@ func (a *App) guarded(l net.Listener) net.Listener {
 			a.metrics.Refused(code)
 			return unread(code)
 		},
-		Refused: func(why wire.Reason) { a.metrics.ConnectionRefused(string(why)) },
+		Refused: a.metrics.ConnectionRefused,
 	})
 }
 

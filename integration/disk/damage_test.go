@@ -123,11 +123,11 @@ func TestDamageThatIsRefused(t *testing.T) { //nolint:tparallel // its parts wou
 		damage
 		says string
 	}{
-		{damage{streams + "WEIR_LOG_0/msgs/1.blk", "flipped", flipped}, "WEIR_LOG_0 cannot be read behind record "},
-		{damage{streams + "WEIR_LOG_0/msgs/1.blk", "halved", halved}, "WEIR_LOG_0 cannot be read behind record "},
-		{damage{streams + "WEIR_LOG_0/msgs/1.blk", "zeros", zeros}, "WEIR_LOG_0 cannot be read behind record 0, in 1.blk, and records up to "},
-		{damage{streams + "WEIR_LOG_0/msgs/1.blk", "gone", gone}, "WEIR_LOG_0 is missing, and records up to "},
-		{damage{streams + "WEIR_EVIDENCE/msgs/1.blk", "flipped", flipped}, "WEIR_EVIDENCE cannot be read behind record "},
+		{damage{streams + "WEIR_LOG_0/msgs/1.blk", "flipped", flipped}, ", which were acknowledged (1.blk cannot be read): "},
+		{damage{streams + "WEIR_LOG_0/msgs/1.blk", "halved", halved}, ", which were acknowledged (1.blk cannot be read): "},
+		{damage{streams + "WEIR_LOG_0/msgs/1.blk", "zeros", zeros}, "WEIR_LOG_0 lacks records 1 to "},
+		{damage{streams + "WEIR_LOG_0/msgs/1.blk", "gone", gone}, "WEIR_LOG_0 lacks records 1 to "},
+		{damage{streams + "WEIR_EVIDENCE/msgs/1.blk", "flipped", flipped}, "WEIR_EVIDENCE lacks records "},
 		{damage{"weir.marks", "zeros", zeros}, "weir.marks is damaged"},
 	} {
 		for _, how := range []string{"killed", "data"} {

@@ -2,6 +2,7 @@ package outbound_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"io"
 	"net"
@@ -59,49 +60,10 @@ func piped(words string, change ...func(*outbound.Config)) *outbound.Client {
 
 const halfBody = ok200 + "Content-Length: 9\r\n\r\nhalf"
 
-// TestPhasesAreBounded: each phase has its own limit, and what is slow within
-// it does not move it.
-func TestPhasesAreBounded(t *testing.T) {
-	t.Parallel()
-	permit := public(t, "POST", api)
-	for name, c := range map[string]struct {
-		words  string
-		within time.Duration
-		status int
-		phase  outbound.Phase
-		took   time.Duration
-	}{
-		"no answer":                  {"", 0, 0, outbound.PhaseHeader, 10 * time.Second},
-		"interim only":               {"HTTP/1.1 103 Early Hints\r\n\r\n", 0, 0, outbound.PhaseHeader, 10 * time.Second},
-		"half a body":                {halfBody, 0, 200, outbound.PhaseBody, 30 * time.Second},
-		"caller's end in the header": {"", 2 * time.Second, 0, outbound.PhaseHeader, 2 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				ctx := t.Context()
-				if c.within > 0 {
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(ctx, c.within)
-					defer cancel()
-				}
-				conn := open(ctx, t, piped(c.words), permit)
-				start := time.Now()
-				_, err := do(ctx, conn, outbound.Request{Body: []byte("{}")})
-				assert.Equal(t, c.took, time.Since(start))
-				timedOut(t, err, c.phase, c.status)
-			})
-		})
-	}
-}
-
-// timedOut asserts that a call was sent and reached its limit in this phase.
-func timedOut(t *testing.T, err error, phase outbound.Phase, status int) {
+// timedOut asserts that a call was sent and reached its limit, with the status that had come.
+func timedOut(t *testing.T, err error, status int) {
 	t.Helper()
 	assert.Equal(t, status, failure(t, err, schemas.UpstreamTimeout, true).Status)
-	var got *outbound.PhaseError
-	require.ErrorAs(t, err, &got)
-	assert.Equal(t, phase, got.Phase)
 }
 
 // TestQuota: an answer over 256 KiB may have what is granted to it. One that waits for memory until its
@@ -167,42 +129,6 @@ func readWhole(ctx context.Context, c *outbound.Conn, streamed bool) ([]byte, er
 		return nil, err
 	}
 	return s.ReadAllBy(s, 1<<20)
-}
-
-// TestCancel: a caller that leaves is let go at once, with the truth about sending.
-func TestCancel(t *testing.T) {
-	t.Parallel()
-	permit := public(t, "POST", api)
-	for name, c := range map[string]struct {
-		words  string
-		status int
-		end    func(cancel context.CancelFunc, conn *outbound.Conn)
-		code   schemas.Code
-	}{
-		"header":         {"", 0, func(cancel context.CancelFunc, _ *outbound.Conn) { cancel() }, schemas.Canceled},
-		"body":           {halfBody, 200, func(cancel context.CancelFunc, _ *outbound.Conn) { cancel() }, schemas.Canceled},
-		"header, closed": {"", 0, func(_ context.CancelFunc, conn *outbound.Conn) { conn.Close() }, schemas.UpstreamReset},
-		"body, closed":   {halfBody, 200, func(_ context.CancelFunc, conn *outbound.Conn) { conn.Close() }, schemas.UpstreamTruncated},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				conn := open(ctx, t, piped(c.words), permit)
-				got := make(chan error)
-				go func() {
-					_, err := do(ctx, conn, outbound.Request{Body: []byte("{}")})
-					got <- err
-				}()
-				synctest.Wait()
-				start := time.Now()
-				c.end(cancel, conn)
-				assert.Equal(t, c.status, failure(t, <-got, c.code, true).Status)
-				assert.Zero(t, time.Since(start))
-			})
-		})
-	}
 }
 
 // TestBegunWaitsForTheFirstWrite: as long as the request's first bytes are not
@@ -291,46 +217,48 @@ func saying(pause time.Duration, pieces ...string) func(context.Context) func(ne
 
 const chunked200 = ok200 + "Transfer-Encoding: chunked\r\n\r\n"
 
-// TestStreamPhases: what bounds a stream, and what does not.
-func TestStreamPhases(t *testing.T) {
+// TestPhasesAreBounded: each phase has its own limit, and what is slow within it does not move it. What
+// bounds a body that is read as it comes, and what does not.
+func TestPhasesAreBounded(t *testing.T) {
 	t.Parallel()
 	permit := public(t, "POST", api)
 	minutes := []string{chunked200, "1\r\na\r\n", "1\r\nb\r\n", "1\r\nc\r\n", "0\r\n\r\n"}
+	atOnce := outbound.StreamLimits{Whole: true}
 	for name, c := range map[string]struct {
 		speak  func(context.Context) func(net.Conn)
 		limits outbound.StreamLimits
 		within time.Duration // ctx's; zero: an hour
 		took   time.Duration
-		phase  outbound.Phase // empty: it came whole
 		status int
+		whole  bool // it came to its end
 	}{
+		"no answer":                  {speak: saying(0), limits: atOnce, took: 10 * time.Second},
+		"interim only":               {speak: saying(0, "HTTP/1.1 103 Early Hints\r\n\r\n"), limits: atOnce, took: 10 * time.Second},
+		"half a body":                {speak: saying(0, halfBody), limits: atOnce, took: 30 * time.Second, status: 200},
+		"caller's end in the header": {speak: saying(0), limits: atOnce, within: 2 * time.Second, took: 2 * time.Second},
 		"no limit but the caller's": {
-			speak: saying(10*time.Minute, minutes...), limits: outbound.StreamLimits{Header: -1}, took: 50 * time.Minute, status: 200,
+			speak: saying(10*time.Minute, minutes...), limits: outbound.StreamLimits{Header: -1}, took: 50 * time.Minute, whole: true,
 		},
-		"the client's limit of the header": {speak: saying(time.Minute, minutes...), took: 10 * time.Second, phase: outbound.PhaseHeader},
+		"the client's limit of the header": {speak: saying(time.Minute, minutes...), took: 10 * time.Second},
 		"always within the idle limit": {
-			speak: saying(time.Minute, minutes...), limits: outbound.StreamLimits{Header: -1, Idle: 61 * time.Second}, took: 5 * time.Minute, status: 200,
+			speak: saying(time.Minute, minutes...), limits: outbound.StreamLimits{Header: -1, Idle: 61 * time.Second}, took: 5 * time.Minute, whole: true,
 		},
 		"idle": {
-			speak: saying(time.Minute, minutes...), limits: outbound.StreamLimits{Header: -1, Idle: 59 * time.Second}, took: 119 * time.Second,
-			phase: outbound.PhaseBody, status: 200,
+			speak: saying(time.Minute, minutes...), limits: outbound.StreamLimits{Header: -1, Idle: 59 * time.Second}, took: 119 * time.Second, status: 200,
 		},
 		"framing is not something": {
 			speak:  saying(time.Minute, chunked200, "1", ";x=y", ";x=y", ";x=y", ";x=y"),
-			limits: outbound.StreamLimits{Header: -1, Idle: 2 * time.Minute}, took: 3 * time.Minute, phase: outbound.PhaseBody, status: 200,
+			limits: outbound.StreamLimits{Header: -1, Idle: 2 * time.Minute}, took: 3 * time.Minute, status: 200,
 		},
 		"the caller's end in the body": {
 			speak: saying(time.Minute, minutes...), limits: outbound.StreamLimits{Header: -1, Idle: time.Hour}, within: 150 * time.Second,
-			took: 150 * time.Second, phase: outbound.PhaseBody, status: 200,
+			took: 150 * time.Second, status: 200,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				if c.within == 0 {
-					c.within = time.Hour
-				}
-				ctx, cancel := context.WithTimeout(t.Context(), c.within)
+				ctx, cancel := context.WithTimeout(t.Context(), cmp.Or(c.within, time.Hour))
 				defer cancel()
 				conn := open(ctx, t, spoken(c.speak(t.Context())), permit)
 				defer conn.Close()
@@ -341,11 +269,11 @@ func TestStreamPhases(t *testing.T) {
 					_, err = io.Copy(io.Discard, got)
 				}
 				assert.Equal(t, c.took, time.Since(start))
-				if c.phase == "" {
+				if c.whole {
 					require.NoError(t, err)
 					return
 				}
-				timedOut(t, err, c.phase, c.status)
+				timedOut(t, err, c.status)
 			})
 		})
 	}
@@ -383,49 +311,57 @@ func TestStreamWaitsForItsReader(t *testing.T) {
 	})
 }
 
-// TestStreamEndsAtOnce: whoever ends it while it is read ends the reading, with
-// the truth about the call; the end of a connection never passes for a body's.
-func TestStreamEndsAtOnce(t *testing.T) {
+// TestEndsAtOnce: whoever ends a call that waits for its answer or reads it is let go at once, with the
+// truth about the call; the end of a connection never passes for a body's.
+func TestEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	permit := public(t, "POST", api)
-	framings := map[string]string{
+	answers := map[string]string{
+		"no answer":    "",
 		"chunks":       chunked200 + "4\r\nhalf\r\n",
 		"length":       halfBody,
 		"no end known": ok200 + "\r\nhalf",
 	}
 	for name, c := range map[string]struct {
-		end  func(cancel context.CancelFunc, conn *outbound.Conn, s *outbound.Stream)
-		code schemas.Code
+		end           func(cancel context.CancelFunc, conn *outbound.Conn, s *outbound.Stream)
+		waiting, read schemas.Code
 	}{
-		"canceled":   {func(cancel context.CancelFunc, _ *outbound.Conn, _ *outbound.Stream) { cancel() }, schemas.Canceled},
-		"closed":     {func(_ context.CancelFunc, _ *outbound.Conn, s *outbound.Stream) { s.Close() }, schemas.Canceled},
-		"connection": {func(_ context.CancelFunc, c *outbound.Conn, _ *outbound.Stream) { c.Close() }, schemas.UpstreamTruncated},
+		"canceled":   {func(cancel context.CancelFunc, _ *outbound.Conn, _ *outbound.Stream) { cancel() }, schemas.Canceled, schemas.Canceled},
+		"closed":     {func(_ context.CancelFunc, _ *outbound.Conn, s *outbound.Stream) { s.Close() }, "", schemas.Canceled},
+		"connection": {func(_ context.CancelFunc, c *outbound.Conn, _ *outbound.Stream) { c.Close() }, schemas.UpstreamReset, schemas.UpstreamTruncated},
 	} {
-		for framing, words := range framings {
-			t.Run(name+", "+framing, func(t *testing.T) {
+		for answer, words := range answers {
+			if words == "" && c.waiting == "" {
+				continue // there is no stream to close
+			}
+			t.Run(name+", "+answer, func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()
 					conn := open(ctx, t, piped(words), permit)
-					s, err := conn.Stream(ctx, outbound.Request{Body: []byte("{}")}, outbound.StreamLimits{Idle: time.Hour})
-					require.NoError(t, err)
-					type ending struct {
-						body []byte
-						err  error
-					}
-					ended := make(chan ending, 1)
+					defer conn.Close()
+					var s *outbound.Stream
+					var body []byte
+					ended := make(chan error, 1)
 					go func() {
-						body, err := io.ReadAll(s)
-						ended <- ending{body, err}
+						var err error
+						if s, err = conn.Stream(ctx, outbound.Request{Body: []byte("{}")}, outbound.StreamLimits{Idle: time.Hour}); err == nil {
+							body, err = io.ReadAll(s)
+						}
+						ended <- err
 					}()
 					synctest.Wait()
 					start := time.Now()
 					c.end(cancel, conn, s)
-					got := <-ended
+					err := <-ended
 					assert.Zero(t, time.Since(start))
-					assert.Equal(t, "half", string(got.body), "what came before stands")
-					assert.Equal(t, 200, failure(t, got.err, c.code, true).Status)
+					if words == "" {
+						assert.Zero(t, failure(t, err, c.waiting, true).Status)
+						return
+					}
+					assert.Equal(t, "half", string(body), "what came before stands")
+					assert.Equal(t, 200, failure(t, err, c.read, true).Status)
 					s.Close()
 				})
 			})

@@ -2,9 +2,9 @@ package outbound
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,7 +30,7 @@ var (
 	ErrBody = errors.New("the request's body broke off")
 
 	errHeaderBytes = errors.New("the response's headers are over the limit")
-	errSealed      = errors.New("the call was abandoned before it was sent")
+	errClosed      = errors.New("the call was abandoned before it was sent")
 	errOver        = errors.New("the exchange is over")
 )
 
@@ -48,13 +48,13 @@ type Conn struct {
 
 	begun     func()        // see Request.Begun
 	body      io.Reader     // of the request, which is read while it is sent; nil: there is none
-	closeBody func()        // it may be called more than once
-	silent    chan struct{} // closed when nothing more is written; see seal
+	closeBody func()        // it may be called more than once, and where there is no body
+	silent    chan struct{} // closed when nothing more is written; see Close
 	offered   chan struct{} // closed when the first write is over, or by a close; see offer
 	offering  sync.Once
 
 	// These belong to the goroutine that reads.
-	phase   Phase
+	inBody  bool      // the header has come
 	until   time.Time // when the phase ends; zero: nothing bounds it
 	came    int64     // of the header's bytes
 	most    int64     // of them that may come
@@ -62,10 +62,9 @@ type Conn struct {
 	readErr error
 
 	mu       sync.Mutex
-	over     bool // it was closed, or given back
+	over     bool // it was closed, or given back: later writes are refused
 	complete bool // the answer is whole, and the connection may be closed in an orderly way
-	sealed   bool
-	sent     bool
+	sent     bool // a byte of the request may have left
 	writeErr error
 	bodyErr  error // the request's body's own
 }
@@ -105,60 +104,28 @@ func (c *Conn) Release() {
 	}
 }
 
-// Close ends the connection with any running request, unless that has given it back. It may be
-// called more than once and from any goroutine. TLS sends its closing alert only after a whole
-// exchange, and for a short time: Close does not wait for an upstream that stopped reading.
+// Close ends the connection with any running request and the reading of its body, unless the
+// connection was given back. It may be called more than once and from any goroutine. TLS sends its
+// closing alert only after a whole exchange, and for a short time: Close does not wait for an upstream
+// that stopped reading.
 func (c *Conn) Close() {
 	c.mu.Lock()
-	over, polite := c.over, c.complete && c.writeErr == nil
+	over, polite, sent := c.over, c.complete && c.writeErr == nil, c.sent
 	c.over = true
 	c.mu.Unlock()
 	if over {
 		return
 	}
-	c.seal()
+	close(c.silent)
+	c.closeBody()
 	if polite {
 		c.link.shut()
 	} else {
-		_ = c.link.socket.Close()
+		_ = c.link.socket.Close() // ends reads and writes in progress
 	}
-	c.offer() // the socket is closed, and so is every write to it
-}
-
-// letGo ends reading and writing. The owner, which knows the result of the exchange, closes the
-// connection.
-func (c *Conn) letGo() {
-	if sent := c.seal(); !sent {
-		c.offer() // else the write does, as soon as the deadline below ends it
+	if !sent { // else the write does, as soon as it ends
+		c.offer()
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.over {
-		_ = c.link.socket.SetDeadline(time.Unix(1, 0)) // ends reads and writes in progress
-	}
-}
-
-// seal stops further writes, ends the reading of the request's body, and reports whether any byte
-// may have been sent. The result stays true: a later write is refused.
-func (c *Conn) seal() (sent bool) {
-	c.mu.Lock()
-	first := !c.sealed
-	c.sealed, sent = true, c.sent
-	c.mu.Unlock()
-	if first {
-		close(c.silent)
-		if c.closeBody != nil {
-			c.closeBody()
-		}
-	}
-	return sent
-}
-
-// deaf reports whether the upstream gets no more of the request.
-func (c *Conn) deaf() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.writeErr != nil || c.sealed
 }
 
 // offer reports that the first write has ended, or that there will be none. While a write has not
@@ -183,14 +150,9 @@ func (c *Conn) within(limit time.Duration) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.sealed {
+	if !c.over {
 		_ = c.link.socket.SetDeadline(c.until)
 	}
-}
-
-// late reports whether the phase's time has ended the reading.
-func (c *Conn) late() bool {
-	return errors.Is(c.readErr, os.ErrDeadlineExceeded) && !c.until.IsZero() && !time.Now().Before(c.until)
 }
 
 // tap is a Conn as net/http's writer and reader use it: plain bytes, over TLS or not. It
@@ -202,12 +164,12 @@ type tap Conn
 // answer that came before the request was whole, or before a reset, must still be read.
 func (t *tap) Write(p []byte) (int, error) {
 	t.mu.Lock()
-	first, sealed, broken := !t.sent, t.sealed, t.writeErr != nil
-	t.sent = t.sent || !sealed && !broken
+	first, over, broken := !t.sent, t.over, t.writeErr != nil
+	t.sent = t.sent || !over && !broken
 	t.mu.Unlock()
 	switch {
-	case sealed:
-		return 0, errSealed
+	case over:
+		return 0, errClosed
 	case broken: // no hole in what the upstream reads
 		return len(p), nil
 	}
@@ -236,7 +198,7 @@ func (t *tap) Read(p []byte) (int, error) {
 		// network path could then truncate a body without a length.
 		err = io.ErrUnexpectedEOF
 	}
-	if t.phase == PhaseHeader {
+	if !t.inBody {
 		t.start = append(t.start, p[:min(n, len(version)-len(t.start))]...)
 		if t.came += int64(n); t.came > t.most {
 			n, err = 0, errHeaderBytes
@@ -248,12 +210,6 @@ func (t *tap) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// bodyError is the cause of a broken body. Its text does not contain it.
-type bodyError struct{ cause error }
-
-func (e *bodyError) Error() string   { return ErrBody.Error() }
-func (e *bodyError) Unwrap() []error { return []error{ErrBody, e.cause} }
-
 // source is a Conn as net/http reads the request's body from it. The end of the exchange ends a
 // running Read; the body's own failure is kept separately.
 type source Conn
@@ -262,7 +218,10 @@ type source Conn
 // an error: it may have said why, and that is still to be read.
 func (s *source) Read(p []byte) (int, error) {
 	c := (*Conn)(s)
-	if c.deaf() {
+	c.mu.Lock()
+	deaf := c.writeErr != nil || c.over
+	c.mu.Unlock()
+	if deaf {
 		<-c.silent
 		return 0, errOver
 	}
@@ -273,7 +232,7 @@ func (s *source) Read(p []byte) (int, error) {
 	default:
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = &bodyError{err}
+		err = fmt.Errorf("%w: %w", ErrBody, err)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.bodyErr = err

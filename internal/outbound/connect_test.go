@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/outbound"
 	"weir/internal/policy"
 	"weir/internal/weirtest/table"
 	"weir/internal/weirtest/upstream"
@@ -42,32 +41,19 @@ func TestConnect(t *testing.T) {
 	require.Contains(t, string(answer), "HTTP/1.1 ")
 	require.NoError(t, conn.Close())
 	dialled := len(n.Dialed())
-	table.Run(t, map[string]struct {
+	type testCase struct {
 		permit *policy.Permit
 		code   schemas.Code
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"private":        {tunnelTo(t, "inner.example:443"), schemas.DenyAddress},
 		"one of two":     {tunnelTo(t, "mixed.example:443"), schemas.DenyAddress},
 		"no name":        {tunnelTo(t, "none.example:443"), schemas.UpstreamDNS},
 		"nothing":        {new(policy.Permit), schemas.DenyAddress},
 		"another method": {public(t, "GET", "https://good.example/"), schemas.DenyAddress},
-	}, func(t *testing.T, tc struct {
-		permit *policy.Permit
-		code   schemas.Code
-	},
-	) {
+	}, func(t *testing.T, tc testCase) {
 		_, _, err := c.Connect(t.Context(), tc.permit)
 		failed(t, err, tc.code, false)
 		require.Len(t, n.Dialed(), dialled)
 	})
-}
-
-// TestATunnelIsNoRequest: the permit of a CONNECT opens no connection for a request.
-func TestATunnelIsNoRequest(t *testing.T) {
-	t.Parallel()
-	c := client(t, outbound.Config{})
-	_, err := c.Open(t.Context(), tunnelTo(t, "good.example:443"), "", outbound.Fresh)
-	failed(t, err, schemas.DenyAddress, false)
-	_, err = c.Open(t.Context(), tunnelTo(t, "good.example:443"), "t", outbound.Kept)
-	failed(t, err, schemas.DenyAddress, false)
 }

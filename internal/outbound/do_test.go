@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"log"
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"os"
 	"runtime"
 	"strings"
 	"syscall"
@@ -176,27 +174,6 @@ func TestSpokeFirst(t *testing.T) {
 	failed(t, err, schemas.UpstreamProtocol, false)
 	s.WaitIdle()
 	assert.Zero(t, s.Hits())
-}
-
-// TestNothingIsLogged must not run beside others: it catches the log of the process, in which
-// net/http writes what a target says unasked.
-func TestNothingIsLogged(t *testing.T) { //nolint:paralleltest // see above
-	var out bytes.Buffer
-	log.SetOutput(&out)
-	defer log.SetOutput(os.Stderr)
-	for _, b := range []upstream.Behaviour{
-		upstream.Unsolicited("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\ncanary"),
-		upstream.RawOpen("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nX: canary\r\n\r\n"),
-		upstream.RawOpen("HTTP/1.1 204 OK\r\n\r\ncanary"),
-	} {
-		s := upstream.New(t, b)
-		c := client(t, outbound.Config{HeaderTimeout: moment})
-		for range 5 {
-			_, _ = again(t, c, loopback(t, "GET", s.URL()+"/"), outbound.Request{})
-		}
-		s.Close()
-	}
-	assert.Empty(t, out.String())
 }
 
 // TestAnswer: what an answer is reported as.

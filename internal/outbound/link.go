@@ -19,7 +19,6 @@ type link struct {
 	addrs  []netip.Addr  // all of the answer that led here; see Recheck
 	born   time.Time
 	epoch  int64 // the pool's, when its dial began
-	peeks  bool  // a look shows whether it is still open and silent; none waits otherwise
 	used   bool  // it has carried an exchange
 
 	key    poolKey
@@ -38,7 +37,7 @@ var errUnsolicited = errors.New("the upstream sent data before the request")
 // request is written, so that a connection that was lost while the attempt was stored is known as
 // not sent.
 func (l *link) quiet() error {
-	if !l.peeks {
+	if !canPeek {
 		return nil
 	}
 	l.socket.probing = true

@@ -57,7 +57,7 @@ func (c *Client) Open(ctx context.Context, p *policy.Permit, tenant string, reus
 	}
 	conn := &Conn{
 		client: c, permit: p, tenant: tenant, link: l, keep: reuse == Kept,
-		silent: make(chan struct{}), offered: make(chan struct{}), phase: PhaseHeader, most: c.cfg.MaxHeaderBytes + readAhead,
+		silent: make(chan struct{}), offered: make(chan struct{}), closeBody: func() {}, most: c.cfg.MaxHeaderBytes + readAhead,
 	}
 	if c.cfg.Quota != nil {
 		conn.quota = c.cfg.Quota(tenant)
@@ -93,7 +93,7 @@ func (c *Client) dial(ctx context.Context, p *policy.Permit) (*link, error) {
 		return nil, err
 	}
 	s := &socket{Conn: conn}
-	l := &link{Conn: s, socket: s, reader: bufio.NewReaderSize(nil, readAhead), addrs: addrs, born: time.Now(), epoch: epoch, peeks: canPeek(conn)}
+	l := &link{Conn: s, socket: s, reader: bufio.NewReaderSize(nil, readAhead), addrs: addrs, born: time.Now(), epoch: epoch}
 	if p.Scheme() != "https" {
 		return l, nil
 	}
@@ -104,7 +104,7 @@ func (c *Client) dial(ctx context.Context, p *policy.Permit) (*link, error) {
 	defer cancel()
 	if err := secure.HandshakeContext(limited); err != nil {
 		_ = conn.Close()
-		return nil, unsent(ctx, schemas.UpstreamTLS, PhaseTLS, err)
+		return nil, unsent(ctx, schemas.UpstreamTLS, err)
 	}
 	l.Conn = secure
 	return l, nil
@@ -124,7 +124,7 @@ func (c *Client) resolve(ctx context.Context, p *policy.Permit) ([]netip.Addr, e
 			err = fmt.Errorf("the answer has %d addresses", n)
 		}
 		if err != nil {
-			return nil, unsent(ctx, schemas.UpstreamDNS, PhaseDNS, err)
+			return nil, unsent(ctx, schemas.UpstreamDNS, err)
 		}
 		for i := range addrs {
 			addrs[i] = addrs[i].Unmap()
@@ -165,7 +165,7 @@ func (c *Client) connect(ctx context.Context, p *policy.Permit, addrs []netip.Ad
 			break
 		}
 	}
-	return nil, unsent(ctx, schemas.UpstreamConnect, PhaseConnect, errors.Join(failures...))
+	return nil, unsent(ctx, schemas.UpstreamConnect, errors.Join(failures...))
 }
 
 // dialer is the network's, for one permit. It checks an address for the last time when the kernel
@@ -186,11 +186,11 @@ func dialer(p *policy.Permit) *net.Dialer {
 
 // unsent returns the failure of a phase before sending. A cancellation or deadline of the caller
 // takes precedence over the phase's code.
-func unsent(ctx context.Context, code schemas.Code, phase Phase, cause error) *fault.Call {
+func unsent(ctx context.Context, code schemas.Code, cause error) *fault.Call {
 	if own, over := givenUp(ctx); over {
 		code = own
 	}
-	return &fault.Call{Code: code, Cause: &PhaseError{phase, cause}}
+	return &fault.Call{Code: code, Cause: networkError{cause}}
 }
 
 // givenUp distinguishes a deadline from a cancellation.

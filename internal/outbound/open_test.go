@@ -1,6 +1,7 @@
 package outbound_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -24,12 +25,18 @@ import (
 
 const api = "http://api.example.com/v1/x"
 
-func TestZeroPermitIsRefused(t *testing.T) {
+// TestPermitsThatOpenNothing: the zero one, and that of a CONNECT.
+func TestPermitsThatOpenNothing(t *testing.T) {
 	t.Parallel()
 	n, cfg := names(upstream.New(t), map[string][][]string{"*": upstream.Answers("93.184.216.34")})
-	_, err := client(t, cfg).Open(t.Context(), new(policy.Permit), "", outbound.Fresh)
-	failed(t, err, schemas.DenyAddress, false)
-	require.ErrorIs(t, err, outbound.ErrNoPermit)
+	c := client(t, cfg)
+	for _, permit := range []*policy.Permit{new(policy.Permit), tunnelTo(t, "good.example:443")} {
+		for _, reuse := range []outbound.Reuse{outbound.Fresh, outbound.Kept} {
+			_, err := c.Open(t.Context(), permit, "t", reuse)
+			failed(t, err, schemas.DenyAddress, false)
+			require.ErrorIs(t, err, outbound.ErrNoPermit)
+		}
+	}
 	assert.Empty(t, n.Lookups())
 	assert.Empty(t, n.Dialed())
 }
@@ -123,16 +130,19 @@ func hanging(good ...string) func(context.Context, string, string) (net.Conn, er
 	}
 }
 
-// TestConnectIsBounded: all addresses share one limit, and a silent one does
+// TestOpeningIsBounded: the look-up has a limit, and all addresses share another: a silent one does
 // not cost the next its turn.
-func TestConnectIsBounded(t *testing.T) {
+func TestOpeningIsBounded(t *testing.T) {
 	t.Parallel()
+	all := []string{"93.184.216.34", "93.184.216.35", "93.184.216.36"}
 	for name, c := range map[string]struct {
+		answer []string // default: all
 		good   []string
 		within time.Duration // the caller's own deadline; 0 has none
 		code   schemas.Code
 		took   time.Duration
 	}{
+		"no look-up":       {answer: []string{upstream.DNSTimeout}, code: schemas.UpstreamDNS, took: 5 * time.Second},
 		"all silent":       {code: schemas.UpstreamConnect, took: 3 * time.Second},
 		"second answers":   {good: []string{"93.184.216.35:80"}, took: time.Second},
 		"third answers":    {good: []string{"93.184.216.36:80"}, took: 2 * time.Second},
@@ -142,13 +152,12 @@ func TestConnectIsBounded(t *testing.T) {
 			t.Parallel()
 			permit := public(t, "POST", api)
 			synctest.Test(t, func(t *testing.T) {
-				n := upstream.NewNetwork(permitAddr, map[string][][]string{"*": upstream.Answers("93.184.216.34", "93.184.216.35", "93.184.216.36")})
-				ctx := t.Context()
-				if c.within > 0 {
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(ctx, c.within)
-					defer cancel()
+				if c.answer == nil {
+					c.answer = all
 				}
+				n := upstream.NewNetwork(permitAddr, map[string][][]string{"*": upstream.Answers(c.answer...)})
+				ctx, cancel := context.WithTimeout(t.Context(), cmp.Or(c.within, time.Hour))
+				defer cancel()
 				start := time.Now()
 				conn, err := outbound.New(outbound.Config{Resolver: n, Dial: hanging(c.good...)}).Open(ctx, permit, "", outbound.Fresh)
 				assert.Equal(t, c.took, time.Since(start))
@@ -161,18 +170,6 @@ func TestConnectIsBounded(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestLookupIsBounded(t *testing.T) {
-	t.Parallel()
-	permit := public(t, "GET", api)
-	synctest.Test(t, func(t *testing.T) {
-		n := upstream.NewNetwork(permitAddr, map[string][][]string{"*": upstream.Answers(upstream.DNSTimeout)})
-		start := time.Now()
-		_, err := outbound.New(outbound.Config{Resolver: n}).Open(t.Context(), permit, "", outbound.Fresh)
-		failed(t, err, schemas.UpstreamDNS, false)
-		assert.Equal(t, 5*time.Second, time.Since(start))
-	})
 }
 
 func TestCancelWhileOpening(t *testing.T) {

@@ -124,27 +124,9 @@ func Operator() *http.Client {
 	}
 }
 
-// Phase is the progress of a call when it failed.
-type Phase string
+// networkError is the cause of a network failure. The wrapped error is for errors.Is only: net's errors
+// name addresses, crypto/tls's quote certificates, and net/http's quote the upstream.
+type networkError struct{ cause error }
 
-// The phases of Open, and then those of Stream.
-const (
-	PhaseDNS     Phase = "dns"
-	PhaseConnect Phase = "connect"
-	PhaseTLS     Phase = "tls"
-	PhaseHeader  Phase = "header" // sending, and waiting for the answer's headers
-	PhaseBody    Phase = "body"
-)
-
-// PhaseError is the cause of a network failure. Its text is the phase alone. The wrapped error is
-// for errors.Is only: net's errors name addresses, crypto/tls's quote certificates, and net/http's
-// quote the upstream.
-type PhaseError struct {
-	Phase Phase
-	Cause error
-}
-
-func (e *PhaseError) Error() string { return string(e.Phase) + ": it failed" }
-
-// Unwrap gives the private cause. Never show it.
-func (e *PhaseError) Unwrap() error { return e.Cause }
+func (networkError) Error() string   { return "the network failed" }
+func (e networkError) Unwrap() error { return e.cause }

@@ -68,7 +68,7 @@ func (p *pool) put(l *link, k poolKey) {
 	}
 	wait = min(wait, time.Until(l.born.Add(keepFor)))
 	p.mu.Lock()
-	fits := l.peeks && !p.closed && l.epoch == p.epoch.Load() && wait > 0 && p.count < keepAltogether && len(p.idle[k]) < most
+	fits := canPeek && !p.closed && l.epoch == p.epoch.Load() && wait > 0 && p.count < keepAltogether && len(p.idle[k]) < most
 	if fits {
 		p.idle[k] = append(p.idle[k], l)
 		p.count++

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -229,29 +230,32 @@ func (s *Stream) failure(err error) error {
 	switch {
 	case own != nil:
 		return s.fail(schemas.Canceled, own)
-	case errors.Is(c.readErr, errHeaderBytes), c.phase == PhaseBody && !ended && strings.Contains(text, "suspiciously long trailer"):
+	case errors.Is(c.readErr, errHeaderBytes), c.inBody && !ended && strings.Contains(text, "suspiciously long trailer"):
 		return s.fail(schemas.UpstreamHeadersTooLarge, err)
-	case ended && c.phase == PhaseBody:
+	case ended && c.inBody:
 		return s.fail(schemas.UpstreamTruncated, err)
 	// The parser takes the end of the connection for the end of a line, and so for malformed bytes.
-	case ended, c.phase == PhaseHeader && c.readErr != nil && len(c.start) > 0 && strings.HasPrefix(version, string(c.start)):
+	case ended, !c.inBody && c.readErr != nil && len(c.start) > 0 && strings.HasPrefix(version, string(c.start)):
 		return s.fail(schemas.UpstreamReset, err)
 	default: // it was read, and is not HTTP
 		return s.fail(schemas.UpstreamProtocol, err)
 	}
 }
 
-// fail seals the connection and returns the call's error. A cancellation or a timeout explains
+// fail closes the connection and returns the call's error. A cancellation or a timeout explains
 // whatever the connection then did.
 func (s *Stream) fail(code schemas.Code, cause error) *fault.Call {
 	c := s.conn
-	sent := c.seal()
+	c.Close()
+	c.mu.Lock()
+	sent := c.sent
+	c.mu.Unlock()
 	if own, over := givenUp(s.ctx); over {
 		code = own
-	} else if c.late() {
+	} else if errors.Is(c.readErr, os.ErrDeadlineExceeded) && !c.until.IsZero() && !time.Now().Before(c.until) {
 		code = schemas.UpstreamTimeout
 	} else if s.left.Load() {
 		code = schemas.Canceled
 	}
-	return &fault.Call{Code: code, Sent: sent, Status: s.Status, NoMemory: errors.Is(cause, errNoMemory), Cause: &PhaseError{c.phase, cause}}
+	return &fault.Call{Code: code, Sent: sent, Status: s.Status, NoMemory: errors.Is(cause, errNoMemory), Cause: networkError{cause}}
 }

@@ -86,11 +86,10 @@ func (c *Conn) Stream(ctx context.Context, r Request, limits StreamLimits) (*Str
 	if c.begun = r.Begun; r.Stream != nil {
 		c.body, c.closeBody = r.Stream, sync.OnceFunc(func() { _ = r.Stream.Close() })
 	}
-	s.heed = context.AfterFunc(ctx, c.letGo)
+	s.heed = context.AfterFunc(ctx, c.Close)
 	if err := s.begin(&r); err != nil {
-		if s.end(); c.closeBody != nil { // the connection may have been closed before
-			c.closeBody()
-		}
+		s.end()
+		c.closeBody() // the connection may have been closed before
 		if c.link.used {
 			c.client.pool.drop(c.link.key)
 		}
@@ -167,7 +166,7 @@ func (s *Stream) begin(r *Request) error {
 		wait = c.client.cfg.BodyTimeout
 	}
 	c.within(wait)
-	c.phase = PhaseBody
+	c.inBody = true
 	return nil
 }
 
@@ -190,7 +189,7 @@ func (s *Stream) roundTrip(req *http.Request) (*http.Response, error) {
 		go func() {
 			defer close(s.writing)
 			if c.write(req) != nil {
-				c.letGo() // the request is not whole, and no answer to it is waited for
+				c.Close() // the request is not whole, and no answer to it is waited for
 			}
 		}()
 		<-c.offered // bytes that arrive before the request are no answer to it
@@ -247,11 +246,11 @@ func (s *Stream) whole() {
 	}
 	c.mu.Lock()
 	c.complete = true
-	keep = keep && !c.over && !c.sealed && c.writeErr == nil && s.heed()
+	keep = keep && !c.over && c.writeErr == nil && s.heed()
 	c.over = c.over || keep
 	c.mu.Unlock()
 	if keep {
-		c.within(0)
+		_ = c.link.socket.SetDeadline(time.Time{})
 		c.client.pool.put(c.link, keyOf(c.permit, c.tenant, true))
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"weir/internal/policy"
 )
@@ -19,29 +18,26 @@ import (
 // spare is closed after three; of each there is a bounded number.
 func TestNoneWaitsForLong(t *testing.T) {
 	t.Parallel()
-	compiled, err := policy.Compile(policy.Config{Entries: []policy.Entry{{Name: "api", URLPrefix: "https://api.example.com"}}})
-	require.NoError(t, err)
-	permit, ok := compiled.Decide(policy.Request{Key: "api", Method: "GET", URL: "https://api.example.com/"}).Permit()
-	require.True(t, ok)
+	permit := publicPermit(t)
 	synctest.Test(t, func(t *testing.T) {
 		dialled := func(addr string) *link {
 			near, far := net.Pipe()
 			t.Cleanup(func() { _ = far.Close() })
 			s := &socket{Conn: near}
-			return &link{Conn: s, socket: s, reader: bufio.NewReader(nil), addrs: []netip.Addr{netip.MustParseAddr(addr)}, born: time.Now(), peeks: true}
+			return &link{Conn: s, socket: s, reader: bufio.NewReader(nil), addrs: []netip.Addr{netip.MustParseAddr(addr)}, born: time.Now()}
 		}
 		const public = "93.184.216.34"
 		p := newPool(func(ctx context.Context, _ *policy.Permit) (*link, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		})
-		used, spare := keyOf(&permit, "t", true), keyOf(&permit, "t", false)
+		used, spare := keyOf(permit, "t", true), keyOf(permit, "t", false)
 
 		l := dialled(public)
 		for range 5 { // 5 × 20 s
 			p.put(l, used)
 			time.Sleep(keepIdle * 2 / 3)
-			if l = p.get(used, &permit); l == nil {
+			if l = p.get(used, permit); l == nil {
 				break
 			}
 		}
@@ -50,9 +46,9 @@ func TestNoneWaitsForLong(t *testing.T) {
 		for key, wait := range map[poolKey]time.Duration{used: keepIdle, spare: spareIdle} {
 			p.put(dialled(public), key)
 			time.Sleep(wait + time.Second)
-			assert.Nil(t, p.get(key, &permit))
+			assert.Nil(t, p.get(key, permit))
 			p.put(dialled("127.0.0.1"), key)
-			assert.Nil(t, p.get(key, &permit), "its address does not pass")
+			assert.Nil(t, p.get(key, permit), "its address does not pass")
 			for range keepEach + 1 {
 				p.put(dialled(public), key)
 			}
@@ -62,7 +58,7 @@ func TestNoneWaitsForLong(t *testing.T) {
 		}
 
 		for range 2 * spareEach { // in one moment
-			p.dialAhead(spare, &permit)
+			p.dialAhead(spare, permit)
 		}
 		assert.Equal(t, spareEach, p.coming[spare])
 		p.clear(false)

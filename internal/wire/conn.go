@@ -16,7 +16,6 @@ import (
 // Conn is one connection of a Listener.
 type Conn struct {
 	net.Conn
-	cfg   *Config
 	of    *Listener
 	who   netip.Prefix // whom it counts for
 	once  sync.Once    // it stops counting
@@ -38,9 +37,9 @@ type Conn struct {
 func (c *Conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.heads.see(p[:n])
-	if errors.Is(err, os.ErrDeadlineExceeded) && c.cfg.Answer != nil && !c.answering.Load() && c.heads.begun() > 0 {
+	if errors.Is(err, os.ErrDeadlineExceeded) && c.of.cfg.Answer != nil && !c.answering.Load() && c.heads.begun() > 0 {
 		c.late = true
-		_, _ = c.send(c.cfg.Answer(schemas.RequestTimeout)) // the connection is closed next
+		_, _ = c.send(c.of.cfg.Answer(schemas.RequestTimeout)) // the connection is closed next
 	}
 	return n, err
 }
@@ -51,7 +50,7 @@ const piece = 64 << 10
 // Write sends p piece by piece, each with a deadline. A client that takes
 // nothing is reset, so that the kernel forgets what it holds for it, too.
 func (c *Conn) Write(p []byte) (int, error) {
-	if c.cfg.Answer != nil && !c.answering.Load() {
+	if c.of.cfg.Answer != nil && !c.answering.Load() {
 		if c.late { // what net/http makes of half a head
 			return len(p), nil
 		}
@@ -59,7 +58,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 			if code == schemas.HeadersTooLarge && c.heads.begun() > MaxTarget {
 				code = schemas.URITooLong
 			}
-			if _, err := c.send(c.cfg.Answer(code)); err != nil {
+			if _, err := c.send(c.of.cfg.Answer(code)); err != nil {
 				return 0, err
 			}
 			return len(p), nil
@@ -120,7 +119,7 @@ func (c *Conn) send(p []byte) (int, error) {
 func (c *Conn) until() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	own := time.Now().Add(c.cfg.Stall)
+	own := time.Now().Add(c.of.cfg.Stall)
 	if !c.deadline.IsZero() && c.deadline.Before(own) {
 		return c.deadline
 	}

@@ -4,6 +4,7 @@
 package wire
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 	"net/textproto"
@@ -14,13 +15,10 @@ import (
 	"weir/schemas"
 )
 
-// Reason is why a connection was closed before a byte of it was read.
-type Reason string
-
-// The reasons.
+// Why a connection was closed before a byte of it was read.
 const (
-	ReasonTotal Reason = "total" // too many connections are open
-	ReasonPeer  Reason = "peer"  // too many of them from one peer
+	ReasonTotal = "total" // too many connections are open
+	ReasonPeer  = "peer"  // too many of them from one peer
 )
 
 // MaxTarget is how many bytes the target of a request may have. A longer one is
@@ -39,18 +37,9 @@ type Config struct {
 	// Answer is the whole answer to a request that net/http refuses before any
 	// handler sees it; nil: what net/http says.
 	Answer func(code schemas.Code) []byte
-	// Refused is called for each connection over a cap; may be nil.
-	Refused func(Reason)
-}
-
-func (c Config) withDefaults() Config {
-	if c.Stall <= 0 {
-		c.Stall = 10 * time.Second
-	}
-	if c.Refused == nil {
-		c.Refused = func(Reason) {}
-	}
-	return c
+	// Refused is called with the reason for each connection over a cap. It is required if there are
+	// caps.
+	Refused func(reason string)
 }
 
 // Listener accepts connections under the caps.
@@ -65,7 +54,8 @@ type Listener struct {
 
 // Wrap returns l under the caps of cfg.
 func Wrap(l net.Listener, cfg Config) *Listener {
-	return &Listener{Listener: l, cfg: cfg.withDefaults(), peers: map[netip.Prefix]int{}}
+	cfg.Stall = cmp.Or(cfg.Stall, 10*time.Second)
+	return &Listener{Listener: l, cfg: cfg, peers: map[netip.Prefix]int{}}
 }
 
 // Accept returns the next connection that the caps allow.
@@ -92,7 +82,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			// The kernel would buffer megabytes for a client that reads nothing.
 			_ = tcp.SetWriteBuffer(sendBuffer)
 		}
-		return &Conn{Conn: c, cfg: &l.cfg, of: l, who: who}, nil
+		return &Conn{Conn: c, of: l, who: who}, nil
 	}
 }
 
@@ -100,7 +90,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 // Linux doubles it.
 const sendBuffer = 128 << 10
 
-func (l *Listener) acquire(who netip.Prefix) Reason {
+func (l *Listener) acquire(who netip.Prefix) (refused string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {

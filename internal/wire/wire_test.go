@@ -85,8 +85,8 @@ func closed(c net.Conn) bool {
 
 func TestCaps(t *testing.T) {
 	t.Parallel()
-	refused := make(chan wire.Reason, 10)
-	addr := serve(t, wire.Config{Connections: 3, PerPeer: 2, Refused: func(r wire.Reason) { refused <- r }},
+	refused := make(chan string, 10)
+	addr := serve(t, wire.Config{Connections: 3, PerPeer: 2, Refused: func(r string) { refused <- r }},
 		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	_, port, err := net.SplitHostPort(addr)
 	require.NoError(t, err)

@@ -34,21 +34,16 @@ func newCommit(syncAll func() error) *commit {
 	return &commit{sync: syncAll, failed: make(chan struct{}), turn: make(chan struct{}, 1)}
 }
 
-// begin returns the first sync that begins after the call; after a failed one, none syncs any more.
-func (c *commit) begin() *round {
+// wait returns after a sync that began after the call has ended, and with it all earlier ones; after
+// a failed one, none begins any more. If ctx ends first, the durability of earlier writes is unknown.
+func (c *commit) wait(ctx context.Context) error {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.next == nil {
 		c.next = &round{done: make(chan struct{})}
 		go c.run(c.next)
 	}
-	return c.next
-}
-
-// wait returns after a sync that began after the call has ended. If ctx ends first, the durability
-// of earlier writes is unknown.
-func (c *commit) wait(ctx context.Context) error {
-	r := c.begin()
+	r := c.next
+	c.mu.Unlock()
 	select {
 	case <-r.done:
 		return r.err
@@ -71,17 +66,5 @@ func (c *commit) run(r *round) {
 	}
 	r.err = c.err
 	close(r.done)
-	<-c.turn
-}
-
-// settle waits until no sync runs.
-func (c *commit) settle() {
-	c.mu.Lock()
-	r := c.next
-	c.mu.Unlock()
-	if r != nil {
-		<-r.done
-	}
-	c.turn <- struct{}{}
 	<-c.turn
 }

@@ -34,17 +34,6 @@ func wait(ctx context.Context, c *commit) chan error {
 
 func released(c chan error) bool { return len(c) == 1 }
 
-func TestCommitLoneCallerPaysOneSync(t *testing.T) {
-	t.Parallel()
-	var calls atomic.Int32
-	c := newCommit(func() error { calls.Add(1); return nil })
-	for i := range int32(3) {
-		require.NoError(t, c.wait(t.Context()))
-		require.Equal(t, i+1, calls.Load())
-	}
-	c.settle()
-}
-
 func TestCommitReleasesOnlyByALaterSync(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -126,6 +115,5 @@ func TestCommitWaiterMayLeave(t *testing.T) {
 		g.end <- nil
 		g.end <- nil
 		require.NoError(t, <-next)
-		c.settle()
 	})
 }

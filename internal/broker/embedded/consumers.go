@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -29,49 +28,30 @@ const (
 	consumerForgotten = 30 * 24 * time.Hour
 )
 
+// handlerPrefix precedes the subjects of observers' requests in Weir's account.
+const handlerPrefix = "weir.consumers."
+
 // consumerHandler creates and removes consumers for observers. No permission can look into a
 // request: a consumer that pushes to a subject of its creator's choice would write to the log. So
-// the handler is between the accounts.
-type consumerHandler struct {
-	outside *nats.Conn // in the observers' account
-	inside  *nats.Conn // in Weir's
+// the handler is between the accounts. It handles one request at a time, so that two do not both take
+// the last place.
+type consumerHandler struct{ *nats.Conn }
 
-	one sync.Mutex // so that two requests do not both take the last place
-}
-
-func openConsumerHandler(s *Server) (h *consumerHandler, err error) {
-	h = &consumerHandler{}
-	if h.inside, err = s.Connect(nats.Name("weir consumers")); err == nil {
-		h.outside, err = nats.Connect("", append(s.inside(s.access.gate), nats.Name("weir consumers"))...)
-	}
-	_, _, _, handled := observerSubjects()
-	for _, subject := range handled {
-		if err == nil {
-			_, err = h.outside.Subscribe(subject, h.answer)
-		}
-	}
-	if err == nil {
-		err = h.outside.FlushTimeout(consumerTimeout)
-	}
+func openConsumerHandler(s *Server) (*consumerHandler, error) {
+	conn, err := s.Connect(nats.Name("weir consumers"))
 	if err != nil {
-		h.close()
 		return nil, fmt.Errorf("the handler of observers' consumers: %w", err)
 	}
-	return h, nil
-}
-
-func (h *consumerHandler) close() {
-	for _, nc := range []*nats.Conn{h.outside, h.inside} {
-		if nc != nil {
-			nc.Close()
-		}
+	h := &consumerHandler{conn}
+	if _, err = conn.Subscribe(handlerPrefix+">", h.answer); err == nil {
+		err = conn.FlushTimeout(consumerTimeout)
 	}
+	return h, err
 }
 
 // answer has the server answer a request, or refuses it. Without an answer, the request times out.
 func (h *consumerHandler) answer(m *nats.Msg) {
-	h.one.Lock()
-	defer h.one.Unlock()
+	m.Subject = strings.TrimPrefix(m.Subject, handlerPrefix)
 	if err := h.admit(m); err != nil {
 		body, _ := json.Marshal(map[string]any{ //nolint:errchkjson // it has texts and numbers
 			"type":  "io.nats.jetstream.api.v1.consumer_create_response",
@@ -80,7 +60,7 @@ func (h *consumerHandler) answer(m *nats.Msg) {
 		_ = m.Respond(body)
 		return
 	}
-	if answer, err := h.inside.Request(m.Subject, m.Data, consumerTimeout); err == nil {
+	if answer, err := h.Request(m.Subject, m.Data, consumerTimeout); err == nil {
 		_ = m.Respond(answer.Data)
 	}
 }
@@ -133,7 +113,7 @@ func (h *consumerHandler) checkCount(name string) error {
 	var there struct {
 		Consumers []string `json:"consumers"`
 	}
-	answer, err := h.inside.Request("$JS.API.CONSUMER.NAMES."+schemas.EvidenceStream, nil, consumerTimeout)
+	answer, err := h.Request("$JS.API.CONSUMER.NAMES."+schemas.EvidenceStream, nil, consumerTimeout)
 	if err != nil || json.Unmarshal(answer.Data, &there) != nil {
 		return errors.New("the consumers cannot be counted; try again")
 	}

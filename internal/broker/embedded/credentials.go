@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,9 +17,6 @@ import (
 const (
 	credentialsName = "nats-credentials.json"
 	agentFile       = "nats-agent-credentials.json"
-
-	observerAccount = "OBSERVERS"
-	agentAccount    = "AGENTS"
 
 	// ownerInbox is where Weir's own requests are answered. It is not the default prefix, to which
 	// others may subscribe.
@@ -36,17 +32,16 @@ type Credentials struct {
 }
 
 // access has the users of a server with a port. Only the passwords of the observer and of the agent are
-// written to files; the others are new at each start and stay in memory.
+// written to files; Weir's is new at each start and stays in memory.
 type access struct {
-	owner    Credentials // Weir itself, in its own account
-	gate     Credentials // Weir in the observers' account
+	owner    Credentials // Weir itself
 	observer Credentials
 	agent    Credentials
 }
 
 // openAccess creates the users. The passwords in files survive restarts.
 func openAccess(d *dataDir) (a access, err error) {
-	a = access{owner: Credentials{User: "weir", Password: rand.Text()}, gate: Credentials{User: "gate", Password: rand.Text()}}
+	a.owner = Credentials{User: "weir", Password: rand.Text()}
 	if a.observer, err = readLogin(d.file(credentialsName), "observer"); err != nil {
 		return a, err
 	}
@@ -75,13 +70,14 @@ func (a access) write(d *dataDir, addr string) error {
 	return errors.Join(d.write(credentialsName, a.observer), d.write(agentFile, a.agent))
 }
 
-// apply adds the users to their accounts. Observers have an account of their own. In Weir's, permissions
-// would not be enough: the server answers to any reply subject that a request names, and a consumer
-// delivers to any subject that its creator names, so both could write to the log. Agents have another
-// one: the answers to them could otherwise be requests of observers, or reach an observer's inbox.
-func (a access) apply(o *server.Options) {
-	observers, agents := server.NewAccount(observerAccount), server.NewAccount(agentAccount)
-	o.Accounts = []*server.Account{observers, agents}
+// apply adds the accounts with their users and what they may use of Weir's. Observers have an account of
+// their own. In Weir's, permissions would not be enough: the server answers to any reply subject that a
+// request names, and a consumer delivers to any subject that its creator names, so both could write to
+// the log. Agents have another one: the answers to them could otherwise be requests of observers, or
+// reach an observer's inbox.
+func (a access) apply(o *server.Options) error {
+	own, observers, agents := server.NewAccount(server.DEFAULT_GLOBAL_ACCOUNT), server.NewAccount("OBSERVERS"), server.NewAccount("AGENTS")
+	o.Accounts = []*server.Account{own, observers, agents}
 	user := func(l Credentials, account *server.Account, publish, subscribe []string) {
 		u := &server.User{Username: l.User, Password: l.Password, Account: account}
 		if publish != nil {
@@ -93,10 +89,24 @@ func (a access) apply(o *server.Options) {
 	}
 	follow, ask, pull, handled := observerSubjects()
 	user(a.owner, nil, nil, nil)
-	user(a.gate, observers, nil, nil)
 	user(a.observer, observers, slices.Concat(ask, pull, handled), append(follow, inbox))
 	// All agents are one user, so each can receive the answers to the others.
 	user(a.agent, agents, []string{agentAPI}, []string{inbox})
+
+	var errs []error
+	service := func(to *server.Account, answers server.ServiceRespType, prefix string, subjects ...string) {
+		for _, s := range subjects {
+			errs = append(errs, own.AddServiceExportWithResponse(prefix+s, answers, []*server.Account{to}), to.AddServiceImport(own, s, prefix+s))
+		}
+	}
+	for _, s := range follow {
+		errs = append(errs, own.AddStreamExport(s, []*server.Account{observers}), observers.AddStreamImport(own, s, ""))
+	}
+	service(observers, server.Singleton, "", ask...)
+	service(observers, server.Streamed, "", pull...)
+	service(observers, server.Singleton, handlerPrefix, handled...)
+	service(agents, server.Singleton, "", agentAPI)
+	return errors.Join(errs...)
 }
 
 const (
@@ -117,36 +127,6 @@ func observerSubjects() (follow, ask, pull, handled []string) {
 	pull = []string{api + "CONSUMER.MSG.NEXT" + of + ".*"}
 	handled = []string{api + "CONSUMER.CREATE" + of + ".>", api + "CONSUMER.DURABLE.CREATE" + of + ".*", api + "CONSUMER.CREATE" + of, api + "CONSUMER.DELETE" + of + ".*"}
 	return follow, ask, pull, handled
-}
-
-// share exports to the other accounts what they may use.
-func share(ns *server.Server) error {
-	own := ns.GlobalAccount()
-	observers, err := ns.LookupAccount(observerAccount)
-	if err != nil {
-		return err
-	}
-	agents, err := ns.LookupAccount(agentAccount)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	service := func(to *server.Account, answers server.ServiceRespType, subjects ...string) {
-		for _, s := range subjects {
-			errs = append(errs, own.AddServiceExportWithResponse(s, answers, []*server.Account{to}), to.AddServiceImport(own, s, s))
-		}
-	}
-	follow, ask, pull, _ := observerSubjects()
-	for _, s := range follow {
-		errs = append(errs, own.AddStreamExport(s, []*server.Account{observers}), observers.AddStreamImport(own, s, ""))
-	}
-	service(observers, server.Singleton, ask...)
-	service(observers, server.Streamed, pull...)
-	service(agents, server.Singleton, agentAPI)
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("the accounts of observers and agents: %w", err)
-	}
-	return nil
 }
 
 // CredentialsFile has the observer's credentials for a server on dir with a port.

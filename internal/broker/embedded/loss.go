@@ -20,30 +20,20 @@ import (
 const wayOut = "look at the disk, and restore the data directory from a backup; or start once with --accept-loss to go on without what is gone, " +
 	"after which a call whose record is gone may be made a second time when it is asked for again"
 
-// skipped is how far beyond its mark a stream goes on after a loss: beyond what it can have had, so
-// that no sequence is given out twice.
-const skipped = 1 << 16
-
 // loss is a range of acknowledged records that are gone from a stream.
 type loss struct {
 	stream string
 	span
 	// file cannot be read there; empty where something is missing.
 	file string
-	// inside: records follow the loss.
-	inside bool
 }
 
 func (l loss) String() string {
-	switch {
-	case l.file != "":
-		return fmt.Sprintf("%s cannot be read behind record %d, in %s, and records up to %d were acknowledged", l.stream, l.From-1, filepath.Base(l.file), l.To)
-	case l.inside:
-		return fmt.Sprintf("%s lacks records %d to %d, which were acknowledged", l.stream, l.From, l.To)
-	case l.From == 1:
-		return fmt.Sprintf("%s is missing, and records up to %d were acknowledged", l.stream, l.To)
+	text := fmt.Sprintf("%s lacks records %d to %d, which were acknowledged", l.stream, l.From, l.To)
+	if l.file != "" {
+		text += " (" + filepath.Base(l.file) + " cannot be read)"
 	}
-	return fmt.Sprintf("%s ends at record %d, and records up to %d were acknowledged", l.stream, l.From-1, l.To)
+	return text
 }
 
 // accept lists losses as accepted, with what follows from them, or refuses the log.
@@ -133,7 +123,7 @@ func findLosses(stream string, m mark, blocks []block) (all []loss) {
 		if gap && b.first > 0 {
 			gone := span{From: good + 1, To: min(b.first-1, m.Last)}
 			if gone.From <= gone.To && !slices.Contains(m.Holes, gone) {
-				all = append(all, loss{stream: stream, span: gone, file: file, inside: !end})
+				all = append(all, loss{stream: stream, span: gone, file: file})
 			}
 			file = ""
 		}
@@ -150,11 +140,13 @@ func findLosses(stream string, m mark, blocks []block) (all []loss) {
 func (s *Server) skip(stream string, all []loss, blocks []block) error {
 	m := s.marks.Load()
 	k := m.Streams[stream]
-	var reached uint64
+	reached, to := uint64(0), k.Last
+	if !m.Clean {
+		to += ahead
+	}
 	for _, b := range blocks {
 		reached = max(reached, b.last)
 	}
-	to := k.Reserved
 	if len(all) == 0 && reached >= to {
 		return nil
 	}
@@ -169,12 +161,8 @@ func (s *Server) skip(stream string, all []loss, blocks []block) error {
 		}
 		blocks = []block{{path: filepath.Join(dir, "1"+blockEnd), index: 1}}
 	}
-	newest := &blocks[len(blocks)-1]
-	if len(all) > 0 && (newest.damaged || newest.last < k.Last) {
-		to = max(to, k.Last+skipped)
-	}
 	if to > reached {
-		if err := newest.skipTo(stream, to, time.Now().UnixNano()); err != nil {
+		if err := blocks[len(blocks)-1].skipTo(stream, to, time.Now().UnixNano()); err != nil {
 			return err
 		}
 	}
@@ -195,7 +183,7 @@ func (s *Server) compare(m marks) error {
 	}
 	err := s.accept(all, "; their sequences are given out again")
 	for i := 0; err == nil && i < len(all); i++ {
-		s.marks.Load().Streams[all[i].stream] = mark{Last: all[i].From - 1}
+		delete(s.marks.Load().Streams, all[i].stream)
 	}
 	return err
 }

@@ -21,8 +21,9 @@ const (
 	// marksEvery is how often the marks are updated while the log grows. A loss of newer records
 	// goes unnoticed.
 	marksEvery = time.Second
-	// ahead is how many sequences of a stream are reserved beyond its newest record. A stream that
-	// gains more than half of that between two writes of the marks asks for more at once.
+	// ahead is how many sequences of a stream are reserved beyond its mark, until a clean stop: they may
+	// be shown without being on the disk. If it gains more between two writes of the marks, its readers
+	// wait for barriers.
 	ahead = 1 << 14
 )
 
@@ -40,9 +41,6 @@ type marks struct {
 type mark struct {
 	First uint64 `json:"first"`
 	Last  uint64 `json:"last"`
-	// Reserved is up to where sequences may have been shown without being on the disk; 0: none
-	// were. It never goes back while the log is open.
-	Reserved uint64 `json:"reserved,omitempty"`
 	// Holes are records whose loss was accepted.
 	Holes []span `json:"holes,omitempty"`
 
@@ -101,8 +99,7 @@ func (s *Server) reach() (m marks, err error) {
 	for _, st := range account.Streams {
 		if strings.HasPrefix(st.Name, "WEIR_") {
 			was := m.Streams[st.Name]
-			last := max(was.Last, st.State.LastSeq)
-			m.Streams[st.Name] = mark{First: st.State.FirstSeq, Last: last, Reserved: last + ahead, Holes: was.Holes, shown: st.State.LastSeq}
+			m.Streams[st.Name] = mark{First: st.State.FirstSeq, Last: max(was.Last, st.State.LastSeq), Holes: was.Holes, shown: st.State.LastSeq}
 		}
 	}
 	return m, nil
@@ -130,15 +127,14 @@ func (s *Server) keepMarks(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		m, err := s.reach()
-		grown, short := false, false
+		was, grown := s.marks.Load().Streams, false
 		for stream, k := range m.Streams {
-			was := s.marks.Load().Streams[stream]
-			grown, short = grown || k.Last > was.Last, short || k.Reserved > was.Reserved
+			grown = grown || k.Last > was[stream].Last
 		}
 		if grown && s.Barrier(ctx) != nil {
 			return // the node stops
 		}
-		if short {
+		if grown || len(m.Streams) > len(was) {
 			err = s.setMarks(m)
 		}
 		s.report(ctx, err)
@@ -146,7 +142,6 @@ func (s *Server) keepMarks(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-s.reserveLow:
 		}
 	}
 }
@@ -178,21 +173,12 @@ func (s *Server) Reserved(stream string, seq uint64) bool {
 	if s.group == nil {
 		return true
 	}
-	end := s.marks.Load().Streams[stream].Reserved
-	if seq+ahead/2 > end {
-		select {
-		case s.reserveLow <- struct{}{}:
-		default:
-		}
-	}
-	return seq <= end
+	k, known := s.marks.Load().Streams[stream]
+	return known && seq <= k.Last+ahead
 }
 
 // endMarks writes the marks of a clean stop, after the server's last write is on the disk.
 func (s *Server) endMarks(m marks) {
-	if s.lastSync() != nil {
-		return // nothing is promised
-	}
 	m.Clean = true
 	for stream, k := range m.Streams {
 		// The oldest files may have grown too old since the marks were taken. If they cannot be
@@ -201,25 +187,13 @@ func (s *Server) endMarks(m marks) {
 		if all, err := s.dir.blocks(stream); err == nil && len(all) > 0 && all[0].read(stream) == nil {
 			first = max(k.First, all[0].first)
 		}
-		m.Streams[stream] = mark{First: first, Last: k.Last, Holes: k.Holes} // all records that were shown are on the disk
+		m.Streams[stream] = mark{First: first, Last: k.Last, Holes: k.Holes}
 	}
 	s.report(s.life, s.setMarks(m))
 }
 
-// lastSync syncs once more. It fails if that is not possible, or if an earlier sync failed.
-func (s *Server) lastSync() error {
-	switch {
-	case s.group != nil:
-		r := s.group.begin()
-		<-r.done
-		return r.err
-	case s.cfg.Durability == schemas.DurabilityDisk:
-		return nil // each message was synced
-	}
-	return s.cfg.Sync()
-}
-
-// shutdown ends the server, and writes down how far the log reached if it ran.
+// shutdown ends the server and all syncs, and writes down how far the log reached if it ran and all of
+// it is on the disk.
 func (s *Server) shutdown() {
 	if s.ns == nil {
 		return
@@ -227,7 +201,11 @@ func (s *Server) shutdown() {
 	m, err := s.reach()
 	s.ns.Shutdown()
 	s.ns.WaitForShutdown()
-	if err == nil {
+	lastSync := func() error { return s.Barrier(context.Background()) }
+	if s.cfg.Durability == schemas.DurabilityProcess {
+		lastSync = s.cfg.Sync
+	}
+	if lastSync() == nil && err == nil {
 		s.endMarks(m)
 	}
 }

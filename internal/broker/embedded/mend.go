@@ -45,17 +45,13 @@ const (
 
 // readable reports whether a consumer's state is intact. The state holds the acknowledgement floor
 // and the delivered position, each by consumer and by stream; the pending messages, each once and
-// above the floor; and the redelivery counts. It has no checksum. States in an older format are
-// left to the server.
+// above the floor; and the redelivery counts. It has no checksum.
 func readable(data []byte) bool {
 	if len(data) == 0 {
 		return true // the server takes it for none
 	}
-	if len(data) < 2 || data[0] != stateMagic {
+	if len(data) < 2 || data[0] != stateMagic || data[1] != stateVersion {
 		return false
-	}
-	if data[1] != stateVersion {
-		return data[1] == 1
 	}
 	r := bytes.NewReader(data[2:])
 	short := false

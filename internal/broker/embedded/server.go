@@ -18,6 +18,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
 
 	"weir/internal/fault"
 	"weir/schemas"
@@ -43,14 +44,13 @@ type Server struct {
 	group  *commit
 	failed chan struct{}
 
-	marks      atomic.Pointer[marks] // as they are on the disk; after Opened it points to an unchanging copy
-	reserveLow chan struct{}         // more sequences must be reserved soon
-	lost       []string              // the losses accepted at this start
-	told       bool                  // that the marks cannot be written
-	open       func() error          // see Opened
-	marking    sync.WaitGroup
-	life       context.Context //nolint:containedctx // the server's own, ended by Stop
-	end        context.CancelFunc
+	marks   atomic.Pointer[marks] // as they are on the disk; after Opened it points to an unchanging copy
+	lost    []string              // the losses accepted at this start
+	told    bool                  // that the marks cannot be written
+	open    func() error          // see Opened
+	marking sync.WaitGroup
+	life    context.Context //nolint:containedctx // the server's own, ended by Stop
+	end     context.CancelFunc
 
 	stop    sync.Once
 	stopErr error
@@ -64,7 +64,7 @@ func Start(cfg Config) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, dir: dir, failed: make(chan struct{}), reserveLow: make(chan struct{}, 1)}
+	s := &Server{cfg: cfg, dir: dir, failed: make(chan struct{})}
 	s.marks.Store(new(marks))
 	s.open = sync.OnceValue(s.opened)
 	s.life, s.end = context.WithCancel(context.Background())
@@ -78,13 +78,13 @@ func Start(cfg Config) (_ *Server, err error) {
 
 // check reads the log and mends what it may, beside the first sync, which takes about as long.
 func (s *Server) check() error {
-	synced := make(chan error, 1)
-	go func() { synced <- s.prepareSync() }()
+	var first errgroup.Group
+	first.Go(s.prepareSync)
 	err := s.verify()
 	if err == nil {
 		err = s.mend()
 	}
-	return errors.Join(err, <-synced) // both, because the kernel reports a failed sync once
+	return errors.Join(err, first.Wait()) // both, because the kernel reports a failed sync once
 }
 
 // prepareSync chooses what makes an acknowledgement durable: one sync for all callers, or the
@@ -133,11 +133,6 @@ func (s *Server) run() error {
 	}
 	if s.ns, err = server.NewServer(opts); err != nil {
 		return fmt.Errorf("the embedded broker cannot be set up: %w", err)
-	}
-	if s.cfg.Listen != "" {
-		if err := share(s.ns); err != nil {
-			return err
-		}
 	}
 	s.ns.Start()
 	if !s.ns.ReadyForConnections(startTimeout) {
@@ -197,22 +192,17 @@ func (s *Server) options() (*server.Options, error) {
 	if s.access, err = openAccess(s.dir); err != nil {
 		return nil, err
 	}
-	s.access.apply(o)
-	return o, nil
+	return o, s.access.apply(o)
 }
 
 // Connect opens an in-memory connection to the server with full rights. Its reply subjects are
 // closed to other users. The caller closes it.
 func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
-	return nats.Connect("", append(s.inside(s.access.owner), opts...)...)
-}
-
-func (s *Server) inside(u Credentials) []nats.Option {
-	opts := []nats.Option{nats.InProcessServer(s.ns), nats.CustomInboxPrefix(ownerInbox)}
-	if u.User != "" {
+	opts = append(opts, nats.InProcessServer(s.ns), nats.CustomInboxPrefix(ownerInbox))
+	if u := s.access.owner; u.User != "" {
 		opts = append(opts, nats.UserInfo(u.User, u.Password))
 	}
-	return opts
+	return nats.Connect("", opts...)
 }
 
 // Barrier returns once every message acknowledged before the call would survive a power cut. With
@@ -267,12 +257,9 @@ func (s *Server) Stop() error {
 		s.end()
 		s.marking.Wait()
 		if s.consumers != nil {
-			s.consumers.close()
+			s.consumers.Close()
 		}
 		s.shutdown()
-		if s.group != nil {
-			s.group.settle()
-		}
 		s.stopErr = s.dir.close()
 	})
 	return s.stopErr

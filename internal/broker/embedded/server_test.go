@@ -127,6 +127,4 @@ func TestDataDirInUse(t *testing.T) {
 	require.ErrorIs(t, err, ErrDataDir)
 	require.ErrorContains(t, err, "in use by another weir: stop that one")
 	require.NoError(t, d.close())
-	d = must(openDataDir(dir, layout))(t)
-	require.NoError(t, d.close())
 }
