@@ -226,12 +226,9 @@ func TestCompileRefuses(t *testing.T) {
 		{"loop under not", `{"not":{"if":{"$ref":"#"}}}`, "the schema refers to itself without looking at a smaller part of the document"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			_, err := jsonschema.Compile(json.RawMessage(tt.schema))
-			require.ErrorContains(t, err, tt.want)
-			require.NotContains(t, err.Error(), "mem://")
-		})
+		_, err := jsonschema.Compile(json.RawMessage(tt.schema))
+		require.ErrorContains(t, err, tt.want, tt.name)
+		require.NotContains(t, err.Error(), "mem://", tt.name)
 	}
 }
 

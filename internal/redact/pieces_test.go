@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/redact"
+	"weir/internal/weirtest/table"
 )
 
 const pieceSecret = "zq-CANARY/a%b&c\"d+0123456789"
@@ -52,19 +53,16 @@ func shown(p redact.Piece, asked string) string {
 func TestPiecesOfEveryForm(t *testing.T) {
 	t.Parallel()
 	s := redact.Values([]string{pieceSecret})
-	for name, form := range forms(pieceSecret) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for n := range 40 {
-				got, _ := inPieces(t, s, "before "+form+" after", n+1)
-				assert.Contains(t, got, redact.Mark, n)
-				assert.Equal(t, s.String(got), got, n)
-				assert.True(t, strings.HasPrefix(got, "before "), got)
-				assert.True(t, strings.HasSuffix(got, " after"), got)
-				assert.Less(t, len(got), len("before  after")+len(redact.Mark)+4*len(form)/len(pieceSecret)+40, got)
-			}
-		})
-	}
+	table.Run(t, forms(pieceSecret), func(t *testing.T, form string) {
+		for n := range 40 {
+			got, _ := inPieces(t, s, "before "+form+" after", n+1)
+			assert.Contains(t, got, redact.Mark, n)
+			assert.Equal(t, s.String(got), got, n)
+			assert.True(t, strings.HasPrefix(got, "before "), got)
+			assert.True(t, strings.HasSuffix(got, " after"), got)
+			assert.Less(t, len(got), len("before  after")+len(redact.Mark)+4*len(form)/len(pieceSecret)+40, got)
+		}
+	})
 }
 
 // TestPiecesKeepWhatTheyHaveSeen: the first byte is gone, and the rest is found.
