@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	folding "weir/internal/task"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -135,38 +136,34 @@ func TestChanged(t *testing.T) {
 
 func TestOver(t *testing.T) {
 	t.Parallel()
-	end := map[string]func(p *paper, id string){
+	table.Run(t, map[string]func(p *paper, id string){
 		"reported": (*paper).report, "settled": (*paper).settle,
 		"canceled": func(p *paper, id string) { p.write(id, schemas.Event{Type: schemas.EventCancel}) },
 		"damaged":  func(p *paper, id string) { p.spoilt(id, schemas.SectionEvent, broken) },
-	}
-	for name, end := range end {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newPaper(t)
-			b := p.start(Config{})
-			p.open("own", "pool")
-			p.tell("own", schemas.TaskEvent{What: schemas.TaskClaimed})
-			p.lease("pool", 1, "k")
-			own, forget := b.Over(ref("own"), 0)
-			defer forget()
-			pool, forget := b.Over(ref("pool"), 1)
-			defer forget()
-			p.tell("own", schemas.TaskEvent{What: schemas.TaskReissued, TokenHash: "y"})
-			p.tell("pool", schemas.TaskEvent{What: schemas.TaskAsked, Inquiry: &schemas.TaskInquiry{N: 1, Text: "?"}})
-			p.tell("pool", schemas.TaskEvent{What: schemas.TaskPushed, Head: "h", Push: "p"})
-			require.False(t, shut(own))
-			require.False(t, shut(pool))
-			end(p, "own")
-			b.caughtUp(t) // what cannot be read is not taken from the feed
-			require.True(t, shut(own))
-			require.False(t, shut(pool))
-			end(p, "pool")
-			b.caughtUp(t)
-			require.True(t, shut(pool))
-			require.Empty(t, b.watch)
-		})
-	}
+	}, func(t *testing.T, end func(p *paper, id string)) {
+		p := newPaper(t)
+		b := p.start(Config{})
+		p.open("own", "pool")
+		p.tell("own", schemas.TaskEvent{What: schemas.TaskClaimed})
+		p.lease("pool", 1, "k")
+		own, forget := b.Over(ref("own"), 0)
+		defer forget()
+		pool, forget := b.Over(ref("pool"), 1)
+		defer forget()
+		p.tell("own", schemas.TaskEvent{What: schemas.TaskReissued, TokenHash: "y"})
+		p.tell("pool", schemas.TaskEvent{What: schemas.TaskAsked, Inquiry: &schemas.TaskInquiry{N: 1, Text: "?"}})
+		p.tell("pool", schemas.TaskEvent{What: schemas.TaskPushed, Head: "h", Push: "p"})
+		require.False(t, shut(own))
+		require.False(t, shut(pool))
+		end(p, "own")
+		b.caughtUp(t) // what cannot be read is not taken from the feed
+		require.True(t, shut(own))
+		require.False(t, shut(pool))
+		end(p, "pool")
+		b.caughtUp(t)
+		require.True(t, shut(pool))
+		require.Empty(t, b.watch)
+	})
 }
 
 // TestLost: the holder of a task's token loses it by another token, and by the end of the task.

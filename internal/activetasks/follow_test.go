@@ -2,13 +2,11 @@ package activetasks
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"log/slog"
 	"math/rand/v2"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,38 +76,6 @@ func TestCheckFindsWhatTheFeedMissed(t *testing.T) {
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
-}
-
-// TestCatchUpsShareALook that begins behind all of them.
-func TestCatchUpsShareALook(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPaper(t)
-		b := p.start(Config{Check: time.Hour})
-		defer b.Stop()
-		p.set(func(p *paper) { p.deaf = nothing })
-		block := make(chan struct{})
-		p.set(func(p *paper) { p.looks, p.seen = 0, func() { <-block } })
-		var all sync.WaitGroup
-		all.Go(func() { require.NoError(t, b.CatchUp(t.Context())) })
-		synctest.Wait() // the first one looks
-		p.open("one")   // behind its eyes
-		for range 100 {
-			all.Go(func() {
-				if err := b.CatchUp(t.Context()); err != nil || len(b.queue("t")) != 1 {
-					t.Error("not caught up", err)
-				}
-			})
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		all.Go(func() { require.ErrorIs(t, b.CatchUp(ctx), context.Canceled) })
-		synctest.Wait()
-		cancel()
-		synctest.Wait()
-		close(block)
-		all.Wait()
-		require.LessOrEqual(t, p.looks, 2*layout.Partitions+1)
-	})
 }
 
 // aside files a task whose order lies aside, and returns where.

@@ -29,8 +29,6 @@ type paper struct {
 	mu    sync.Mutex
 	deaf  func(schemas.Record) bool // what the feed loses
 	down  error                     // of reads
-	looks int                       // calls of Bounds
-	seen  func()                    // called behind each Bounds, unlocked
 	walks []uint64                  // where Next was asked from
 	// silent is a partition's stream that has no leader.
 	silent string
@@ -74,16 +72,12 @@ func (p *paper) Live(subject string, fn func(schemas.Record), lost func()) (func
 
 func (p *paper) Bounds(ctx context.Context, stream string) (first, last uint64, err error) {
 	p.mu.Lock()
-	p.looks++
-	seen, silent, behind := p.seen, p.silent == stream, p.behind
+	silent, behind := p.silent == stream, p.behind
 	p.mu.Unlock()
 	if silent {
 		return 0, 0, fault.ErrUnavailable
 	}
 	first, last, err = p.Log.Bounds(ctx, stream)
-	if seen != nil {
-		seen()
-	}
 	return first, last - min(last, behind), err
 }
 

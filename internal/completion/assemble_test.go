@@ -101,15 +101,12 @@ func TestAssemble(t *testing.T) {
 		}, `{"id":"c-1","object":"chat.completion","created":7,"model":"m","system_fingerprint":"fp","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":null}]}`},
 		{"a fault is no answer", []string{choice(`{"content":"a"}`, "null"), `{"choices":[{"delta":{"content":"no"},"finish_reason":"error"}],"error":{"message":"x"}}`}, head + `{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":null}]}`},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			document := assemble(t, c.chunks...).Document()
-			require.Equal(t, c.want, string(document))
-			require.True(t, json.Valid(document))
-			apart, err := chat.Split(document, true)
-			require.NoError(t, err)
-			require.Equal(t, c.want, string(assemble(t, texts(apart)...).Document()), "apart and together again")
-		})
+		document := assemble(t, c.chunks...).Document()
+		require.Equal(t, c.want, string(document), c.name)
+		require.True(t, json.Valid(document), c.name)
+		apart, err := chat.Split(document, true)
+		require.NoError(t, err, c.name)
+		require.Equal(t, c.want, string(assemble(t, texts(apart)...).Document()), "%s: apart and together again", c.name)
 	}
 }
 

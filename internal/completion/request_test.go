@@ -39,14 +39,11 @@ func TestRequestTouchesNothingElse(t *testing.T) {
 		{"written with an escape", `{"model":"a","b\u0061ckground":true}`, background, `{"model":"b"}`},
 		{"the provider's own id", `{"model":"a","previous_response_id":"resp_w","input":"x"}`, completion.Change{Previous: `resp_"1`}, `{"model":"a","previous_response_id":"resp_\"1","input":"x"}`},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			in := json.RawMessage(c.in)
-			got, err := completion.Request(in, c.change)
-			require.NoError(t, err)
-			require.Equal(t, c.want, string(got))
-			require.Equal(t, c.in, string(in), "the input stays as it is")
-		})
+		in := json.RawMessage(c.in)
+		got, err := completion.Request(in, c.change)
+		require.NoError(t, err, c.name)
+		require.Equal(t, c.want, string(got), c.name)
+		require.Equal(t, c.in, string(in), "%s: the input stays as it is", c.name)
 	}
 }
 

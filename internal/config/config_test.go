@@ -374,22 +374,17 @@ func TestBaseURL(t *testing.T) {
 	}
 }
 
-// TestShortHistoriesStayGood: a file that was right before there were tasks still is.
-func TestShortHistoriesStayGood(t *testing.T) {
+// TestShortHistories: a file that was right before there were tasks still is, and what comes to its deadline is still
+// there to be ended.
+func TestShortHistories(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, 105*time.Minute, parse(t, "log: {history: 2h}").Deadline.Task)
-	require.Equal(t, 50*time.Minute, parse(t, "log: {history: 1h}").Deadline.Task)
-	require.Equal(t, 8*time.Hour, parse(t, "log: {history: 10h}").Deadline.Task)
-	require.Equal(t, 9*time.Hour, parse(t, "log: {history: 12h}\ndeadline: {task: 9h}").Deadline.Task)
-}
-
-// TestLongestAction: what comes to its deadline is still there to be ended.
-func TestLongestAction(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]time.Duration{
-		"": 147 * time.Hour, "log: {history: 1h}": 50 * time.Minute, "log: {history: 80m}": 70 * time.Minute, "log: {history: 8h}": 7 * time.Hour,
+	for text, want := range map[string][2]time.Duration{
+		"": {8 * time.Hour, 147 * time.Hour}, "log: {history: 1h}": {50 * time.Minute, 50 * time.Minute},
+		"log: {history: 2h}": {105 * time.Minute, 105 * time.Minute}, "log: {history: 80m}": {70 * time.Minute, 70 * time.Minute},
+		"log: {history: 8h}": {7 * time.Hour, 7 * time.Hour}, "log: {history: 12h}\ndeadline: {task: 9h}": {9 * time.Hour, 10*time.Hour + 30*time.Minute},
 	} {
-		require.Equal(t, want, parse(t, text).LongestAction(), text)
+		c := parse(t, text)
+		require.Equal(t, want, [2]time.Duration{c.Deadline.Task, c.LongestAction()}, text)
 	}
 }
 

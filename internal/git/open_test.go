@@ -23,6 +23,7 @@ import (
 
 	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/poll"
+	"weir/internal/weirtest/table"
 )
 
 func TestVersions(t *testing.T) {
@@ -226,7 +227,7 @@ func halfPush(ctx context.Context, t *testing.T, g *Git) (w *io.PipeWriter, done
 
 func TestPushThatEndsHalfway(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(w *io.PipeWriter, cancel context.CancelCauseFunc, g *Git) error{
+	table.Run(t, map[string]func(w *io.PipeWriter, cancel context.CancelCauseFunc, g *Git) error{
 		"the client is gone": func(w *io.PipeWriter, _ context.CancelCauseFunc, _ *Git) error {
 			_ = w.CloseWithError(errGone)
 			return errGone
@@ -241,25 +242,22 @@ func TestPushThatEndsHalfway(t *testing.T) {
 			_ = w.CloseWithError(ErrClosed)
 			return ErrClosed
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := open(t, Config{})
-			ctx, cancel := context.WithCancelCause(t.Context())
-			defer cancel(nil)
-			w, done := halfPush(ctx, t, g)
-			want := end(w, cancel, g)
-			require.ErrorIs(t, <-done, want)
-			require.Empty(t, childrenOf(g.cfg.Dir))
-			clean(t, g, "r1")
-			g.Close()
-			again, err := Open(t.Context(), g.cfg)
-			require.NoError(t, err)
-			defer again.Close()
-			quietly(t, again)
-			require.Equal(t, head(t, again, "r1", "main"), head(t, again, "r1", "work"))
-		})
-	}
+	}, func(t *testing.T, end func(w *io.PipeWriter, cancel context.CancelCauseFunc, g *Git) error) {
+		g := open(t, Config{})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		w, done := halfPush(ctx, t, g)
+		want := end(w, cancel, g)
+		require.ErrorIs(t, <-done, want)
+		require.Empty(t, childrenOf(g.cfg.Dir))
+		clean(t, g, "r1")
+		g.Close()
+		again, err := Open(t.Context(), g.cfg)
+		require.NoError(t, err)
+		defer again.Close()
+		quietly(t, again)
+		require.Equal(t, head(t, again, "r1", "main"), head(t, again, "r1", "work"))
+	})
 }
 
 func TestStoppedChildrenEndToo(t *testing.T) {

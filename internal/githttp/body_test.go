@@ -13,7 +13,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -21,6 +20,7 @@ import (
 
 	"weir/internal/githttp"
 	"weir/internal/gitwire"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -149,35 +149,31 @@ func sending(size, piece int, pause time.Duration) func(net.Conn) {
 
 func TestABodyThatGoesOnMayTakeLong(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
+	type testCase struct {
 		send func(net.Conn)
 		rest time.Duration // between what is read of it
 		want string
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"a client at the least rate": {sending(150<<10, 30<<10, 29*time.Second), 0, "153600 2m25s false"},
 		"a slow reader":              {sending(8, 1, 0), time.Minute, "8 8m0s false"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				got, _ := exchange(t, func(w http.ResponseWriter, r *http.Request) {
-					start := time.Now()
-					// What every request with a body is given first, see the engine.
-					_ = http.NewResponseController(w).SetReadDeadline(start.Add(20 * time.Second))
-					body, _ := githttp.NewBody(w, r, 1<<20, 10*time.Minute)
-					size, err := io.CopyBuffer(struct{ io.Writer }{resting(tc.rest)}, struct{ io.Reader }{body}, make([]byte, 1<<10))
-					took := time.Since(start)
-					select {
-					case <-time.After(time.Hour): // the deadline of the body ends no wait
-					case <-r.Context().Done():
-						took = 0
-					}
-					_, _ = fmt.Fprintf(w, "%d %s %t", size, took, err != nil)
-				}, tc.send)
-				require.Equal(t, tc.want, got)
-			})
-		})
-	}
+	}, func(t *testing.T, tc testCase) {
+		got, _ := exchange(t, func(w http.ResponseWriter, r *http.Request) {
+			start := time.Now()
+			// What every request with a body is given first, see the engine.
+			_ = http.NewResponseController(w).SetReadDeadline(start.Add(20 * time.Second))
+			body, _ := githttp.NewBody(w, r, 1<<20, 10*time.Minute)
+			size, err := io.CopyBuffer(struct{ io.Writer }{resting(tc.rest)}, struct{ io.Reader }{body}, make([]byte, 1<<10))
+			took := time.Since(start)
+			select {
+			case <-time.After(time.Hour): // the deadline of the body ends no wait
+			case <-r.Context().Done():
+				took = 0
+			}
+			_, _ = fmt.Fprintf(w, "%d %s %t", size, took, err != nil)
+		}, tc.send)
+		require.Equal(t, tc.want, got)
+	})
 }
 
 // resting takes its time for each write.
@@ -190,31 +186,27 @@ func (r resting) Write(p []byte) (int, error) {
 
 func TestABodyThatIsTooSlowEnds(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
+	type testCase struct {
 		send  func(net.Conn)
 		total time.Duration
 		want  string
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"a pause":           {sending(90<<10, 60<<10, 31*time.Second), 10 * time.Minute, "0 30s true"},
 		"drop by drop":      {sending(90<<10, 1000, 1100*time.Millisecond), 10 * time.Minute, "27000 30s true"},
 		"all of it":         {sending(90<<10, 30<<10, 25*time.Second), time.Minute, "61440 1m0s true"},
 		"one that is small": {sending(9, 1, 7*time.Second), 10 * time.Minute, "4 30s true"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				got, _ := exchange(t, func(w http.ResponseWriter, r *http.Request) {
-					start := time.Now()
-					body, _ := githttp.NewBody(w, r, 1<<20, tc.total)
-					size, err := io.Copy(io.Discard, body)
-					w.Header().Set("Connection", "close")
-					if err != nil {
-						assert.Equal(t, schemas.RequestTimeout, code(t, githttp.Refusal(err, "it")))
-					}
-					_, _ = fmt.Fprintf(w, "%d %s %t", size, time.Since(start), errors.Is(err, os.ErrDeadlineExceeded))
-				}, tc.send)
-				require.Equal(t, tc.want, got)
-			})
-		})
-	}
+	}, func(t *testing.T, tc testCase) {
+		got, _ := exchange(t, func(w http.ResponseWriter, r *http.Request) {
+			start := time.Now()
+			body, _ := githttp.NewBody(w, r, 1<<20, tc.total)
+			size, err := io.Copy(io.Discard, body)
+			w.Header().Set("Connection", "close")
+			if err != nil {
+				assert.Equal(t, schemas.RequestTimeout, code(t, githttp.Refusal(err, "it")))
+			}
+			_, _ = fmt.Fprintf(w, "%d %s %t", size, time.Since(start), errors.Is(err, os.ErrDeadlineExceeded))
+		}, tc.send)
+		require.Equal(t, tc.want, got)
+	})
 }

@@ -10,17 +10,19 @@ import (
 
 	"weir/internal/gitwire"
 	"weir/internal/weirtest/gitkit"
+	"weir/internal/weirtest/table"
 )
 
 func TestReadAdvertisement(t *testing.T) {
 	t.Parallel()
 	p := gitkit.Pkt
 	head := p("# service=git-upload-pack\n") + "0000"
-	tests := map[string]struct {
+	type testCase struct {
 		in   string
 		want gitwire.Advertisement
 		err  error
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"version 0": {
 			in: head + p(one+" HEAD\x00thin-pack symref=HEAD:"+main+" filter agent=x\n") + p(one+" "+main+"\n") + p(two+" refs/tags/v1\n") + p(one+" refs/tags/v1^{}\n") +
 				p("shallow "+two) + "0000",
@@ -50,20 +52,16 @@ func TestReadAdvertisement(t *testing.T) {
 		"peeled without its tag":    {in: p(one+" "+main) + p(one+" refs/tags/v1^{}") + "0000", err: gitwire.ErrMalformed},
 		"shallow without an id":     {in: p(one+" "+main) + p("shallow x") + "0000", err: gitwire.ErrMalformed},
 		"sixteen mebibytes of refs": {in: p(one+" HEAD\x00a") + strings.Repeat(p(one+" refs/heads/"+strings.Repeat("x", 900)), 18_000), err: gitwire.ErrTooLarge},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, err := gitwire.ReadAdvertisement(strings.NewReader(test.in))
-			require.ErrorIs(t, err, test.err)
-			if err == nil {
-				require.Equal(t, test.want, got)
-				again, err := gitwire.ReadAdvertisement(bytes.NewReader(got.Bytes()))
-				require.NoError(t, err)
-				require.Equal(t, got, again)
-			}
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		got, err := gitwire.ReadAdvertisement(strings.NewReader(test.in))
+		require.ErrorIs(t, err, test.err)
+		if err == nil {
+			require.Equal(t, test.want, got)
+			again, err := gitwire.ReadAdvertisement(bytes.NewReader(got.Bytes()))
+			require.NoError(t, err)
+			require.Equal(t, got, again)
+		}
+	})
 	_, err := gitwire.ReadAdvertisement(strings.NewReader(p("ERR go away")))
 	var remote *gitwire.RemoteError
 	require.ErrorAs(t, err, &remote)

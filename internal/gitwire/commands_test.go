@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/gitwire"
 	"weir/internal/weirtest/gitkit"
+	"weir/internal/weirtest/table"
 )
 
 const (
@@ -46,11 +47,12 @@ func TestReadCommands(t *testing.T) {
 	p := gitkit.Pkt
 	line := one + " " + two + " " + main
 	repeat := func(n int, text string) string { return strings.Repeat(p(text), n) }
-	tests := map[string]struct {
+	type testCase struct {
 		in   string
 		want gitwire.Commands
 		err  error
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"the probe of a large push": {in: "0000"},
 		"two of everything": {
 			in:   p("shallow "+one) + p("shallow "+two) + p(line+"\x00report-status") + p(two+" "+gitwire.Zero+" refs/tags/v1\n") + "0000",
@@ -79,15 +81,11 @@ func TestReadCommands(t *testing.T) {
 		"thirty-three commands":       {in: p(line+"\x00atomic") + repeat(32, line) + "0000", err: gitwire.ErrTooLarge},
 		"a long ref":                  {in: p(line+strings.Repeat("x", 1024)+"\x00atomic") + "0000", err: gitwire.ErrTooLarge},
 		"many shallow lines":          {in: repeat(8193, "shallow "+one) + "0000", err: gitwire.ErrTooLarge},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, err := gitwire.ReadCommands(strings.NewReader(test.in))
-			require.ErrorIs(t, err, test.err)
-			require.Equal(t, test.want, got)
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		got, err := gitwire.ReadCommands(strings.NewReader(test.in))
+		require.ErrorIs(t, err, test.err)
+		require.Equal(t, test.want, got)
+	})
 }
 
 func TestReadCommandsReturnsItsReadersError(t *testing.T) {

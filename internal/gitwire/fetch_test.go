@@ -8,18 +8,20 @@ import (
 
 	"weir/internal/gitwire"
 	"weir/internal/weirtest/gitkit"
+	"weir/internal/weirtest/table"
 )
 
 func TestParseFetch(t *testing.T) {
 	t.Parallel()
 	p := gitkit.Pkt
 	v2, v0 := true, false
-	tests := map[string]struct {
+	type testCase struct {
 		v2   bool
 		in   string
 		want gitwire.Fetch
 		bad  bool
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"the probe":           {in: "0000"},
 		"ls-refs":             {v2: v2, in: p("command=ls-refs\n") + "0000", want: gitwire.Fetch{Command: "ls-refs"}},
 		"ls-refs of prefixes": {v2: v2, in: string(gitkit.FetchV2("ls-refs", "peel", "symrefs", "unborn", "ref-prefix HEAD", "ref-prefix refs/heads/")), want: gitwire.Fetch{Command: "ls-refs"}},
@@ -43,22 +45,18 @@ func TestParseFetch(t *testing.T) {
 		"a have before the wants":           {in: p("have "+two) + "0000", bad: true},
 		"a depth without wants":             {in: p("deepen 1") + "0000", bad: true},
 		"a want of v0 that is no object id": {in: p("want main side-band") + "0000" + p("done"), bad: true},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, err := gitwire.ParseFetch([]byte(test.in), test.v2)
-			if !test.bad {
-				test.want.Request, test.want.V2 = []byte(test.in), test.v2
-			}
-			require.Equal(t, test.want, got)
-			if test.bad {
-				require.ErrorIs(t, err, gitwire.ErrMalformed)
-			} else {
-				require.NoError(t, err)
-			}
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		got, err := gitwire.ParseFetch([]byte(test.in), test.v2)
+		if !test.bad {
+			test.want.Request, test.want.V2 = []byte(test.in), test.v2
+		}
+		require.Equal(t, test.want, got)
+		if test.bad {
+			require.ErrorIs(t, err, gitwire.ErrMalformed)
+		} else {
+			require.NoError(t, err)
+		}
+	})
 }
 
 func FuzzParseFetch(f *testing.F) {

@@ -15,6 +15,7 @@ import (
 
 	"weir/internal/gitwire"
 	"weir/internal/weirtest/gitkit"
+	"weir/internal/weirtest/table"
 )
 
 // realPacks are packs by the real git: whole, with deltas of both kinds, and thin.
@@ -105,11 +106,12 @@ func TestReadPackRefuses(t *testing.T) {
 	}
 	zero := gitkit.Deflate(nil)
 	dictionary := []byte{0x78, 0xbb, 0, 0, 0, 2, 3, 0, 0, 0, 0, 1}
-	tests := map[string]struct {
+	type testCase struct {
 		in     []byte
 		limits gitwire.PackLimits
 		err    error
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"no pack":                           {in: []byte("PACK-age and more"), err: gitwire.ErrMalformed},
 		"version 3":                         {in: gitkit.Seal([]byte("PACK\x00\x00\x00\x03\x00\x00\x00\x00")), err: gitwire.ErrMalformed},
 		"something behind":                  {in: append(slices.Clone(pack), 'x'), err: gitwire.ErrMalformed},
@@ -136,18 +138,14 @@ func TestReadPackRefuses(t *testing.T) {
 		"more together than an int64": {in: gitkit.Pack(slices.Repeat([]gitkit.Object{
 			{Type: gitkit.RefDelta, BaseID: gitwire.Zero, Data: gitkit.Delta(1, 1<<62)},
 		}, 3)...), err: gitwire.ErrTooLarge},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := io.Reader(bytes.NewReader(test.in))
-			if test.in == nil {
-				r = idle{}
-			}
-			_, err := read(r, test.limits)
-			require.ErrorIs(t, err, test.err)
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		r := io.Reader(bytes.NewReader(test.in))
+		if test.in == nil {
+			r = idle{}
+		}
+		_, err := read(r, test.limits)
+		require.ErrorIs(t, err, test.err)
+	})
 }
 
 func TestPackLimitsAreExact(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/gitwire"
 	"weir/internal/weirtest/gitkit"
+	"weir/internal/weirtest/table"
 )
 
 func TestReportGoesThereAndBack(t *testing.T) {
@@ -45,14 +46,15 @@ func TestDemux(t *testing.T) {
 	p := gitkit.Pkt
 	report := p("unpack ok\n") + p("ok "+main+"\n") + "0000"
 	fine := gitwire.Report{Unpack: "ok"}
-	tests := map[string]struct {
+	type testCase struct {
 		in       string
 		plain    bool
 		want     gitwire.Report
 		progress string
 		err      error
 		said     string // of a RemoteError
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"in pieces with progress between": {
 			in:   p("\x02half ") + p("\x01"+report[:7]) + p("\x02") + p("\x01"+report[7:]) + p("\x02of it") + "0000",
 			want: fine, progress: "half of it",
@@ -75,23 +77,19 @@ func TestDemux(t *testing.T) {
 		"not unpack first":             {in: p("ok "+main) + "0000", plain: true, err: gitwire.ErrMalformed},
 		"a ref of control":             {in: p("unpack ok") + p("ok "+main+"\x1b") + "0000", plain: true, err: gitwire.ErrMalformed},
 		"a report on a band, unasked":  {in: p("\x01"+report) + "0000", plain: true, err: gitwire.ErrMalformed},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var progress strings.Builder
-			got, err := gitwire.Demux(strings.NewReader(test.in), main, !test.plain, func(b []byte) { progress.Write(b) })
-			if test.said != "" {
-				var remote *gitwire.RemoteError
-				require.ErrorAs(t, err, &remote)
-				require.Equal(t, test.said, remote.Text)
-			} else {
-				require.ErrorIs(t, err, test.err)
-			}
-			require.Equal(t, test.want, got)
-			require.Equal(t, test.progress, progress.String())
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		var progress strings.Builder
+		got, err := gitwire.Demux(strings.NewReader(test.in), main, !test.plain, func(b []byte) { progress.Write(b) })
+		if test.said != "" {
+			var remote *gitwire.RemoteError
+			require.ErrorAs(t, err, &remote)
+			require.Equal(t, test.said, remote.Text)
+		} else {
+			require.ErrorIs(t, err, test.err)
+		}
+		require.Equal(t, test.want, got)
+		require.Equal(t, test.progress, progress.String())
+	})
 }
 
 func TestAppendKeepsToPackets(t *testing.T) {

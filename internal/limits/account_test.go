@@ -3,10 +3,8 @@ package limits
 import (
 	"context"
 	"errors"
-	"strconv"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -14,6 +12,7 @@ import (
 
 	"weir/internal/weirtest/bucket"
 	"weir/internal/weirtest/poll"
+	"weir/internal/weirtest/table"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -70,26 +69,21 @@ func TestChangesAreStoredTogether(t *testing.T) {
 // TestLosersPause once they have lost more than one race for an account.
 func TestLosersPause(t *testing.T) {
 	t.Parallel()
-	for lost, pauses := range map[int]bool{1: false, 30: true} {
-		t.Run(strconv.Itoa(lost), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s, n := bucket.New(), 0
-				s.Before = func(key string) (bool, error) {
-					if n++; n <= lost { // another process is faster
-						s.Overwrite(key, `{"N":0}`)
-					}
-					return true, nil
-				}
-				start := time.Now()
-				add(t, counts(s).Open("k", count{}, nil))
-				require.Equal(t, lost+1, n)
-				took := time.Since(start)
-				require.Equal(t, pauses, took > 0)
-				require.LessOrEqual(t, took, time.Duration(lost)*maxPause)
-			})
-		})
-	}
+	table.Bubble(t, map[string]int{"one": 1, "many": 30}, func(t *testing.T, lost int) {
+		s, n := bucket.New(), 0
+		s.Before = func(key string) (bool, error) {
+			if n++; n <= lost { // another process is faster
+				s.Overwrite(key, `{"N":0}`)
+			}
+			return true, nil
+		}
+		start := time.Now()
+		add(t, counts(s).Open("k", count{}, nil))
+		require.Equal(t, lost+1, n)
+		took := time.Since(start)
+		require.Equal(t, lost > 1, took > 0)
+		require.LessOrEqual(t, took, time.Duration(lost)*maxPause)
+	})
 }
 
 // TestUnreadableValues are written over, unless their account says that they stay.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -64,5 +65,42 @@ func TestFollower(t *testing.T) {
 		require.False(t, watching.Load())
 		require.ErrorIs(t, f.CatchUp(t.Context()), fault.ErrUnavailable)
 		require.Regexp(t, `(?s)^[^\n]*WARN msg=store_unreachable component=test\n[^\n]*INFO msg=store_reachable component=test\n$`, logged.String())
+	})
+}
+
+// TestCatchUpsShareALook that begins behind all of them.
+func TestCatchUpsShareALook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var looks atomic.Int64 // that have ended
+		eyes := make(chan struct{}, 1)
+		eyes <- struct{}{} // for Start
+		f := mirror.New(mirror.Config{
+			Check: time.Hour, Patience: time.Hour, Logger: slog.New(slog.DiscardHandler),
+			Look:  func(context.Context) error { <-eyes; looks.Add(1); return nil },
+			Watch: func(func()) (func(), error) { return func() {}, nil },
+		})
+		require.NoError(t, f.Start(t.Context()))
+		defer f.Stop()
+		var all sync.WaitGroup
+		catchUp := func(looked int64) {
+			if err := f.CatchUp(t.Context()); err != nil || looks.Load() != looked {
+				t.Error("after", looks.Load(), err)
+			}
+		}
+		all.Go(func() { catchUp(2) })
+		synctest.Wait() // the first one looks
+		for range 100 {
+			all.Go(func() { catchUp(3) })
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		all.Go(func() { require.ErrorIs(t, f.CatchUp(ctx), context.Canceled) })
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		eyes <- struct{}{}
+		synctest.Wait()
+		eyes <- struct{}{}
+		all.Wait()
 	})
 }

@@ -148,23 +148,6 @@ func TestAgentsAreNotExplained(t *testing.T) {
 	require.Equal(t, ordinary, p.Explain(r), "it says no more to who calls himself an agent's caller")
 }
 
-// TestOwnEntriesTakeLargeBodies: what a model is asked has come through the door, which
-// bounds it; other calls have the smaller bound.
-func TestOwnEntriesTakeLargeBodies(t *testing.T) {
-	t.Parallel()
-	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{
-		{Name: "model:m", Agent: true, URLPrefix: "https://m.example.com/v1/chat/completions", Methods: []string{"POST"}},
-		{Name: "other", URLPrefix: "https://m.example.com/", Methods: []string{"POST"}},
-	}})
-	require.NoError(t, err)
-	for size, want := range map[int]schemas.Code{1 << 20: "", 1<<20 + 1: "", 64 << 20: "", 66 << 20: schemas.DenyBody} {
-		d := p.Decide(policy.Request{Agent: true, Key: "model:m", Method: "POST", URL: "https://m.example.com/v1/chat/completions", HasBody: true, BodySize: size})
-		require.Equal(t, want, d.Code, size)
-	}
-	d := p.Decide(policy.Request{Key: "other", Method: "POST", URL: "https://m.example.com/x", HasBody: true, BodySize: 1<<20 + 1})
-	require.Equal(t, schemas.DenyBody, d.Code)
-}
-
 // An agent is held to what every target is: addresses, Weir's own ports, headers.
 func TestAgentsAreCheckedLikeEveryTarget(t *testing.T) {
 	t.Parallel()

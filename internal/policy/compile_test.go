@@ -141,46 +141,67 @@ func TestErrorsKeepAddedValuesToThemselves(t *testing.T) {
 	}
 }
 
+// TestVersionIsOfTheMeaning: two ways to write one policy are one, and every member counts.
 func TestVersionIsOfTheMeaning(t *testing.T) {
 	t.Parallel()
-	base := func() policy.Config {
-		return policy.Config{
+	version := func(change func(c *policy.Config)) string {
+		c := policy.Config{
 			Entries: []policy.Entry{{
 				Name: "a", URLPrefix: "https://a.test", Methods: []string{"GET", "POST"},
 				Network: "private", CIDRs: []string{"10.0.0.0/8", "172.16.0.0/12"}, Headers: map[string]string{"X": "1", "Y": "2"},
-			}},
+			}, bound()},
 			AllowedHosts: []string{"localhost", "::1"},
 		}
-	}
-	want := compile(t, base()).Version()
-	require.Len(t, want, 64)
-
-	same := base()
-	same.Entries[0].URLPrefix = "HTTPS://A.test:443/"
-	same.Entries[0].Methods = []string{"post", "get", "GET"}
-	same.Entries[0].CIDRs = []string{"172.16.0.0/12", "10.0.0.0/8"}
-	same.AllowedHosts = []string{" LOCALHOST", "[::1]", "localhost"}
-	same.SelfPorts = []uint16{1234}
-	same.Entries[0].Mode = policy.ModeEnforce
-	require.Equal(t, want, compile(t, same).Version())
-
-	for name, change := range map[string]func(*policy.Config){
-		"url":     func(c *policy.Config) { c.Entries[0].URLPrefix += "/b" },
-		"methods": func(c *policy.Config) { c.Entries[0].Methods = nil },
-		"cidrs":   func(c *policy.Config) { c.Entries[0].CIDRs = c.Entries[0].CIDRs[:1] },
-		"headers": func(c *policy.Config) { c.Entries[0].Headers["X"] = "3" },
-		"ttl":     func(c *policy.Config) { c.Entries[0].UpstreamIdempotency = &policy.Idempotency{TTL: time.Hour} },
-		"limits":  func(c *policy.Config) { c.Entries[0].Limits.Rate = "1/s" },
-		"hops":    func(c *policy.Config) { c.Entries[0].Redirects = 1 },
-		"query":   func(c *policy.Config) { c.Entries[0].Query = map[string]string{"k": "1"} },
-		"body":    func(c *policy.Config) { c.Entries[0].Body = map[string]string{"k": "1"} },
-		"mode":    func(c *policy.Config) { c.Entries[0].Mode = policy.ModeShadow },
-		"hosts":   func(c *policy.Config) { c.AllowedHosts = nil },
-		"agent":   func(c *policy.Config) { c.Entries = append(c.Entries, agent()) },
-	} {
-		c := base()
 		change(&c)
-		require.NotEqual(t, want, compile(t, c).Version(), name)
+		return compile(t, c).Version()
+	}
+	want := version(func(*policy.Config) {})
+	require.Len(t, want, 64)
+	require.Equal(t, want, version(func(c *policy.Config) {
+		a, pay := &c.Entries[0], &c.Entries[1]
+		a.URLPrefix, a.Methods, a.CIDRs, a.Mode = "HTTPS://A.test:443/", []string{"post", "get", "GET"}, []string{"172.16.0.0/12", "10.0.0.0/8"}, policy.ModeEnforce
+		c.AllowedHosts, c.SelfPorts = []string{" LOCALHOST", "[::1]", "localhost"}, []uint16{1234}
+		pay.Retry.On, pay.NeverRetry.Status, pay.NeverRetry.Header = []int{409, 503}, []int{501, 502}, map[string]string{"x-should-retry": "FALSE"}
+	}))
+	seen := map[string]int{want: -1}
+	for i, change := range []func(*policy.Config){
+		func(c *policy.Config) { c.Entries[0].URLPrefix += "/b" },
+		func(c *policy.Config) { c.Entries[0].Methods = nil },
+		func(c *policy.Config) { c.Entries[0].CIDRs = c.Entries[0].CIDRs[:1] },
+		func(c *policy.Config) { c.Entries[0].Headers["X"] = "3" },
+		func(c *policy.Config) { c.Entries[0].UpstreamIdempotency = &policy.Idempotency{TTL: time.Hour} },
+		func(c *policy.Config) { c.Entries[0].Limits.Rate = "1/s" },
+		func(c *policy.Config) { c.Entries[0].Redirects = 1 },
+		func(c *policy.Config) { c.Entries[0].Query = map[string]string{"k": "1"} },
+		func(c *policy.Config) { c.Entries[0].Body = map[string]string{"k": "1"} },
+		func(c *policy.Config) { c.Entries[0].Mode = policy.ModeShadow },
+		func(c *policy.Config) { c.AllowedHosts = nil },
+		func(c *policy.Config) { c.Entries = append(c.Entries, agent()) },
+		func(c *policy.Config) { c.Entries[1].UpstreamIdempotency.Header = "" },
+		func(c *policy.Config) { c.Entries[1].UpstreamIdempotency.Derive = false },
+		func(c *policy.Config) {
+			c.Entries[1].UpstreamIdempotency.Derive, c.Entries[1].RequiresKey = false, true
+		},
+		func(c *policy.Config) { c.Entries[1].Retry = nil },
+		func(c *policy.Config) { c.Entries[1].Retry.Attempts++ },
+		func(c *policy.Config) { c.Entries[1].Retry.Base++ },
+		func(c *policy.Config) { c.Entries[1].Retry.Cap++ },
+		func(c *policy.Config) { c.Entries[1].Retry.On = nil },
+		func(c *policy.Config) { c.Entries[1].NeverRetry = nil },
+		func(c *policy.Config) { c.Entries[1].NeverRetry.Status = nil },
+		func(c *policy.Config) { c.Entries[1].NeverRetry.Header = nil },
+		func(c *policy.Config) { c.Entries[1].Reconcile = nil },
+		func(c *policy.Config) { c.Entries[1].Reconcile.URL += "/" },
+		func(c *policy.Config) { c.Entries[1].Reconcile.Applied = "true" },
+		func(c *policy.Config) { c.Entries[1].Reconcile.NotApplied = "" },
+		func(c *policy.Config) { c.Entries[1].Reconcile.Within++ },
+		func(c *policy.Config) { c.Entries[1].ResponseSchema = nil },
+		func(c *policy.Config) { c.Entries[1].ResponseSchema.Mode = policy.SchemaWarn },
+		func(c *policy.Config) { c.Entries[1].ResponseSchema.Schema = []byte(`{}`) },
+	} {
+		v := version(change)
+		require.NotContains(t, seen, v, "change %d", i)
+		seen[v] = i
 	}
 }
 

@@ -80,46 +80,6 @@ func TestContractIsRefused(t *testing.T) {
 	_ = compile(t, policy.Config{Entries: []policy.Entry{bound()}})
 }
 
-// TestContractIsPartOfTheVersion: every member counts, and two ways to write one contract are one.
-func TestContractIsPartOfTheVersion(t *testing.T) {
-	t.Parallel()
-	version := func(change func(*policy.Entry)) string {
-		e := bound()
-		change(&e)
-		return compile(t, policy.Config{Entries: []policy.Entry{e}}).Version()
-	}
-	same := version(func(*policy.Entry) {})
-	require.Equal(t, same, version(func(e *policy.Entry) {
-		e.Retry.On, e.NeverRetry.Status, e.NeverRetry.Header = []int{409, 503}, []int{501, 502}, map[string]string{"x-should-retry": "FALSE"}
-	}))
-	seen := map[string]int{same: 0}
-	for i, change := range []func(*policy.Entry){
-		func(e *policy.Entry) { e.UpstreamIdempotency.Header = "" },
-		func(e *policy.Entry) { e.UpstreamIdempotency.Derive = false },
-		func(e *policy.Entry) { e.UpstreamIdempotency.Derive, e.RequiresKey = false, true },
-		func(e *policy.Entry) { e.Retry = nil },
-		func(e *policy.Entry) { e.Retry.Attempts++ },
-		func(e *policy.Entry) { e.Retry.Base++ },
-		func(e *policy.Entry) { e.Retry.Cap++ },
-		func(e *policy.Entry) { e.Retry.On = nil },
-		func(e *policy.Entry) { e.NeverRetry = nil },
-		func(e *policy.Entry) { e.NeverRetry.Status = nil },
-		func(e *policy.Entry) { e.NeverRetry.Header = nil },
-		func(e *policy.Entry) { e.Reconcile = nil },
-		func(e *policy.Entry) { e.Reconcile.URL += "/" },
-		func(e *policy.Entry) { e.Reconcile.Applied = "true" },
-		func(e *policy.Entry) { e.Reconcile.NotApplied = "" },
-		func(e *policy.Entry) { e.Reconcile.Within++ },
-		func(e *policy.Entry) { e.ResponseSchema = nil },
-		func(e *policy.Entry) { e.ResponseSchema.Mode = policy.SchemaWarn },
-		func(e *policy.Entry) { e.ResponseSchema.Schema = []byte(`{}`) },
-	} {
-		v := version(change)
-		require.NotContains(t, seen, v, "change %d", i)
-		seen[v] = i
-	}
-}
-
 func TestKeysAreDeclared(t *testing.T) {
 	t.Parallel()
 	required := bound()

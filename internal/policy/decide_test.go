@@ -98,14 +98,17 @@ func TestDecideURL(t *testing.T) {
 	}
 }
 
-// TestTheConfigurationLimitsBodies: the limit of what Weir takes is that of what it sends.
-func TestTheConfigurationLimitsBodies(t *testing.T) {
+// TestBodySizes: the limit of what Weir takes is that of what it sends. What a model is asked was bounded at ingress.
+func TestBodySizes(t *testing.T) {
 	t.Parallel()
-	p, err := policy.Compile(policy.Config{AllowedHosts: []string{"shop.test"}, MaxBody: 4096})
-	require.NoError(t, err)
-	for size, want := range map[int]schemas.Code{4096: allowed, 4097: schemas.DenyBody} {
-		d := p.Decide(policy.Request{Method: "POST", URL: "https://shop.test/", HasBody: true, BodySize: size})
-		require.Equal(t, want, d.Code, size)
+	p := compile(t, policy.Config{AllowedHosts: []string{"shop.test"}, MaxBody: 4096, Entries: []policy.Entry{
+		{Name: "model:m", Agent: true, URLPrefix: "https://shop.test/", Methods: []string{"POST"}},
+	}})
+	for key, sizes := range map[string][2]int{"": {4096, 4097}, "model:m": {64 << 20, 66 << 20}} {
+		for size, want := range map[int]schemas.Code{sizes[0]: allowed, sizes[1]: schemas.DenyBody} {
+			d := p.Decide(policy.Request{Agent: key != "", Key: key, Method: "POST", URL: "https://shop.test/", HasBody: true, BodySize: size})
+			require.Equal(t, want, d.Code, "%s %d", key, size)
+		}
 	}
 }
 

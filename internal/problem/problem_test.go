@@ -14,6 +14,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/problem"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -34,13 +35,14 @@ func answered(t *testing.T, status int, media, after string, write http.HandlerF
 func TestWrite(t *testing.T) {
 	t.Parallel()
 	secret := errors.New("dial tcp 10.1.2.3:443: secret")
-	for name, tc := range map[string]struct {
+	type testCase struct {
 		err        error
 		status     int
 		code       schemas.Code
 		retryable  bool
 		retryAfter string
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"unknown":       {secret, 500, schemas.Internal, false, ""},
 		"nil":           {nil, 500, schemas.Internal, false, ""},
 		"public":        {&fault.Error{Code: schemas.InvalidRequest, Message: "no", Cause: secret}, 400, schemas.InvalidRequest, false, ""},
@@ -61,21 +63,18 @@ func TestWrite(t *testing.T) {
 		"unauthorized":  {fault.New(schemas.Unauthorized, "no token"), 401, schemas.Unauthorized, false, ""},
 		"upstream":      {fault.New(schemas.UpstreamTLS, "x"), 502, schemas.UpstreamTLS, false, ""},
 		"upstream time": {fault.New(schemas.UpstreamTimeout, "x"), 504, schemas.UpstreamTimeout, false, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := answered(t, tc.status, problem.MediaType, tc.retryAfter, func(w http.ResponseWriter, r *http.Request) { problem.Write(w, r, tc.err) })
-			require.Equal(t, map[bool]string{true: "Bearer"}[tc.status == 401], w.Header().Get("WWW-Authenticate"))
-			var p schemas.Problem
-			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &p))
-			require.Equal(t, tc.code, p.Code)
-			require.Equal(t, tc.status, p.Status)
-			require.Equal(t, tc.retryable, p.Retryable)
-			require.Equal(t, "about:blank", p.Type)
-			require.Equal(t, http.StatusText(tc.status), p.Title)
-			require.Equal(t, "r-1", p.RequestID)
-		})
-	}
+	}, func(t *testing.T, tc testCase) {
+		w := answered(t, tc.status, problem.MediaType, tc.retryAfter, func(w http.ResponseWriter, r *http.Request) { problem.Write(w, r, tc.err) })
+		require.Equal(t, map[bool]string{true: "Bearer"}[tc.status == 401], w.Header().Get("WWW-Authenticate"))
+		var p schemas.Problem
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &p))
+		require.Equal(t, tc.code, p.Code)
+		require.Equal(t, tc.status, p.Status)
+		require.Equal(t, tc.retryable, p.Retryable)
+		require.Equal(t, "about:blank", p.Type)
+		require.Equal(t, http.StatusText(tc.status), p.Title)
+		require.Equal(t, "r-1", p.RequestID)
+	})
 }
 
 func TestEveryIngressCodeHasAStatus(t *testing.T) {
@@ -150,10 +149,11 @@ func TestWriteAgent(t *testing.T) {
 	own := func(status int, code schemas.Code, word string) error {
 		return &problem.Error{Problem: schemas.Problem{Code: code, Status: status, Detail: "no"}, Word: word, Cause: secret}
 	}
-	for name, tc := range map[string]struct {
+	type testCase struct {
 		err error
 		want
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"unknown":        {secret, want{500, schemas.InternalError, "", ""}},
 		"nil":            {nil, want{500, schemas.InternalError, "", ""}},
 		"invalid":        {fault.New(schemas.InvalidRequest, "no"), want{400, schemas.InvalidRequest, "", ""}},
@@ -177,28 +177,25 @@ func TestWriteAgent(t *testing.T) {
 		"full":           {fault.ErrFull, want{503, schemas.InternalError, "LOG_FULL", "60"}},
 		"expired":        {fault.New(schemas.DeadlineExceeded, "no"), want{504, schemas.InternalError, "DEADLINE_EXCEEDED", ""}},
 		"something else": {fault.New(schemas.Poison, "no"), want{500, schemas.InternalError, "POISON", ""}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for _, asked := range []struct{ id, operation string }{{}, {"<id> \u00e9", "rules.list"}} {
-				ctx := t.Context()
-				if asked.id != "" {
-					ctx = problem.WithAgent(ctx, asked.id, asked.operation)
-				}
-				w := answered(t, tc.status, "application/json", tc.retryAfter, func(w http.ResponseWriter, r *http.Request) {
-					problem.WriteAgent(w, r.WithContext(ctx), tc.err)
-				})
-				var body schemas.AgentResponse
-				require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body))
-				require.NotNil(t, body.Error)
-				require.NotEmpty(t, body.Error.Message)
-				require.Equal(t, schemas.AgentResponse{
-					RequestID: asked.id, Operation: asked.operation,
-					Error: &schemas.AgentError{Code: tc.code, Message: body.Error.Message, Detail: tc.detail},
-				}, body)
+	}, func(t *testing.T, tc testCase) {
+		for _, asked := range []struct{ id, operation string }{{}, {"<id> \u00e9", "rules.list"}} {
+			ctx := t.Context()
+			if asked.id != "" {
+				ctx = problem.WithAgent(ctx, asked.id, asked.operation)
 			}
-		})
-	}
+			w := answered(t, tc.status, "application/json", tc.retryAfter, func(w http.ResponseWriter, r *http.Request) {
+				problem.WriteAgent(w, r.WithContext(ctx), tc.err)
+			})
+			var body schemas.AgentResponse
+			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body))
+			require.NotNil(t, body.Error)
+			require.NotEmpty(t, body.Error.Message)
+			require.Equal(t, schemas.AgentResponse{
+				RequestID: asked.id, Operation: asked.operation,
+				Error: &schemas.AgentError{Code: tc.code, Message: body.Error.Message, Detail: tc.detail},
+			}, body)
+		}
+	})
 }
 
 // TestEveryCodeHasAWordForAgents: what the agent API says is one of few words.

@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/weirtest/bucket"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -75,21 +76,18 @@ func TestARepeatFindsWhatStandsThere(t *testing.T) {
 // TestNobodyKnowsWhetherItWasStored: the store is asked.
 func TestNobodyKnowsWhetherItWasStored(t *testing.T) {
 	t.Parallel()
-	for name, stored := range map[string]bool{"it was": true, "it was not": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := bucket.New()
-			calls := 0
-			s.Before = func(string) (bool, error) {
-				if calls++; calls == 1 {
-					return stored, fault.ErrUnavailable
-				}
-				return true, nil
+	table.Run(t, map[string]bool{"it was": true, "it was not": false}, func(t *testing.T, stored bool) {
+		s := bucket.New()
+		calls := 0
+		s.Before = func(string) (bool, error) {
+			if calls++; calls == 1 {
+				return stored, fault.ErrUnavailable
 			}
-			require.Equal(t, "id-one", New(s).add(t, repo("t", "a", "one")).ID)
-			require.Len(t, s.Records, 1)
-		})
-	}
+			return true, nil
+		}
+		require.Equal(t, "id-one", New(s).add(t, repo("t", "a", "one")).ID)
+		require.Len(t, s.Records, 1)
+	})
 	s := bucket.New()
 	s.Before = func(string) (bool, error) { return false, fault.ErrUnavailable }
 	_, err := New(s).Add(t.Context(), repo("t", "a", "one"))

@@ -19,7 +19,10 @@ import (
 func TestStartCopies(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
-	writer := node(t, s, Config{})
+	writer := New(s, Config{Check: time.Hour})
+	compiled := writer.opens()
+	require.NoError(t, writer.Start(t.Context()))
+	t.Cleanup(writer.Stop)
 	want := map[string]string{}
 	for i := range 12 {
 		tenant := "t." + strconv.Itoa(i)
@@ -34,8 +37,10 @@ func TestStartCopies(t *testing.T) {
 	require.NoError(t, k.Start(t.Context()))
 	t.Cleanup(k.Stop)
 	for tenant, etag := range want {
-		require.Equal(t, etag, k.force(t, tenant))
-		require.Equal(t, 1, opens(tenant), "only the newest of each is compiled")
+		require.Equal(t, []string{etag, etag}, []string{k.force(t, tenant), k.force(t, tenant)})
+		require.Equal(t, 1, opens(tenant), "only the newest of each is compiled, and once")
+		require.Equal(t, etag, writer.force(t, tenant))
+		require.Equal(t, 2, compiled(tenant), "as it was written, and not again")
 	}
 	require.Empty(t, k.force(t, "nobody"))
 }

@@ -11,35 +11,8 @@ import (
 	"weir/internal/fault"
 	"weir/internal/weirtest/bucket"
 	"weir/internal/weirtest/poll"
+	"weir/internal/weirtest/table"
 )
-
-// TestASetIsCompiledOnce, by Put or when it is asked for, and none is that was replaced before.
-func TestASetIsCompiledOnce(t *testing.T) {
-	t.Parallel()
-	s := newShelf()
-	here, there := New(s, Config{Check: time.Hour}), New(s, Config{Check: time.Hour})
-	compiledHere, compiledThere := here.opens(), there.opens()
-	for _, k := range []*Keeper{here, there} {
-		require.NoError(t, k.Start(t.Context()))
-		t.Cleanup(k.Stop)
-	}
-	var last Snapshot
-	for i := range 3 {
-		last = here.put(t, "t", doc(many(i)...), last.Revision)
-		require.Equal(t, last.Etag, here.force(t, "t"))
-	}
-	newest, err := here.Newest(t.Context(), "t")
-	require.NoError(t, err)
-	require.Equal(t, last, newest)
-	require.Equal(t, 3, compiledHere("t"))
-	for range 2 {
-		require.Equal(t, last.Etag, there.force(t, "t"))
-	}
-	require.Equal(t, 1, compiledThere("t"))
-	fresh, err := open("t", s.Newest("t"))
-	require.NoError(t, err)
-	require.Equal(t, fresh, last, "it is what another node reads")
-}
 
 // restored is a shelf whose keys have had three sets each, and the keeper that
 // knows them. Then a backup is restored, in which they have one.
@@ -98,23 +71,18 @@ func TestLeadersWordCounts(t *testing.T) {
 // is below that of what was in force, or the same.
 func TestWriteToARestoredStore(t *testing.T) {
 	t.Parallel()
-	for name, number := range map[string]uint64{"below": 3, "the same": 4} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s, k, was := restored(t, Config{Check: time.Hour})
-				defer k.Stop()
-				require.EqualValues(t, 4, k.holds("t").revision)
-				other := node(t, s, Config{Check: time.Hour})
-				defer other.Stop()
-				s.Set(func(s *bucket.Bucket) { s.Last = number - 1 })
-				next := other.put(t, "t", doc(rule("x")), was["t"].Revision)
-				require.Equal(t, number, next.Revision)
-				synctest.Wait()
-				require.Equal(t, next.Etag, k.force(t, "t"))
-			})
-		})
-	}
+	table.Bubble(t, map[string]uint64{"below": 3, "the same": 4}, func(t *testing.T, number uint64) {
+		s, k, was := restored(t, Config{Check: time.Hour})
+		defer k.Stop()
+		require.EqualValues(t, 4, k.holds("t").revision)
+		other := node(t, s, Config{Check: time.Hour})
+		defer other.Stop()
+		s.Set(func(s *bucket.Bucket) { s.Last = number - 1 })
+		next := other.put(t, "t", doc(rule("x")), was["t"].Revision)
+		require.Equal(t, number, next.Revision)
+		synctest.Wait()
+		require.Equal(t, next.Etag, k.force(t, "t"))
+	})
 }
 
 // TestLeaderIsAskedAgain where it gave no answer about a record that came late.
@@ -136,18 +104,4 @@ func TestLeaderIsAskedAgain(t *testing.T) {
 		pass(2 * time.Second)
 		require.Equal(t, was["t"].Etag, k.force(t, "t"))
 	})
-}
-
-// TestHeardOutOfOrder: which of two records is the newest is the leader's to say.
-func TestHeardOutOfOrder(t *testing.T) {
-	t.Parallel()
-	s := newShelf()
-	other, k := node(t, s, Config{Check: time.Hour}), node(t, s, Config{Check: time.Hour})
-	one := other.put(t, "t", doc(rule("a")), 0)
-	gone := s.Records[0]
-	gone.Seq = 9
-	s.Set(func(s *bucket.Bucket) { s.Watchers[1].Received(gone) })
-	two := other.put(t, "t", doc(rule("b")), one.Revision)
-	require.Less(t, two.Revision, gone.Seq)
-	poll.Until(t, func() bool { return k.force(t, "t") == two.Etag })
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/secrets"
+	"weir/internal/weirtest/table"
 )
 
 // safe is an age file, its identity and the store that reads them.
@@ -192,11 +193,12 @@ func TestAgeFileErrors(t *testing.T) {
 		t.Helper()
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
-	for name, c := range map[string]struct {
+	type testCase struct {
 		spoil func(t *testing.T, s *safe)
 		text  string
 		err   string
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"no file":           {spoil: func(t *testing.T, s *safe) { t.Helper(); require.NoError(t, os.Remove(s.file)) }, err: "the age file is not there"},
 		"no identity":       {spoil: func(t *testing.T, s *safe) { t.Helper(); require.NoError(t, os.Remove(s.identity)) }, err: "the age identity's file is not there"},
 		"not an identity":   {spoil: func(t *testing.T, s *safe) { t.Helper(); write(t, s.identity, "AGE-SECRET-KEY-1"+canary) }, err: "the age identity's file holds no usable identity"},
@@ -233,26 +235,23 @@ func TestAgeFileErrors(t *testing.T) {
 		"a merge":           {text: "<<: {A: b}", err: "the age file has a name on line 1 that does not match [A-Z0-9_]{1,128}"},
 		"two documents":     {text: "A: b\n---\nA: " + canary, err: "the age file holds more than one YAML document"},
 		"a value too large": {text: "A: " + strings.Repeat("x", 64<<10+1), err: "the value of A in the age file is too large"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newSafe(t)
-			s.put(t, "A: b")
-			if c.text != "" {
-				s.put(t, c.text)
-			}
-			if c.spoil != nil {
-				c.spoil(t, s)
-			}
-			s.store = secrets.New(secrets.Config{LookupEnv: env(nil), AgeFile: s.file, AgeIdentity: s.identity})
-			_, err := s.get("A")
-			require.EqualError(t, err, "secret A: "+c.err)
-			require.EqualError(t, s.store.Check(), c.err)
-			for cause := errors.Unwrap(err); cause != nil; cause = errors.Unwrap(cause) {
-				assert.NotContains(t, cause.Error(), canary)
-			}
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		s := newSafe(t)
+		s.put(t, "A: b")
+		if c.text != "" {
+			s.put(t, c.text)
+		}
+		if c.spoil != nil {
+			c.spoil(t, s)
+		}
+		s.store = secrets.New(secrets.Config{LookupEnv: env(nil), AgeFile: s.file, AgeIdentity: s.identity})
+		_, err := s.get("A")
+		require.EqualError(t, err, "secret A: "+c.err)
+		require.EqualError(t, s.store.Check(), c.err)
+		for cause := errors.Unwrap(err); cause != nil; cause = errors.Unwrap(cause) {
+			assert.NotContains(t, cause.Error(), canary)
+		}
+	})
 }
 
 // TestFormerValuesAreStillSecret: what a target learned before a rotation is

@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/weirtest/bucket"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -75,37 +76,35 @@ func TestFirstAdminThatNobodyCouldRead(t *testing.T) {
 // is another that does.
 func TestTheTokenBeforeOutlivesAFailure(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
+	type testCase struct {
 		spoil  func(*bucket.Bucket)
 		stored bool
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"refused": {func(s *bucket.Bucket) { s.Down = fault.ErrFull }, false},
 		"unknown": {func(s *bucket.Bucket) { s.Broken = errDown }, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := bucket.New()
-			k := node(t, s, Config{})
-			file := filepath.Join(t.TempDir(), "admin.token")
-			_, err := k.First(t.Context(), file, false)
-			require.NoError(t, err)
-			before := readToken(t, file)
-			s.Set(tc.spoil)
-			made, err := k.First(t.Context(), file, true)
-			require.Error(t, err)
-			require.False(t, made)
-			require.Equal(t, before, readToken(t, file))
-			s.Set(func(s *bucket.Bucket) { s.Down, s.Broken = nil, nil })
+	}, func(t *testing.T, tc testCase) {
+		s := bucket.New()
+		k := node(t, s, Config{})
+		file := filepath.Join(t.TempDir(), "admin.token")
+		_, err := k.First(t.Context(), file, false)
+		require.NoError(t, err)
+		before := readToken(t, file)
+		s.Set(tc.spoil)
+		made, err := k.First(t.Context(), file, true)
+		require.Error(t, err)
+		require.False(t, made)
+		require.Equal(t, before, readToken(t, file))
+		s.Set(func(s *bucket.Bucket) { s.Down, s.Broken = nil, nil })
 
-			again := node(t, s, Config{}) // what was stored is found beside
-			made, err = again.First(t.Context(), file, false)
-			require.NoError(t, err)
-			require.Equal(t, tc.stored, made)
-			require.Equal(t, tc.stored, before != readToken(t, file))
-			again.verifies(t, readToken(t, file))
-			again.first(t, false, file)
-		})
-	}
+		again := node(t, s, Config{}) // what was stored is found beside
+		made, err = again.First(t.Context(), file, false)
+		require.NoError(t, err)
+		require.Equal(t, tc.stored, made)
+		require.Equal(t, tc.stored, before != readToken(t, file))
+		again.verifies(t, readToken(t, file))
+		again.first(t, false, file)
+	})
 }
 
 // TestWhatLiesBesideMustWork to take the place of a token.

@@ -16,6 +16,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/weirtest/bucket"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -78,33 +79,28 @@ func TestNothingStoredGivesATokenAway(t *testing.T) {
 // watch says nothing; and where it says that it lost something, without a tick between the loss and the look.
 func TestRevocationReachesOtherNodes(t *testing.T) {
 	t.Parallel()
-	for _, how := range []string{"told", "not told", "lost"} {
-		t.Run(how, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := bucket.New()
-				here, there := node(t, s, Config{}), node(t, s, Config{})
-				made := here.make(t, schemas.TokenRequest{})
-				there.verifies(t, made.Secret, "a new token is good everywhere at once, as far as the watch goes")
-				s.Set(func(s *bucket.Bucket) { s.Deaf = how != "told" })
-				here.revoke(t, made.ID)
-				here.refuses(t, schemas.Unauthorized, made.Secret)
-				if how != "told" {
-					there.verifies(t, made.Secret)
-				}
-				if how == "not told" {
-					pass(999 * time.Millisecond)
-				}
-				if how == "lost" {
-					s.Set(func(s *bucket.Bucket) { s.Watchers[1].Lost() })
-					synctest.Wait()
-				}
-				there.refuses(t, schemas.Unauthorized, made.Secret)
-				here.Stop()
-				there.Stop()
-			})
-		})
-	}
+	table.BubbleNamed(t, map[string]struct{}{"told": {}, "not told": {}, "lost": {}}, func(t *testing.T, how string, _ struct{}) {
+		s := bucket.New()
+		here, there := node(t, s, Config{}), node(t, s, Config{})
+		made := here.make(t, schemas.TokenRequest{})
+		there.verifies(t, made.Secret, "a new token is good everywhere at once, as far as the watch goes")
+		s.Set(func(s *bucket.Bucket) { s.Deaf = how != "told" })
+		here.revoke(t, made.ID)
+		here.refuses(t, schemas.Unauthorized, made.Secret)
+		if how != "told" {
+			there.verifies(t, made.Secret)
+		}
+		if how == "not told" {
+			pass(999 * time.Millisecond)
+		}
+		if how == "lost" {
+			s.Set(func(s *bucket.Bucket) { s.Watchers[1].Lost() })
+			synctest.Wait()
+		}
+		there.refuses(t, schemas.Unauthorized, made.Secret)
+		here.Stop()
+		there.Stop()
+	})
 }
 
 func TestNobodyIsLetInUnread(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/bucket"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -59,10 +60,11 @@ func TestASessionStandsForItsToken(t *testing.T) {
 
 func TestASessionEnds(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
+	type testCase struct {
 		expires string
 		end     func(t *testing.T, k *Keeper, made schemas.NewToken, value string)
-	}{
+	}
+	table.Bubble(t, map[string]testCase{
 		"signed out": {end: func(t *testing.T, k *Keeper, _ schemas.NewToken, value string) {
 			t.Helper()
 			require.NoError(t, k.SignOut(t.Context(), value))
@@ -73,29 +75,24 @@ func TestASessionEnds(t *testing.T) {
 		}},
 		"token expired": {expires: "1h", end: func(*testing.T, *Keeper, schemas.NewToken, string) { pass(time.Hour) }},
 		"in time":       {end: func(*testing.T, *Keeper, schemas.NewToken, string) { pass(12 * time.Hour) }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				shared := bucket.New()
-				k := node(t, shared, Config{})
-				defer k.Stop()
-				made := k.make(t, schemas.TokenRequest{ExpiresIn: tc.expires})
-				value := k.signIn(t, made.Secret)
-				ctx, release, err := k.Stream(t.Context(), Session(value))
-				require.NoError(t, err)
-				defer release()
-				tc.end(t, k, made, value)
-				synctest.Wait()
-				require.ErrorIs(t, ctx.Err(), context.Canceled, "its streams end with it")
-				_, _, err = k.Verify(Session(value))
-				require.Equal(t, errUnauthorized(), err)
-				_, _, err = k.Stream(t.Context(), Session(value))
-				require.Equal(t, errUnauthorized(), err)
-				require.NoError(t, k.SignOut(t.Context(), value), "again changes nothing")
-			})
-		})
-	}
+	}, func(t *testing.T, tc testCase) {
+		shared := bucket.New()
+		k := node(t, shared, Config{})
+		defer k.Stop()
+		made := k.make(t, schemas.TokenRequest{ExpiresIn: tc.expires})
+		value := k.signIn(t, made.Secret)
+		ctx, release, err := k.Stream(t.Context(), Session(value))
+		require.NoError(t, err)
+		defer release()
+		tc.end(t, k, made, value)
+		synctest.Wait()
+		require.ErrorIs(t, ctx.Err(), context.Canceled, "its streams end with it")
+		_, _, err = k.Verify(Session(value))
+		require.Equal(t, errUnauthorized(), err)
+		_, _, err = k.Stream(t.Context(), Session(value))
+		require.Equal(t, errUnauthorized(), err)
+		require.NoError(t, k.SignOut(t.Context(), value), "again changes nothing")
+	})
 }
 
 // TestEndedSessionsAreForgotten: unlike tokens they are shown to nobody, so nothing keeps them.

@@ -9,6 +9,7 @@ import (
 
 	"weir/internal/ledger"
 	"weir/internal/traffic"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -35,7 +36,8 @@ const (
 // Each patch gives the rule that reading the whole would have given.
 func TestPatch(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ rule, patch, want string }{
+	type testCase struct{ rule, patch, want string }
+	table.Run(t, map[string]testCase{
 		"nothing":            {aDelay, `{}`, aDelay},
 		"unknown":            {aDelay, `{"color":"red"}`, aDelay},
 		"same id":            {aDelay, `{"id":"d","group":"g"}`, aDelay},
@@ -53,22 +55,20 @@ func TestPatch(t *testing.T) {
 		"a list goes":        {aSet, `{"action":{"response_headers":null}}`, `{"id":"h","type":"headers","match":{"url_pattern":"*"},"action":{"request_headers":[{"op":"remove","name":"a"}]}}`},
 		"another type":       {aMock, `{"type":"delay","action":{"delay_ms":7}}`, `{"id":"m","type":"delay","match":{"url_pattern":"*"},"action":{"delay_ms":7}}`},
 		"the same type":      {aMock, `{"type":"mock"}`, aMock},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := read(t, c.rule)
-			before := encode(t, r)
-			got, err := traffic.Patch(r, json.RawMessage(c.patch), noon())
-			require.NoError(t, err)
-			require.Equal(t, encode(t, read(t, c.want)), encode(t, got))
-			require.Equal(t, before, encode(t, r), "the rule that was patched is as it was")
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		r := read(t, c.rule)
+		before := encode(t, r)
+		got, err := traffic.Patch(r, json.RawMessage(c.patch), noon())
+		require.NoError(t, err)
+		require.Equal(t, encode(t, read(t, c.want)), encode(t, got))
+		require.Equal(t, before, encode(t, r), "the rule that was patched is as it was")
+	})
 }
 
 func TestPatchRefuses(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ rule, patch, pointer string }{
+	type testCase struct{ rule, patch, pointer string }
+	table.Run(t, map[string]testCase{
 		"no object":            {aDelay, `[]`, ""},
 		"null":                 {aDelay, `null`, ""},
 		"nothing at all":       {aDelay, ``, ""},
@@ -90,13 +90,10 @@ func TestPatchRefuses(t *testing.T) {
 		"text of an object":    {aMock, `{"action":{"body_mode":"text"}}`, "/action/body"},
 		"no list left":         {`{"id":"h","type":"headers","match":{"url_pattern":"*"},"action":{"request_headers":[{"op":"remove","name":"a"}]}}`, `{"action":{"request_headers":[]}}`, "/action"},
 		"past":                 {aDelay, `{"expires_at":"2030-01-01T00:00:00Z"}`, "/expires_at"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := traffic.Patch(read(t, c.rule), json.RawMessage(c.patch), noon())
-			require.Equal(t, c.pointer, asRefusal(t, err).Pointer, "%v", err)
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		_, err := traffic.Patch(read(t, c.rule), json.RawMessage(c.patch), noon())
+		require.Equal(t, c.pointer, asRefusal(t, err).Pointer, "%v", err)
+	})
 }
 
 func TestInvalidSpeaks(t *testing.T) {

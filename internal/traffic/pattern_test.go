@@ -8,15 +8,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/traffic"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
 func TestPatterns(t *testing.T) {
 	t.Parallel()
-	for pattern, urls := range map[string]struct {
+	type testCase struct {
 		query     bool
 		fit, miss []string
-	}{
+	}
+	table.RunNamed(t, map[string]testCase{
 		"https://api.example.com/v1/*": {
 			fit: []string{
 				"https://api.example.com/v1/", "https://api.example.com/v1/a/b", "HTTPS://API.example.com:443/v1/x?q=1", "https://api.example.com/%761/a",
@@ -56,20 +58,17 @@ func TestPatterns(t *testing.T) {
 		"http://*:*/":                        {fit: []string{"http://[::1]/", "http://[::1]:81/", "http://a.example/"}},
 		"http://*1/":                         {fit: []string{"http://10.0.0.1/", "http://a1/"}, miss: []string{"http://[::1]/"}},
 		"http://a.example/x?y=*":             {query: true, fit: []string{"http://a.example/x?y="}, miss: []string{"http://a.example/xy=", "http://a.example/x/?y="}},
-	} {
-		t.Run(pattern, func(t *testing.T) {
-			t.Parallel()
-			r := mock("m", pattern, `1`)
-			r.Match.IncludeQuery = urls.query
-			s := setOf(t, r)
-			for _, url := range urls.fit {
-				require.Equal(t, "m", s.Shape(get(url), noon()).Mock, url)
-			}
-			for _, url := range urls.miss {
-				require.Equal(t, traffic.Effect{Etag: "etag-1-x"}, s.Shape(get(url), noon()), url)
-			}
-		})
-	}
+	}, func(t *testing.T, pattern string, urls testCase) {
+		r := mock("m", pattern, `1`)
+		r.Match.IncludeQuery = urls.query
+		s := setOf(t, r)
+		for _, url := range urls.fit {
+			require.Equal(t, "m", s.Shape(get(url), noon()).Mock, url)
+		}
+		for _, url := range urls.miss {
+			require.Equal(t, traffic.Effect{Etag: "etag-1-x"}, s.Shape(get(url), noon()), url)
+		}
+	})
 }
 
 func TestRedirects(t *testing.T) {
@@ -105,15 +104,12 @@ func TestRedirects(t *testing.T) {
 		{from: "http://a.example/*", to: "http://b.example/$x$/$1$", url: "http://a.example/x", want: "http://b.example/$x$/x$"},
 		{from: "http://a.example/*b*b", to: "http://c.example/$1/$2", url: "http://a.example/abbb", want: "http://c.example/a/b"},
 	} {
-		t.Run(c.from+" "+c.url, func(t *testing.T) {
-			t.Parallel()
-			r := redirect("r", c.from, c.to)
-			r.Match.IncludeQuery = c.query
-			e := setOf(t, r).Shape(get(c.url), noon())
-			require.Equal(t, c.want, e.URL)
-			require.Equal(t, "r", e.Redirect)
-			require.True(t, e.Changes())
-		})
+		r := redirect("r", c.from, c.to)
+		r.Match.IncludeQuery = c.query
+		e := setOf(t, r).Shape(get(c.url), noon())
+		require.Equal(t, c.want, e.URL, c)
+		require.Equal(t, "r", e.Redirect, c)
+		require.True(t, e.Changes(), c)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/policy"
 	"weir/internal/traffic"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -54,10 +55,11 @@ func TestNoRulesNoEffect(t *testing.T) {
 func TestScopes(t *testing.T) {
 	t.Parallel()
 	facts := traffic.Facts{Kind: schemas.KindRun, TaskType: "LIT", Principal: "t-1", TaskID: "task", ActionID: "a-1"}
-	for name, c := range map[string]struct {
+	type testCase struct {
 		scope schemas.RuleScope
 		want  string
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"kind":            {schemas.RuleScope{ActionKind: schemas.KindRun}, ""},
 		"task type":       {schemas.RuleScope{Agent: "LIT"}, ""},
 		"principal":       {schemas.RuleScope{Agent: "t-1"}, ""},
@@ -67,17 +69,14 @@ func TestScopes(t *testing.T) {
 		"another task":    {schemas.RuleScope{TaskID: "a-1"}, "the rule's scope is another task_id"},
 		"another request": {schemas.RuleScope{RequestID: "task"}, "the rule's scope is another request_id"},
 		"one of all":      {schemas.RuleScope{ActionKind: schemas.KindRun, Agent: "t-1", TaskID: "task", RequestID: "a-2"}, "the rule's scope is another request_id"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := setOf(t, with(delay("d", 5), func(r *schemas.Rule) { r.Scope = &c.scope }))
-			call := get(here)
-			call.Facts = facts
-			require.Equal(t, c.want == "", s.Shape(call, noon()).Delay == 5*time.Millisecond)
-			require.Equal(t, []schemas.RuleVerdict{{ID: "d", Type: "delay", Applies: c.want == "", Reason: c.want}}, s.Verdicts(call, noon()))
-			require.Empty(t, setOf(t, with(delay("d", 5), func(r *schemas.Rule) { r.Scope = &c.scope })).Shape(get(here), noon()).Rules, "no facts, no scope")
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		s := setOf(t, with(delay("d", 5), func(r *schemas.Rule) { r.Scope = &c.scope }))
+		call := get(here)
+		call.Facts = facts
+		require.Equal(t, c.want == "", s.Shape(call, noon()).Delay == 5*time.Millisecond)
+		require.Equal(t, []schemas.RuleVerdict{{ID: "d", Type: "delay", Applies: c.want == "", Reason: c.want}}, s.Verdicts(call, noon()))
+		require.Empty(t, setOf(t, with(delay("d", 5), func(r *schemas.Rule) { r.Scope = &c.scope })).Shape(get(here), noon()).Rules, "no facts, no scope")
+	})
 }
 
 func TestVerdictsSayWhyNot(t *testing.T) {
@@ -110,10 +109,11 @@ func TestVerdictsSayWhyNot(t *testing.T) {
 
 func TestMocksAnswer(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	type testCase struct {
 		action schemas.RuleAction
 		want   traffic.Answer
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"nothing": {schemas.RuleAction{}, traffic.Answer{Status: 200}},
 		"json": {
 			schemas.RuleAction{BodyMode: "json", Body: json.RawMessage(`{"n":1.50}`), Status: 201, Headers: map[string]string{"X-B": "2", "x-a": "1"}},
@@ -143,19 +143,16 @@ func TestMocksAnswer(t *testing.T) {
 			schemas.RuleAction{BodyMode: "json", Body: json.RawMessage(`1`), Headers: map[string]string{"Content-Type": "application/x"}},
 			traffic.Answer{Status: 200, Body: []byte("1"), Headers: []schemas.Header{{Name: "content-type", Value: "application/x"}}},
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := base("m", schemas.RuleMock, "*")
-			r.Action = c.action
-			e := setOf(t, r).Shape(get(here), noon())
-			require.Equal(t, "m", e.Mock)
-			require.Equal(t, &c.want, e.Answer)
-			require.Equal(t, []string{"m"}, e.Rules)
-			require.Empty(t, e.URL)
-			require.False(t, e.Changes(), "policy sees the call as it was")
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		r := base("m", schemas.RuleMock, "*")
+		r.Action = c.action
+		e := setOf(t, r).Shape(get(here), noon())
+		require.Equal(t, "m", e.Mock)
+		require.Equal(t, &c.want, e.Answer)
+		require.Equal(t, []string{"m"}, e.Rules)
+		require.Empty(t, e.URL)
+		require.False(t, e.Changes(), "policy sees the call as it was")
+	})
 }
 
 func TestEffectsCompose(t *testing.T) {
@@ -208,10 +205,11 @@ func TestChangesAndSame(t *testing.T) {
 func TestEditHeaders(t *testing.T) {
 	t.Parallel()
 	given := []schemas.Header{{Name: "a", Value: "1"}, {Name: "link", Value: "<1>"}, {Name: "link", Value: "<2>"}, {Name: "z", Value: ""}}
-	for name, c := range map[string]struct {
+	type testCase struct {
 		changes []schemas.HeaderChange
 		want    []schemas.Header
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"none":           {nil, given},
 		"set":            {[]schemas.HeaderChange{set("Link", "<3>")}, []schemas.Header{{Name: "a", Value: "1"}, {Name: "link", Value: "<3>"}, {Name: "z", Value: ""}}},
 		"set new":        {[]schemas.HeaderChange{set("B", "")}, []schemas.Header{given[0], {Name: "b", Value: ""}, given[1], given[2], given[3]}},
@@ -220,13 +218,10 @@ func TestEditHeaders(t *testing.T) {
 		"append to none": {[]schemas.HeaderChange{add("z", "1")}, []schemas.Header{given[0], given[1], given[2], {Name: "z", Value: "1"}}},
 		"remove":         {[]schemas.HeaderChange{remove("Link"), remove("none")}, []schemas.Header{given[0], given[3]}},
 		"in order":       {[]schemas.HeaderChange{remove("a"), add("a", "2"), set("link", "1"), remove("link")}, []schemas.Header{{Name: "a", Value: "2"}, given[3]}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			require.Equal(t, c.want, traffic.EditHeaders(given, c.changes))
-			require.Equal(t, "<2>", given[2].Value)
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		require.Equal(t, c.want, traffic.EditHeaders(given, c.changes))
+		require.Equal(t, "<2>", given[2].Value)
+	})
 }
 
 func TestChangesOfHeadersAreBounded(t *testing.T) {

@@ -34,11 +34,6 @@ func load(t *testing.T) *openapi3.T {
 	return doc
 }
 
-func TestDocumentIsValidOpenAPI(t *testing.T) {
-	t.Parallel()
-	require.NotNil(t, load(t))
-}
-
 // TestRoutesOfGitAreDescribed: the page of the HTTP API holds all other routes against those that are served.
 func TestRoutesOfGitAreDescribed(t *testing.T) {
 	t.Parallel()

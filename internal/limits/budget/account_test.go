@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/models"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -25,13 +26,14 @@ func TestWhatFits(t *testing.T) {
 		return o.claim()
 	}
 	elastic := func(o *Order) { o.Elastic = true }
-	for name, tc := range map[string]struct {
+	type testCase struct {
 		claim      claim
 		limit      sum
 		used, held sum
 		output     int64
 		why        *Refusal
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"nothing is bounded":                {of(nil), sum{}, sum{9, 9, 9}, sum{}, 60, nil},
 		"to the last token":                 {of(nil), sum{Tokens: 100}, sum{}, sum{}, 60, nil},
 		"one too many":                      {of(nil), sum{Tokens: 100}, sum{Tokens: 1}, sum{}, 0, &Refusal{What: schemas.BudgetTokens}},
@@ -64,6 +66,11 @@ func TestWhatFits(t *testing.T) {
 			0,
 			&Refusal{What: schemas.BudgetUSD, Unpriced: true, Spent: true},
 		},
+		"the dearest of a shorter answer": {of(func(o *Order) {
+			o.Prompt, o.Output, o.Elastic = 1_000, 2_000, true
+			o.Prices = []*schemas.ModelPrice{{Output: 100_000}, {Input: 50_000, Output: 60_000}}
+		}), sum{Nanos: 60_000}, sum{}, sum{}, 166, nil},
+		"nobody knows one price":       {of(func(o *Order) { o.Prices = append(o.Prices, nil) }), sum{Nanos: 1 << 40}, sum{}, sum{}, 0, &Refusal{What: schemas.BudgetUSD, Unpriced: true, Spent: true}},
 		"nobody has to know the price": {of(func(o *Order) { o.Prices = nil }), sum{Tokens: 100}, sum{}, sum{}, 60, nil},
 		"what costs nothing": {
 			of(func(o *Order) { o.Prices = []*schemas.ModelPrice{{}} }), sum{Nanos: 1}, sum{Nanos: 7}, sum{}, 60, nil,
@@ -85,19 +92,16 @@ func TestWhatFits(t *testing.T) {
 		},
 		"an answer that is not said": {of(func(o *Order) { o.Output = 0 }), sum{Tokens: 41}, sum{}, sum{}, 1, nil},
 		"counts below zero":          {of(func(o *Order) { o.Output, o.Prompt = -5, -5 }), sum{Tokens: 1}, sum{}, sum{}, 1, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			output, why := tc.claim.fit(standing{used: tc.used, held: tc.held}, tc.limit)
-			require.Equal(t, tc.why, why)
-			require.Equal(t, tc.output, output)
-			if why != nil || tc.limit.Nanos == 0 || tc.used.Nanos > tc.limit.Nanos {
-				return
-			}
-			left := tc.limit.Nanos - tc.used.Nanos - tc.held.Nanos
-			require.LessOrEqual(t, tc.claim.nanos(output), left)
-		})
-	}
+	}, func(t *testing.T, tc testCase) {
+		output, why := tc.claim.fit(standing{used: tc.used, held: tc.held}, tc.limit)
+		require.Equal(t, tc.why, why)
+		require.Equal(t, tc.output, output)
+		if why != nil || tc.limit.Nanos == 0 || tc.used.Nanos > tc.limit.Nanos {
+			return
+		}
+		left := tc.limit.Nanos - tc.used.Nanos - tc.held.Nanos
+		require.LessOrEqual(t, tc.claim.nanos(output), left)
+	})
 }
 
 // TestWhatANodeIsTold: when it is worth asking again, and when it is not.
@@ -226,10 +230,11 @@ func TestHoldsEnd(t *testing.T) {
 // TestWhatIsCharged: the provider's word, whatever was held, and never less than nothing.
 func TestWhatIsCharged(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
+	type testCase struct {
 		used *schemas.ChatUsage
 		want sum
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"less":                 {used(40, 1, 42), sum{1, 41, 42}},
 		"more than was held":   {used(400, 100, 999), sum{1, 500, 999}},
 		"nothing":              {nil, sum{}},
@@ -238,19 +243,16 @@ func TestWhatIsCharged(t *testing.T) {
 		"a total that differs": {&schemas.ChatUsage{Prompt: 1, Completion: 2, Total: 9, Priced: true}, sum{1, 9, 0}},
 		"below zero":           {&schemas.ChatUsage{Prompt: -1, Completion: -2, Total: -9, Nanos: -4, Priced: true}, sum{1, 0, 0}},
 		"too much":             {&schemas.ChatUsage{Prompt: math.MaxInt64, Completion: math.MaxInt64, Priced: true}, sum{1, math.MaxInt64, 0}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := open(tokens(100))
-			b.reserve(t, order("a"))
-			for range 3 {
-				b.end(t, order("a"), tc.used)
-				a := b.account(t, "t.b.")
-				require.Equal(t, tc.want, a.Used)
-				require.Empty(t, a.Holds)
-			}
-		})
-	}
+	}, func(t *testing.T, tc testCase) {
+		b := open(tokens(100))
+		b.reserve(t, order("a"))
+		for range 3 {
+			b.end(t, order("a"), tc.used)
+			a := b.account(t, "t.b.")
+			require.Equal(t, tc.want, a.Used)
+			require.Empty(t, a.Holds)
+		}
+	})
 }
 
 // TestAnAccountHasAnEnd: neither what is under way nor what is over fills a message.

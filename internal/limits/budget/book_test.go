@@ -32,43 +32,30 @@ func TestWhoseAccounts(t *testing.T) {
 		{Name: "tenants", Tenants: []string{"u", "v"}, Requests: 1},
 	}
 	b := open(budgets...)
-	for name, tc := range map[string]struct {
+	type testCase struct {
 		order Order
-		want  []owner
-	}{
-		"a token": {Order{Tenant: "t", Token: "k", Models: []string{"openai/m"}}, []owner{
-			{tenant: "t", budget: "tenant"},
-			{tenant: "t", budget: "token", token: "k"},
-			{tenant: "t", budget: "pair", token: "k", model: "openai/m"},
-			{tenant: "t", budget: "models"},
-		}},
-		"nobody's": {Order{Tenant: "u", Models: []string{"y"}}, []owner{
-			{tenant: "u", budget: "tenant"}, {tenant: "u", budget: "token"}, {tenant: "u", budget: "pair", model: "y"}, {tenant: "u", budget: "tenants"},
-		}},
-		"a task": {Order{Tenant: "t", Token: "k", Task: "j", Models: []string{"y"}, TaskBudget: &schemas.TaskBudget{USD: 0.0000000015}}, []owner{
-			{tenant: "t", budget: "task", task: "j"},
-			{tenant: "t", budget: "tenant"},
-			{tenant: "t", budget: "token", token: "k"},
-			{tenant: "t", budget: "task", task: "j"},
-			{tenant: "t", budget: "pair", token: "k", model: "y"},
-		}},
-		"a subtoken": {Order{Tenant: "t", Token: "k", Task: "j", Models: []string{"y"}, Subtokens: []schemas.SubtokenBudget{
-			{N: 3, TaskBudget: schemas.TaskBudget{Requests: 1}}, {N: 2}, {N: 1, TaskBudget: schemas.TaskBudget{Tokens: 1}},
-		}}, []owner{
-			{tenant: "t", budget: "task", task: "j/3"},
-			{tenant: "t", budget: "task", task: "j/1"},
-			{tenant: "t", budget: "tenant"},
-			{tenant: "t", budget: "token", token: "k"},
-			{tenant: "t", budget: "task", task: "j"},
-			{tenant: "t", budget: "pair", token: "k", model: "y"},
-		}},
+		want  []string // tenant.budget.token.task.model
+	}
+	for name, tc := range map[string]testCase{
+		"a token":  {Order{Tenant: "t", Token: "k", Models: []string{"openai/m"}}, []string{"t.tenant...", "t.token.k..", "t.pair.k..openai/m", "t.models..."}},
+		"nobody's": {Order{Tenant: "u", Models: []string{"y"}}, []string{"u.tenant...", "u.token...", "u.pair...y", "u.tenants..."}},
+		"a task": {
+			Order{Tenant: "t", Token: "k", Task: "j", Models: []string{"y"}, TaskBudget: &schemas.TaskBudget{USD: 0.0000000015}},
+			[]string{"t.task..j.", "t.tenant...", "t.token.k..", "t.task..j.", "t.pair.k..y"},
+		},
+		"a subtoken": {
+			Order{Tenant: "t", Token: "k", Task: "j", Models: []string{"y"}, Subtokens: []schemas.SubtokenBudget{
+				{N: 3, TaskBudget: schemas.TaskBudget{Requests: 1}}, {N: 2}, {N: 1, TaskBudget: schemas.TaskBudget{Tokens: 1}},
+			}},
+			[]string{"t.task..j/3.", "t.task..j/1.", "t.tenant...", "t.token.k..", "t.task..j.", "t.pair.k..y"},
+		},
 	} {
-		var got []owner
+		var got []string
 		for _, s := range b.targets(tc.order) {
 			p, ok := readKey(s.key())
 			require.True(t, ok)
 			require.Equal(t, p.budget, s.budget)
-			got = append(got, p)
+			got = append(got, strings.Join([]string{p.tenant, p.budget, p.token, p.task, p.model}, "."))
 		}
 		require.Equal(t, tc.want, got, name)
 	}
@@ -199,28 +186,6 @@ func TestCrashes(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestACrashOfWhatIsRefused: what the first accounts still hold of it stays until it is
-// settled.
-func TestACrashOfWhatIsRefused(t *testing.T) {
-	t.Parallel()
-	b := open(several()...)
-	n := 0
-	b.shelf.Before = func(string) (bool, error) {
-		if n++; n == 2 { // the release
-			return false, errCrash
-		}
-		return true, nil
-	}
-	_, err := b.Reserve(t.Context(), order("a"))
-	require.ErrorIs(t, err, errCrash, "a refusal would say that nothing is held")
-	require.Len(t, b.account(t, "t.wide.").Holds, 1)
-	worker := b.another()
-	_ = worker.refused(t, order("a"))
-	require.Len(t, b.account(t, "t.wide.").Holds, 1, "it may be that of a call that was made")
-	require.NoError(t, worker.Settle(t.Context(), order("a"), nil))
-	require.Empty(t, b.account(t, "t.wide.").Holds)
 }
 
 func TestNobodyKnowsWhetherItWasStored(t *testing.T) {

@@ -2,7 +2,6 @@ package budget
 
 import (
 	"context"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -36,36 +36,34 @@ func TestARefusedRepeatFreesNothing(t *testing.T) {
 // TestWhoseHoldItIs where nobody knows whether a write was stored, or another was faster.
 func TestWhoseHoldItIs(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
+	type testCase struct {
 		first func(b *bench) error // runs in the first write, which is stored
 		holds int
-	}{
+	}
+	table.Run(t, map[string]testCase{
 		"nobody was told that it was stored": {func(*bench) error { return fault.ErrUnavailable }, 0},
 		"another worker was faster, and died": {func(b *bench) error {
 			_, err := b.another().Reserve(t.Context(), order("a"))
 			require.ErrorIs(t, err, errCrash)
 			return nil
 		}, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := open(schemas.Budget{Name: "total", Tokens: 1_000}, schemas.Budget{Name: "other", Requests: 1})
-			n := 0
-			b.shelf.Before = func(string) (bool, error) {
-				switch n++; n {
-				case 1:
-					err := tc.first(b)
-					b.set(b.targets(order("a"))[1].key(), []byte(`{"v":1,"used":{"r":1}}`)) // its request is gone
-					return true, err
-				case 3:
-					return false, errCrash
-				}
-				return true, nil
+	}, func(t *testing.T, tc testCase) {
+		b := open(schemas.Budget{Name: "total", Tokens: 1_000}, schemas.Budget{Name: "other", Requests: 1})
+		n := 0
+		b.shelf.Before = func(string) (bool, error) {
+			switch n++; n {
+			case 1:
+				err := tc.first(b)
+				b.set(b.targets(order("a"))[1].key(), []byte(`{"v":1,"used":{"r":1}}`)) // its request is gone
+				return true, err
+			case 3:
+				return false, errCrash
 			}
-			require.Equal(t, "other", b.refused(t, order("a")).Source)
-			require.Len(t, b.account(t, "t.total.").Holds, tc.holds)
-		})
-	}
+			return true, nil
+		}
+		require.Equal(t, "other", b.refused(t, order("a")).Source)
+		require.Len(t, b.account(t, "t.total.").Holds, tc.holds)
+	})
 }
 
 // TestFurtherCalls are held on top of what the earlier ones have used.
@@ -97,39 +95,6 @@ func TestFurtherCalls(t *testing.T) {
 	require.Empty(t, b.account(t, "t.").Holds)
 }
 
-// TestAShorterAnswerOfAFurtherCall: what can be cut off takes what is left, in each account
-// that bears it, wherever a worker dies on the way.
-func TestAShorterAnswerOfAFurtherCall(t *testing.T) {
-	t.Parallel()
-	for crash := range 8 {
-		t.Run(strconv.Itoa(crash), func(t *testing.T) {
-			t.Parallel()
-			b := open(schemas.Budget{Name: "wide", Tokens: 1_000}, schemas.Budget{Name: "tight", Tokens: 90})
-			o := order("a")
-			o.Elastic = true
-			require.EqualValues(t, 50, b.reserve(t, o).Output)
-			o.Spent = used(20, 0, 0)
-			n := 0
-			b.shelf.Before = func(string) (bool, error) {
-				if n++; n == crash/2+1 {
-					return crash%2 == 0, errCrash
-				}
-				return true, nil
-			}
-			g, err := b.Reserve(t.Context(), o)
-			if err != nil {
-				require.ErrorIs(t, err, errCrash)
-				g, err = b.another().Reserve(t.Context(), o)
-			}
-			require.NoError(t, err)
-			require.EqualValues(t, 30, g.Output)
-			for _, begin := range []string{"t.wide.", "t.tight."} {
-				require.EqualValues(t, 90, b.account(t, begin).Holds["a"].Tokens, begin)
-			}
-		})
-	}
-}
-
 // TestARefusalKeepsALateHold, also where it is written with what others do: an end that
 // comes after all is still charged.
 func TestARefusalKeepsALateHold(t *testing.T) {
@@ -153,23 +118,6 @@ func TestWhoKnowsOfLess(t *testing.T) {
 	a.Holds["a"] = c.hold(60)
 	require.True(t, a.shrink(order("a").claim(), 10))
 	require.Equal(t, c.hold(10), a.Holds["a"])
-}
-
-// TestTheDearestOfAShorterAnswer is another than that of the longest one.
-func TestTheDearestOfAShorterAnswer(t *testing.T) {
-	t.Parallel()
-	o := order("a")
-	o.Prompt, o.Output, o.Elastic = 1_000, 2_000, true
-	o.Prices = []*schemas.ModelPrice{{Output: 100_000}, {Input: 50_000, Output: 60_000}}
-	b := open(schemas.Budget{Name: "b", Nanos: 60_000})
-	g := b.reserve(t, o)
-	require.EqualValues(t, 166, g.Output)
-	require.EqualValues(t, 50_000+166*60, b.account(t, "t.").Holds["a"].Nanos)
-	wide := open(schemas.Budget{Name: "b", Nanos: 1 << 40})
-	wide.reserve(t, o)
-	require.EqualValues(t, 2_000*100, wide.account(t, "t.").Holds["a"].Nanos)
-	o.Action, o.Prices = "c", append(o.Prices, nil)
-	require.True(t, wide.refused(t, o).Unpriced)
 }
 
 // TestWhoeverLeavesIsNotWaitedFor, and harms none of those who wait.

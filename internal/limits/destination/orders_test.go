@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/weirtest/bucket"
+	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
 
@@ -21,42 +22,37 @@ func pausing(t schemas.Target) schemas.Operation {
 // it go.
 func TestPause(t *testing.T) {
 	t.Parallel()
-	for name, target := range map[string]schemas.Target{
+	table.Bubble(t, map[string]schemas.Target{
 		"entry": {Entry: "api"}, "destination": {Destination: "https://api.example:443"}, "tenant": {Tenant: "acme"}, "kind": {Kind: schemas.KindHTTP},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				operations := bucket.New()
-				a, b := join(t, "a", operations, bucket.New(), Config{}), join(t, "b", operations, bucket.New(), Config{})
-				other := Call{Ref: schemas.Ref{Tenant: "other", Kind: schemas.KindPlan}, Entry: "other", Destination: "https://other.example:443"}
-				op, err := a.Order(t.Context(), pausing(target))
-				require.NoError(t, err)
-				assert.Equal(t, []schemas.Operation{op}, b.Operations())
-				own := call("0")
-				own.Own = true
-				a.waits(t, own, schemas.WaitPaused)
-				a.waits(t, call("1"), schemas.WaitPaused)
-				b.waits(t, call("2"), schemas.WaitPaused)
-				b.enters(t, other).Release()
-				_, held, _ := b.Acquire(t.Context(), call("3")) // not at rest yet when it is let go
+	}, func(t *testing.T, target schemas.Target) {
+		operations := bucket.New()
+		a, b := join(t, "a", operations, bucket.New(), Config{}), join(t, "b", operations, bucket.New(), Config{})
+		other := Call{Ref: schemas.Ref{Tenant: "other", Kind: schemas.KindPlan}, Entry: "other", Destination: "https://other.example:443"}
+		op, err := a.Order(t.Context(), pausing(target))
+		require.NoError(t, err)
+		assert.Equal(t, []schemas.Operation{op}, b.Operations())
+		own := call("0")
+		own.Own = true
+		a.waits(t, own, schemas.WaitPaused)
+		a.waits(t, call("1"), schemas.WaitPaused)
+		b.waits(t, call("2"), schemas.WaitPaused)
+		b.enters(t, other).Release()
+		_, held, _ := b.Acquire(t.Context(), call("3")) // not at rest yet when it is let go
 
-				again, err := b.Order(t.Context(), pausing(target))
-				require.NoError(t, err)
-				assert.Equal(t, []schemas.Operation{again}, a.Operations(), "one of a sort")
-				lifted, err := b.Lift(t.Context(), schemas.OperationPause, target)
-				require.NoError(t, err)
-				assert.Equal(t, again, lifted)
-				held.Deferred()
-				synctest.Wait()
-				assert.ElementsMatch(t, []string{"0", "1"}, a.ids())
-				assert.ElementsMatch(t, []string{"2", "3"}, b.ids())
-				a.enters(t, call("1")).Release()
-				_, err = b.Lift(t.Context(), schemas.OperationPause, target)
-				require.ErrorIs(t, err, fault.ErrNotFound)
-			})
-		})
-	}
+		again, err := b.Order(t.Context(), pausing(target))
+		require.NoError(t, err)
+		assert.Equal(t, []schemas.Operation{again}, a.Operations(), "one of a sort")
+		lifted, err := b.Lift(t.Context(), schemas.OperationPause, target)
+		require.NoError(t, err)
+		assert.Equal(t, again, lifted)
+		held.Deferred()
+		synctest.Wait()
+		assert.ElementsMatch(t, []string{"0", "1"}, a.ids())
+		assert.ElementsMatch(t, []string{"2", "3"}, b.ids())
+		a.enters(t, call("1")).Release()
+		_, err = b.Lift(t.Context(), schemas.OperationPause, target)
+		require.ErrorIs(t, err, fault.ErrNotFound)
+	})
 }
 
 // TestPins go before what was found out.
