@@ -171,8 +171,8 @@ func (f *Feed) arrived(rec schemas.Record) {
 	if t != nil && rec.Delta() {
 		t.begin()
 	}
-	// For watchers that only wait for the end nothing else is decoded, and no barrier holds it.
-	wanted := t != nil && (t.followers > 0 || rec.Ends())
+	// For callers that only wait for the end nothing else is decoded, and no barrier holds it.
+	wanted := t != nil && (len(t.readers) > 0 || rec.Ends())
 	f.mu.Unlock()
 	if !wanted {
 		return
@@ -196,55 +196,55 @@ func (f *Feed) lost() {
 
 func (f *Feed) allBehind() {
 	for _, t := range f.topics {
-		t.lost = true
-		for _, w := range t.watchers {
-			w.fallBehind(0)
+		t.losses++
+		t.notify()
+		for _, r := range t.readers {
+			r.miss(0)
 		}
 	}
 }
 
 // read runs one read of the log, of which only so many go on at a time. Close ends the wait for one.
-func (f *Feed) read(ctx context.Context, do func() error) error {
+func read[T any](ctx context.Context, f *Feed, do func() (T, error)) (none T, err error) {
 	if f.ctx.Err() != nil {
-		return ErrClosed
+		return none, ErrClosed
 	}
 	select {
 	case f.reads <- struct{}{}:
 	case <-ctx.Done():
-		return ctx.Err()
+		return none, ctx.Err()
 	case <-f.ctx.Done():
-		return ErrClosed
+		return none, ErrClosed
 	}
 	defer func() { <-f.reads }()
 	return do()
 }
 
 // last is log.Last under read.
-func (f *Feed) last(ctx context.Context, stream, filter string) (rec schemas.Record, err error) {
-	err = f.read(ctx, func() (err error) {
-		rec, err = f.log.Last(ctx, stream, filter)
-		return err
-	})
-	return rec, err
+func (f *Feed) last(ctx context.Context, stream, filter string) (schemas.Record, error) {
+	return read(ctx, f, func() (schemas.Record, error) { return f.log.Last(ctx, stream, filter) })
+}
+
+// newest is log.Newest under read.
+func (f *Feed) newest(ctx context.Context, stream, filter string) (schemas.Record, error) {
+	return read(ctx, f, func() (schemas.Record, error) { return f.log.Newest(ctx, stream, filter) })
 }
 
 // end is the newest event of an action, and ok if that is the terminal one, which is the last of its
 // section. That there is none is certain.
 func (f *Feed) end(ctx context.Context, t *topic) (rec schemas.Record, ok bool, err error) {
-	err = f.read(ctx, func() (err error) {
-		rec, err = f.log.Newest(ctx, t.stream, f.cfg.Layout.Subject(t.ref, schemas.SectionEvent))
-		return err
-	})
+	rec, err = f.newest(ctx, t.stream, f.cfg.Layout.Subject(t.ref, schemas.SectionEvent))
 	if errors.Is(err, fault.ErrNotFound) {
 		return rec, false, nil
 	}
 	return rec, err == nil && rec.Ends(), err
 }
 
+// first is the sequence of a stream's oldest record, and last that of its newest.
 func (f *Feed) bounds(ctx context.Context, stream string) (first, last uint64, err error) {
-	err = f.read(ctx, func() (err error) {
+	first, err = read(ctx, f, func() (first uint64, err error) {
 		first, last, err = f.log.Bounds(ctx, stream)
-		return err
+		return first, err
 	})
 	return first, last, err
 }
