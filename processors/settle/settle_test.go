@@ -103,7 +103,7 @@ func TestLooseEvidence(t *testing.T) {
 		return st.Underived
 	}
 	require.False(t, leave(claim(t, l, "a"), settle.AttemptID("a", schemas.Attempt{Number: 1})))
-	require.True(t, leave(claim(t, l, "b"), settle.DenialID("b", 0, 0)))
+	require.True(t, leave(claim(t, l, "b"), "b.denial.0.0"))
 	require.True(t, leave(claim(t, l, "c"), settle.ClosingID("c")))
 	st := claim(t, l, "e")
 	st.Attempts = []ledger.Attempt{{Attempt: schemas.Attempt{Number: 1}, Result: &schemas.Attempted{}}, {Attempt: schemas.Attempt{Number: 2}, Result: &schemas.Attempted{Code: schemas.DenyAddress}}}
