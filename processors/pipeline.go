@@ -121,15 +121,9 @@ func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) e
 	failpoint.At(failpoint.Fetched, ref.ID)
 	defer p.finish(w) //nolint:contextcheck // it wakes others whatever the result of this message
 
-	st, err := p.load(ctx, ref, rec, first && section == schemas.SectionAccepted, false)
-	if err == nil {
-		err = p.work(ctx, st, w.stop)
-	}
-	if errors.Is(err, fault.ErrFenced) {
-		// Another writer was first: its events decide what to do now.
-		if st, err = p.load(ctx, ref, rec, false, true); err == nil {
-			err = p.work(ctx, st, w.stop)
-		}
+	st, err := p.work(ctx, w, rec, first && section == schemas.SectionAccepted, false)
+	if errors.Is(err, fault.ErrFenced) { // another writer was first: its events decide what to do now
+		st, err = p.work(ctx, w, rec, false, true)
 	}
 	if err != nil {
 		err = p.conclude(ctx, rec, st, w, err)
@@ -137,8 +131,16 @@ func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) e
 	return err
 }
 
-// work executes a loaded action, settles it and reports its end.
-func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) error {
+// work loads an action as load does, executes and settles it, and reports its end.
+func (p *Pipeline) work(ctx context.Context, w *work, rec schemas.Record, first, fenced bool) (st *ledger.State, err error) {
+	if st, err = p.load(ctx, w.ref, rec, first, fenced); err == nil {
+		err = p.execute(ctx, st, w.stop)
+	}
+	return st, err
+}
+
+// execute works on a loaded action.
+func (p *Pipeline) execute(ctx context.Context, st *ledger.State, stop call.Stop) error {
 	kind, ok := p.Kinds[st.Kind]
 	if !ok {
 		return &fault.Terminal{Code: schemas.Poison, Reason: "no worker executes this kind"}

@@ -117,11 +117,7 @@ func (p *Pipeline) Reserve(ref schemas.Ref) (execute func(context.Context), rele
 		defer context.AfterFunc(p.running.limit, cancel)() //nolint:contextcheck // the life of all executions bounds this one
 		failpoint.At(failpoint.Fetched, ref.ID)
 		for range loads {
-			st, err := p.load(ctx, ref, schemas.Record{}, false, false)
-			if err == nil {
-				err = p.work(ctx, st, w.stop)
-			}
-			switch {
+			switch st, err := p.work(ctx, w, schemas.Record{}, false, false); {
 			case err == nil:
 				p.running.settled.Store(ref, true)
 				time.AfterFunc(remember, func() { p.running.settled.Delete(ref) })
