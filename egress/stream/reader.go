@@ -163,7 +163,7 @@ func (r *Reader) Next(ctx context.Context, tick <-chan time.Time) ([]*Item, erro
 			select {
 			case <-r.wake:
 			case <-tick:
-				return nil, nil
+				return items, nil
 			case <-ctx.Done():
 				return nil, ctx.Err()
 			case <-r.ends:
@@ -332,7 +332,7 @@ func (r *Reader) records(ctx context.Context, limit int) (records []schemas.Reco
 		next, err := r.f.log.Next(ctx, t.stream, t.filter, r.seq+1)
 		if errors.Is(err, fault.ErrNotFound) {
 			r.known = 0
-			return nil, nil
+			return page, nil
 		}
 		return []schemas.Record{next}, err
 	})
