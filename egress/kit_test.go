@@ -221,20 +221,22 @@ func build(tb testing.TB, change ...func(*config)) *env {
 	var server *egress.Server
 	var err error
 	h.feed, err = stream.Open(h.log, ear{h}, stream.Config{
-		Layout:  layout,
-		Result:  func(ref schemas.Ref, s *schemas.Settled) json.RawMessage { return server.Result(ref, s) },
+		Layout: layout,
+		Result: func(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) json.RawMessage {
+			return server.Result(ref, s, doc)
+		},
 		Part:    func(ref schemas.Ref, data json.RawMessage) json.RawMessage { return server.Part(ref, data) },
 		Barrier: func(context.Context) error { h.barrier.Add(1); return nil }, HTTP: of.HTTP,
 	})
 	require.NoError(tb, err)
 	tb.Cleanup(h.feed.Close)
-	cfg.Service.Draining = h.feed.Draining()
 	x := index.New(h.log, h.feed, index.Config{Layout: layout, Path: filepath.Join(tb.TempDir(), "i.db"), Wait: time.Minute})
 	tb.Cleanup(x.Close)
 	cfg.Index = egress.Index{Actions: x.List, Stats: x.Stats, Usage: x.Usage, Refs: x.Refs}
 	for _, f := range change {
 		f(&cfg)
 	}
+	cfg.Service.Checks = append(cfg.Service.Checks, egress.Check{Name: "feed", Run: h.feed.Ready})
 	server = egress.NewServer(h.log, h.ledger, cfg.Config)
 	h.server, h.surfaces = surfaces(server, cfg)
 	server.Follow(h.feed, h.surfaces)

@@ -65,9 +65,9 @@ type Config struct {
 	// its sequence is never reused, so a reader that resumes after it misses nothing. It must not
 	// block. Nil: all may.
 	Reserved func(stream string, seq uint64) bool
-	// Result turns a terminal event's result into the form its kind shows.
+	// Result turns the document in a terminal event into the form that its kind shows.
 	// Nil shows it as it is stored.
-	Result func(ref schemas.Ref, s *schemas.Settled) json.RawMessage
+	Result func(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) json.RawMessage
 	// Part turns the data of a delta into the form its kind shows; nil shows it as it is stored.
 	Part func(ref schemas.Ref, data json.RawMessage) json.RawMessage
 	// HeldEvents bounds what may wait for a barrier; over it, all watchers
@@ -82,7 +82,7 @@ func (c Config) withDefaults() Config {
 	c.HeldEvents = cmp.Or(c.HeldEvents, 1<<16)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Result == nil {
-		c.Result = func(_ schemas.Ref, s *schemas.Settled) json.RawMessage { return s.Result }
+		c.Result = func(_ schemas.Ref, _ *schemas.Settled, doc json.RawMessage) json.RawMessage { return doc }
 	}
 	if c.Part == nil {
 		c.Part = func(_ schemas.Ref, data json.RawMessage) json.RawMessage { return data }
@@ -154,6 +154,14 @@ func (f *Feed) Close() {
 	f.cancel()
 	f.stop()
 	f.done.Wait()
+}
+
+// Ready returns ErrClosed once streams must end.
+func (f *Feed) Ready(context.Context) error {
+	if f.streams.Err() != nil {
+		return ErrClosed
+	}
+	return nil
 }
 
 // Draining is closed when streams must end.
