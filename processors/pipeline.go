@@ -133,53 +133,48 @@ func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) e
 
 // work loads an action as load does, executes and settles it, and reports its end.
 func (p *Pipeline) work(ctx context.Context, w *work, rec schemas.Record, first, fenced bool) (st *ledger.State, err error) {
-	if st, err = p.load(ctx, w.ref, rec, first, fenced); err == nil {
-		err = p.execute(ctx, st, w.stop)
+	if st, err = p.load(ctx, w.ref, rec, first, fenced); err != nil {
+		return st, err
 	}
-	return st, err
-}
-
-// execute works on a loaded action.
-func (p *Pipeline) execute(ctx context.Context, st *ledger.State, stop call.Stop) error {
 	kind, ok := p.Kinds[st.Kind]
 	if !ok {
-		return &fault.Terminal{Code: schemas.Poison, Reason: "no worker executes this kind"}
+		return st, &fault.Terminal{Code: schemas.Poison, Reason: "no worker executes this kind"}
 	}
 	if kind.Here != nil {
 		if err := kind.Here(ctx, st); err != nil {
-			return err
+			return st, err
 		}
 	}
-	if until := st.Action.NotBefore; !st.Started && !st.CancelRequested && !stop.Requested() && p.Now().Before(until) {
-		return &call.Deferral{Until: until, Reason: schemas.WaitDelay}
+	if until := st.Action.NotBefore; !st.Started && !st.CancelRequested && !w.stop.Requested() && p.Now().Before(until) {
+		return st, &call.Deferral{Until: until, Reason: schemas.WaitDelay}
 	}
 	if st.Inherited > 1 { // by a dead worker: its open attempt is closed, and the missing evidence stored
 		if err := p.Caller.Abandon(ctx, st); err != nil {
-			return err
+			return st, err
 		}
 		if _, err := p.attest(ctx, st); err != nil {
-			return err
+			return st, err
 		}
 	}
 	if err := p.link(ctx, st); err != nil {
-		return err
+		return st, err
 	}
 	if !st.Started && kind.WritesStarted != nil && kind.WritesStarted(st) {
 		if err := p.Ledger.Append(ctx, st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: p.Worker}}); err != nil {
-			return err
+			return st, err
 		}
 	}
-	outcome, err := kind.Execute(ctx, st, stop)
+	outcome, err := kind.Execute(ctx, st, w.stop)
 	if err != nil {
 		// The result of an attempt is kept, whatever ended the work.
 		steady, cancel := context.WithTimeout(context.WithoutCancel(ctx), parting)
 		defer cancel()
 		if lost := st.Flush(steady); lost != nil { // another worker performs it
-			return lost
+			return st, lost
 		}
-		return err
+		return st, err
 	}
-	return p.settle(ctx, st, outcome)
+	return st, p.settle(ctx, st, outcome)
 }
 
 // parting is the time limit for writing such a result when a worker returns an action.
