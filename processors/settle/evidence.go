@@ -86,11 +86,11 @@ func (r *Recorder) begin(ctx context.Context, st *ledger.State, records []schema
 		}
 		return first
 	}
-	for _, e := range records {
-		if st.StoredEvidence[e.ID] {
+	for i := range records {
+		if st.StoredEvidence[records[i].ID] {
 			continue
 		}
-		stored, err := r.send(ctx, &st.Action, e)
+		stored, err := r.send(ctx, &st.Action, &records[i])
 		if err != nil {
 			return nil, errors.Join(err, wait())
 		}
@@ -102,7 +102,7 @@ func (r *Recorder) begin(ctx context.Context, st *ledger.State, records []schema
 // Record stores a record that belongs to no action, in its principal's name, and returns when it is
 // stored.
 func (r *Recorder) Record(ctx context.Context, e schemas.Evidence) error {
-	wait, err := r.send(ctx, &schemas.Action{Principal: e.Principal}, e)
+	wait, err := r.send(ctx, &schemas.Action{Principal: e.Principal}, &e)
 	if err != nil {
 		return err
 	}
@@ -144,21 +144,21 @@ func (r *Recorder) Recall(ctx context.Context, st *ledger.State) error {
 	return nil
 }
 
-// send sends a record of an action in its principal's name. The function that it returns waits until
-// the record is stored, and counts it. There is no other way to the stream, so that none of a
+// send sends a record of an action in its principal's name, and keeps it. The function that it returns
+// waits until the record is stored, and counts it. There is no other way to the stream, so that none of a
 // sensitive action gets there unsealed.
-func (r *Recorder) send(ctx context.Context, a *schemas.Action, e schemas.Evidence) (wait func() error, err error) {
+func (r *Recorder) send(ctx context.Context, a *schemas.Action, e *schemas.Evidence) (wait func() error, err error) {
 	e.Time, e.Principal = time.Now().UTC(), a.Principal
 	if a.Sensitive {
-		if e, err = r.seal.record(e); err != nil {
+		if *e, err = r.seal.record(*e); err != nil {
 			return nil, err
 		}
 	}
-	data, err := ledger.Encode(&e)
+	data, err := ledger.Encode(e)
 	if err != nil {
 		return nil, err
 	}
-	stored, err := r.log.Send(ctx, schemas.EvidenceSubject(e), e.Tenant+"/"+e.ID, data)
+	stored, err := r.log.Send(ctx, schemas.EvidenceSubject(*e), e.Tenant+"/"+e.ID, data)
 	if err != nil {
 		return nil, fmt.Errorf("evidence: %w", err)
 	}
