@@ -154,20 +154,22 @@ func build(tb testing.TB, change ...func(*config)) *env {
 	}
 	var err error
 	h.feed, err = stream.Open(h.log, h.log, stream.Config{
-		Layout:  layout,
-		Result:  func(ref schemas.Ref, s *schemas.Settled) json.RawMessage { return h.server.Result(ref, s) },
+		Layout: layout,
+		Result: func(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) json.RawMessage {
+			return h.server.Result(ref, s, doc)
+		},
 		Part:    func(ref schemas.Ref, data json.RawMessage) json.RawMessage { return h.server.Part(ref, data) },
 		Barrier: func(context.Context) error { h.barrier.Add(1); return nil }, HTTP: of.HTTP,
 	})
 	require.NoError(tb, err)
 	tb.Cleanup(h.feed.Close)
-	cfg.Service.Draining = h.feed.Draining()
 	x := index.New(h.log, h.feed, index.Config{Layout: layout, Path: filepath.Join(tb.TempDir(), "i.db"), Wait: time.Minute})
 	tb.Cleanup(x.Close)
 	cfg.Index = egress.Index{Actions: x.List, Stats: x.Stats, Usage: x.Usage, Refs: x.Refs}
 	for _, f := range change {
 		f(&cfg)
 	}
+	cfg.Service.Checks = append(cfg.Service.Checks, egress.Check{Name: "feed", Run: h.feed.Ready})
 	h.server = egress.NewServer(h.log, h.ledger, cfg.Config)
 	all := h.serve(cfg)
 	h.server.Follow(h.feed, all)

@@ -136,7 +136,7 @@ func TestStatusOfARecordThatCannotBeRead(t *testing.T) {
 	require.Equal(t, schemas.Poison, v.Code)
 	require.Equal(t, schemas.KindPlan, v.Kind)
 	unreadable := &schemas.Settled{Outcome: schemas.OutcomeSucceeded, Result: json.RawMessage(`[]`)}
-	require.Nil(t, h.server.Result(httpRef("b"), unreadable), "a document that is none is not shown")
+	require.Nil(t, h.server.Result(httpRef("b"), unreadable, unreadable.Result), "a document that is none is not shown")
 }
 
 func TestListRefuses(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"weir/egress/stream"
-	"weir/internal/ledger"
+	"weir/internal/fault"
 	"weir/internal/problem"
 	"weir/internal/wire"
 	"weir/schemas"
@@ -152,22 +152,28 @@ func Unsuccessful(ref schemas.Ref, s *schemas.Settled, message string) error {
 // Document is the stored document of an end. Memory is reserved for a large one until release.
 // One that was dropped is fault.ErrGone.
 func (s *Server) Document(ctx context.Context, tenant string, end *schemas.Settled) (doc json.RawMessage, release func(), err error) {
-	release, err = s.cfg.Reserve(ctx, tenant, end.ResultBlob, end.AnswerBlob)
+	return s.stored(ctx, tenant, func() (json.RawMessage, error) { return s.actions.Result(ctx, end) }, end.ResultBlob, end.AnswerBlob)
+}
+
+// Payload is the stored payload of an action, as Document is that of an end.
+func (s *Server) Payload(ctx context.Context, a *schemas.Action) (payload json.RawMessage, release func(), err error) {
+	return s.stored(ctx, a.Tenant, func() (json.RawMessage, error) { return s.actions.Blob(ctx, a.Payload, a.PayloadBlob) }, a.PayloadBlob)
+}
+
+// stored reads a document, of which some is in blobs.
+func (s *Server) stored(
+	ctx context.Context, tenant string, read func() (json.RawMessage, error), blobs ...string,
+) (doc json.RawMessage, release func(), err error) {
+	release, err = s.cfg.Reserve(ctx, tenant, blobs...)
 	if err == nil {
-		doc, err = ledger.Result(ctx, end, func(ctx context.Context, name string) (json.RawMessage, error) {
-			return s.log.GetBlob(ctx, name)
-		})
-		if err != nil {
+		if doc, err = read(); err != nil {
 			release()
 		}
 	}
-	return doc, release, gone(err)
-}
-
-// Result is the public form of an end's document, for the events of an action. Give it to the
-// feed's Config.
-func (s *Server) Result(ref schemas.Ref, end *schemas.Settled) json.RawMessage {
-	return s.result(ref, end, end.Result)
+	if errors.Is(err, fault.ErrNotFound) {
+		err = fault.ErrGone
+	}
+	return doc, release, err
 }
 
 // Part is the public form of a delta's data, for the events of an action. Give it to the feed's
@@ -179,7 +185,9 @@ func (s *Server) Part(ref schemas.Ref, data json.RawMessage) json.RawMessage {
 	return data
 }
 
-func (s *Server) result(ref schemas.Ref, end *schemas.Settled, doc json.RawMessage) json.RawMessage {
+// Result is the public form of an end's document, for the events and the status of an action. Give it
+// to the feed's Config.
+func (s *Server) Result(ref schemas.Ref, end *schemas.Settled, doc json.RawMessage) json.RawMessage {
 	v, ok := s.views[ref.Kind]
 	switch {
 	case !ok:

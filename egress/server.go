@@ -4,26 +4,17 @@ package egress
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"net/http"
 	"time"
 
 	"weir/egress/evidence"
 	"weir/egress/stream"
-	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/problem"
 	"weir/internal/redact"
 	"weir/internal/task"
 	"weir/schemas"
 )
-
-// Log is what the server reads.
-type Log interface {
-	stream.Log
-	GetBlob(ctx context.Context, name string) ([]byte, error)
-}
 
 // Reader is the sender of a request that reads.
 type Reader struct {
@@ -70,7 +61,7 @@ type Config struct {
 // Server is what the surfaces share: it answers for ingress, and reads actions and their events.
 // It is safe for concurrent use and starts nothing.
 type Server struct {
-	log     Log
+	log     stream.Log
 	actions *ledger.Ledger
 	cfg     Config
 	views   map[schemas.Kind]View
@@ -80,7 +71,7 @@ type Server struct {
 }
 
 // NewServer returns the server over a log and the ledger that folds it. Follow completes it.
-func NewServer(log Log, actions *ledger.Ledger, cfg Config) *Server {
+func NewServer(log stream.Log, actions *ledger.Ledger, cfg Config) *Server {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -140,25 +131,4 @@ func (s *Server) Records() Surface {
 		record("/v1/dead-letters", (*evidence.Records).ServeDead, schemas.ScopeActionsRead),
 		record("/v1/evidence", (*evidence.Records).Serve, schemas.ScopeEvidenceRead),
 	)}
-}
-
-// Payload is the stored payload of an action. Memory is reserved for a large one until release. One
-// that was dropped is fault.ErrGone.
-func (s *Server) Payload(ctx context.Context, a *schemas.Action) (payload json.RawMessage, release func(), err error) {
-	release, err = s.cfg.Reserve(ctx, a.Tenant, a.PayloadBlob)
-	if err == nil {
-		payload, err = s.actions.Blob(ctx, a.Payload, a.PayloadBlob)
-		if err != nil {
-			release()
-		}
-	}
-	return payload, release, gone(err)
-}
-
-// gone is the error for an existing action whose stored result was dropped.
-func gone(err error) error {
-	if errors.Is(err, fault.ErrNotFound) {
-		return fault.ErrGone
-	}
-	return err
 }

@@ -34,8 +34,6 @@ type ServiceConfig struct {
 	PolicyVersion func() string
 	AllowedHosts  func() []string
 	Checks        []Check
-	// Draining is closed when the feed has ended; nil: there is none.
-	Draining <-chan struct{}
 	// Allow lets a request read the node's reports about itself: /metrics, with the scope
 	// metrics:read, and a backup.
 	Allow   func(r *http.Request, scope string) error
@@ -114,24 +112,11 @@ func (e service) ready(w http.ResponseWriter, r *http.Request) (int, schemas.Rea
 	out.Ready, out.Checks, out.PolicyVersion = true, map[string]string{}, e.cfg.PolicyVersion()
 	ctx, cancel := context.WithTimeout(r.Context(), checkTimeout)
 	defer cancel()
-	fail := func(name string) {
-		out.Ready = false
-		out.Checks[name] = "failed"
-		out.Reasons = append(out.Reasons, name+" is not ready")
-	}
 	for _, c := range e.cfg.Checks {
-		if c.Run(ctx) != nil {
-			fail(c.Name)
-			continue
-		}
 		out.Checks[c.Name] = "ok"
-	}
-	select {
-	case <-e.cfg.Draining: // nil, it never is
-		fail("feed")
-	default:
-		if e.cfg.Draining != nil {
-			out.Checks["feed"] = "ok"
+		if c.Run(ctx) != nil {
+			out.Checks[c.Name], out.Ready = "failed", false
+			out.Reasons = append(out.Reasons, c.Name+" is not ready")
 		}
 	}
 	if !out.Ready {

@@ -101,18 +101,14 @@ func agentOf(st *ledger.State) string {
 func (s *Server) addEnd(st *ledger.State, v *schemas.ActionView, doc json.RawMessage) {
 	end := *st.Settled
 	end.Resolution = st.Resolution
-	for _, ev := range st.Events {
-		if ev.Seq == st.SettledSeq {
-			v.Settled = ev.Time
-		}
-	}
+	v.Settled = st.SettledAt
 	v.Code, v.Message = end.Code, end.Message
 	if end.Outcome == schemas.OutcomeUnknown {
 		v.Message = end.UnknownText(st.ID)
 		v.ResolveURL = stream.ResolveURL(st.ID)
 	}
 	if len(doc) > 0 {
-		v.Result = s.result(st.Ref, &end, doc)
+		v.Result = s.Result(st.Ref, &end, doc)
 		v.Decision = deniedBy(st, doc, v.Decision)
 	}
 }

@@ -33,34 +33,25 @@ func alive() []Route {
 }
 
 // readiness are the routes that report whether the node can do its work, in the three forms that
-// callers ask for.
-func readiness(ready func(w http.ResponseWriter, r *http.Request) (int, schemas.Readiness)) []Route {
-	show := func(path string, form func(facts schemas.Readiness) any) []Route {
-		return Read(path, func(c *gin.Context) error {
+// callers ask for. Agents, whose base URL ends in schemas.RouteAPI, ask for a text.
+func readiness(ready func(w http.ResponseWriter, r *http.Request) (int, schemas.Readiness)) (routes []Route) {
+	for _, path := range []string{"/readyz", "/health/ready", "/ready", schemas.RouteAPI + "/ready"} {
+		routes = append(routes, Read(path, func(c *gin.Context) error {
 			status, facts := ready(c.Writer, c.Request)
-			if text, ok := form(facts).(string); ok {
+			text, health := "Not ready", schemas.HealthNotReady
+			if facts.Ready {
+				text, health = "Ready", schemas.HealthReady
+			}
+			switch path {
+			case "/readyz":
+				stream.WriteJSON(c.Writer, c.Request, status, facts)
+			case "/health/ready":
+				stream.WriteJSON(c.Writer, c.Request, status, schemas.HealthReadiness{Status: health, Readiness: facts})
+			default:
 				stream.WriteBody(c.Writer, status, "text/plain; charset=utf-8", []byte(text))
-			} else {
-				stream.WriteJSON(c.Writer, c.Request, status, form(facts))
 			}
 			return nil
-		})
+		})...)
 	}
-	text := func(facts schemas.Readiness) any {
-		if facts.Ready {
-			return "Ready"
-		}
-		return "Not ready"
-	}
-	return Routes(
-		show("/readyz", func(facts schemas.Readiness) any { return facts }),
-		show("/health/ready", func(facts schemas.Readiness) any {
-			status := schemas.HealthReady
-			if !facts.Ready {
-				status = schemas.HealthNotReady
-			}
-			return schemas.HealthReadiness{Status: status, Readiness: facts}
-		}),
-		show("/ready", text), show(schemas.RouteAPI+"/ready", text), // for agents, whose base URL ends in the latter
-	)
+	return routes
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"weir/internal/ledger"
-	"weir/internal/retry"
 	"weir/processors/call"
 	"weir/schemas"
 )
@@ -27,11 +26,8 @@ type early struct {
 const (
 	// sweep is how many entries put examines. It is more than put adds, so due actions do not pile up.
 	sweep = 4
-	// A notification that the log does not accept within wakeTimeout is repeated, between firstPause
-	// and lastPause later.
+	// wakeTimeout bounds one notification.
 	wakeTimeout = 10 * time.Second
-	firstPause  = time.Second
-	lastPause   = 10 * time.Second
 )
 
 func newEarly(notify func(context.Context, schemas.Ref) error) *early {
@@ -67,7 +63,7 @@ func (e *early) put(ref schemas.Ref, r *call.Deferral) {
 }
 
 // wake notifies those of some actions that are not due yet, one after the other, once their rules
-// are replaced. At the end of life, they wake when they are due.
+// are replaced. After an error, and at the end of life, an action wakes when it is due.
 func (e *early) wake(replaced <-chan struct{}, until map[schemas.Ref]time.Time) {
 	select {
 	case <-replaced:
@@ -76,24 +72,13 @@ func (e *early) wake(replaced <-chan struct{}, until map[schemas.Ref]time.Time) 
 	e.mu.Lock()
 	delete(e.actions, replaced)
 	e.mu.Unlock()
-	for pause := firstPause; e.life.Err() == nil; pause = min(2*pause, lastPause) {
-		for ref, at := range until { // in another order each time: one that fails holds up no other for long
-			if time.Now().Before(at) && !e.notified(ref) {
-				break
-			}
-			delete(until, ref)
-		}
-		if len(until) == 0 || !retry.Pause(e.life, pause) {
-			return
+	for ref, at := range until {
+		if e.life.Err() == nil && time.Now().Before(at) {
+			ctx, cancel := context.WithTimeout(e.life, wakeTimeout)
+			_ = e.notify(ctx, ref)
+			cancel()
 		}
 	}
-}
-
-// notified notifies one action, and reports whether the log has accepted it.
-func (e *early) notified(ref schemas.Ref) bool {
-	ctx, cancel := context.WithTimeout(e.life, wakeTimeout)
-	defer cancel()
-	return e.notify(ctx, ref) == nil
 }
 
 // stop ends all wake-ups, and waits for the running ones. It may be called twice.

@@ -124,15 +124,9 @@ func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) e
 	failpoint.At(failpoint.Fetched, ref.ID)
 	defer p.finish(w) //nolint:contextcheck // it wakes others whatever the result of this message
 
-	st, err := p.load(ctx, ref, rec, first && section == schemas.SectionAccepted, false)
-	if err == nil {
-		err = p.work(ctx, st, w.stop)
-	}
-	if errors.Is(err, fault.ErrFenced) {
-		// Another writer was first: its events decide what to do now.
-		if st, err = p.load(ctx, ref, rec, false, true); err == nil {
-			err = p.work(ctx, st, w.stop)
-		}
+	st, err := p.work(ctx, w, rec, first && section == schemas.SectionAccepted, false)
+	if errors.Is(err, fault.ErrFenced) { // another writer was first: its events decide what to do now
+		st, err = p.work(ctx, w, rec, false, true)
 	}
 	if err != nil {
 		err = p.conclude(ctx, rec, st, w, err)
@@ -140,47 +134,50 @@ func (p *Pipeline) Handle(ctx context.Context, rec schemas.Record, first bool) e
 	return err
 }
 
-// work executes a loaded action, settles it and reports its end.
-func (p *Pipeline) work(ctx context.Context, st *ledger.State, stop call.Stop) error {
+// work loads an action as load does, executes and settles it, and reports its end.
+func (p *Pipeline) work(ctx context.Context, w *work, rec schemas.Record, first, fenced bool) (st *ledger.State, err error) {
+	if st, err = p.load(ctx, w.ref, rec, first, fenced); err != nil {
+		return st, err
+	}
 	kind, ok := p.Kinds[st.Kind]
 	if !ok {
-		return &fault.Terminal{Code: schemas.Poison, Reason: "no worker executes this kind"}
+		return st, &fault.Terminal{Code: schemas.Poison, Reason: "no worker executes this kind"}
 	}
 	if kind.Here != nil {
 		if err := kind.Here(ctx, st); err != nil {
-			return err
+			return st, err
 		}
 	}
-	if until := st.Action.NotBefore; !st.Started && !st.CancelRequested && !stop.Requested() && p.Now().Before(until) {
-		return &call.Deferral{Until: until, Reason: schemas.WaitDelay}
+	if until := st.Action.NotBefore; !st.Started && !st.CancelRequested && !w.stop.Requested() && p.Now().Before(until) {
+		return st, &call.Deferral{Until: until, Reason: schemas.WaitDelay}
 	}
 	if st.Inherited > 1 { // by a dead worker: its open attempt is closed, and the missing evidence stored
 		if err := p.Caller.Abandon(ctx, st); err != nil {
-			return err
+			return st, err
 		}
 		if _, err := p.attest(ctx, st); err != nil {
-			return err
+			return st, err
 		}
 	}
 	if err := p.link(ctx, st); err != nil {
-		return err
+		return st, err
 	}
 	if !st.Started && kind.WritesStarted != nil && kind.WritesStarted(st) {
 		if err := p.Ledger.Append(ctx, st, schemas.Event{Type: schemas.EventStarted, Started: &schemas.Started{Worker: p.Worker}}); err != nil {
-			return err
+			return st, err
 		}
 	}
-	outcome, err := kind.Execute(ctx, st, stop)
+	outcome, err := kind.Execute(ctx, st, w.stop)
 	if err != nil {
 		// The result of an attempt is kept, whatever ended the work.
 		steady, cancel := context.WithTimeout(context.WithoutCancel(ctx), parting)
 		defer cancel()
 		if lost := st.Flush(steady); lost != nil { // another worker performs it
-			return lost
+			return st, lost
 		}
-		return err
+		return st, err
 	}
-	return p.settle(ctx, st, outcome)
+	return st, p.settle(ctx, st, outcome)
 }
 
 // parting is the time limit for writing such a result when a worker returns an action.

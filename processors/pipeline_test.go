@@ -89,7 +89,7 @@ func (h *env) check(t *testing.T, what string, most int) schemas.Outcome {
 		assert.Equal(t, st.Attempts[0].Mocked(), h.sent == 0, what)
 	case schemas.OutcomeDenied:
 		assert.Zero(t, h.sent, what)
-		assert.Equal(t, 1, h.evidence(t)[settle.DenialID("a", 0, 0)], what)
+		assert.Equal(t, 1, h.evidence(t)["a.denial.0.0"], what)
 	default:
 	}
 	return st.Settled.Outcome

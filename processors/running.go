@@ -17,11 +17,11 @@ import (
 // handler runs is returned, and a request to cancel finds the handler. It also counts the actions
 // that are executed without a message, see Reserve.
 type running struct {
-	mu     sync.Mutex
-	works  map[schemas.Ref]*work
-	closed bool // no execution begins
+	mu    sync.Mutex
+	works map[schemas.Ref]*work
 
-	executing sync.WaitGroup
+	executing sync.RWMutex       // held by each execution, and for good by drain
+	drain     func()             // refuses new executions, and waits for the running ones
 	limit     context.Context    //nolint:containedctx // the life of all executions
 	end       context.CancelFunc // cancels the remaining executions
 	// settled has the refs of the actions that executions have settled lately: none of the end's
@@ -40,6 +40,7 @@ type work struct {
 
 func newRunning() *running {
 	r := &running{works: make(map[schemas.Ref]*work)}
+	r.drain = sync.OnceFunc(r.executing.Lock)
 	r.limit, r.end = context.WithCancel(context.Background()) //nolint:gosec // a worker that stops calls it
 	return r
 }
@@ -74,24 +75,6 @@ func (p *Pipeline) finish(w *work) {
 	}
 }
 
-// execution reports whether an execution may begin. If so, the caller calls executing.Done at its end.
-func (r *running) execution() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.closed {
-		r.executing.Add(1)
-	}
-	return !r.closed
-}
-
-// drain refuses new executions, and waits for the running ones.
-func (r *running) drain() {
-	r.mu.Lock()
-	r.closed = true
-	r.mu.Unlock()
-	r.executing.Wait()
-}
-
 // remember is how long settled has an action.
 const remember = time.Minute
 
@@ -108,20 +91,16 @@ func (p *Pipeline) Reserve(ref schemas.Ref) (execute func(context.Context), rele
 	release = sync.OnceFunc(func() { p.finish(w) })
 	return func(ctx context.Context) {
 		defer release()
-		if !p.running.execution() {
+		if !p.running.executing.TryRLock() { // the worker stops
 			return
 		}
-		defer p.running.executing.Done()
+		defer p.running.executing.RUnlock()
 		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		defer cancel()
 		defer context.AfterFunc(p.running.limit, cancel)() //nolint:contextcheck // the life of all executions bounds this one
 		failpoint.At(failpoint.Fetched, ref.ID)
 		for range loads {
-			st, err := p.load(ctx, ref, schemas.Record{}, false, false)
-			if err == nil {
-				err = p.work(ctx, st, w.stop)
-			}
-			switch {
+			switch st, err := p.work(ctx, w, schemas.Record{}, false, false); {
 			case err == nil:
 				p.running.settled.Store(ref, true)
 				time.AfterFunc(remember, func() { p.running.settled.Delete(ref) })

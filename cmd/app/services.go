@@ -173,7 +173,7 @@ func (a *App) service() egress.Surface {
 		Metrics: a.metrics.Handler(), OpenAPI: published.OpenAPI(), Allow: a.allow, Backup: a.backup,
 	}
 	if a.feed != nil {
-		cfg.Draining = a.feed.Draining()
+		cfg.Checks = append(cfg.Checks, egress.Check{Name: "feed", Run: a.feed.Ready})
 	}
 	return egress.Service(cfg)
 }

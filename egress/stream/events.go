@@ -186,7 +186,7 @@ func (f *Feed) page(
 func (f *Feed) Each(client context.Context, ref schemas.Ref, after uint64, left func(), fn func(it *Item) (more bool, err error)) error {
 	reader, gone := f.reader(ref, after, true, false), false
 	defer func() {
-		if alone := f.unregister(reader.w); gone || client.Err() != nil {
+		if alone := reader.Close(); gone || client.Err() != nil {
 			f.gone(client, alone, left)
 		}
 	}()

@@ -67,7 +67,7 @@ func (f *Feed) Watching() (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, t := range f.topics {
-		n += len(t.watchers)
+		n += len(t.readers) + t.waiters
 	}
 	return n
 }

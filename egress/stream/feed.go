@@ -65,9 +65,9 @@ type Config struct {
 	// its sequence is never reused, so a reader that resumes after it misses nothing. It must not
 	// block. Nil: all may.
 	Reserved func(stream string, seq uint64) bool
-	// Result turns a terminal event's result into the form its kind shows.
+	// Result turns the document in a terminal event into the form that its kind shows.
 	// Nil shows it as it is stored.
-	Result func(ref schemas.Ref, s *schemas.Settled) json.RawMessage
+	Result func(ref schemas.Ref, s *schemas.Settled, doc json.RawMessage) json.RawMessage
 	// Part turns the data of a delta into the form its kind shows; nil shows it as it is stored.
 	Part func(ref schemas.Ref, data json.RawMessage) json.RawMessage
 	// HeldEvents bounds what may wait for a barrier; over it, all watchers
@@ -82,7 +82,7 @@ func (c Config) withDefaults() Config {
 	c.HeldEvents = cmp.Or(c.HeldEvents, 1<<16)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Result == nil {
-		c.Result = func(_ schemas.Ref, s *schemas.Settled) json.RawMessage { return s.Result }
+		c.Result = func(_ schemas.Ref, _ *schemas.Settled, doc json.RawMessage) json.RawMessage { return doc }
 	}
 	if c.Part == nil {
 		c.Part = func(_ schemas.Ref, data json.RawMessage) json.RawMessage { return data }
@@ -156,6 +156,14 @@ func (f *Feed) Close() {
 	f.done.Wait()
 }
 
+// Ready returns ErrClosed once streams must end.
+func (f *Feed) Ready(context.Context) error {
+	if f.streams.Err() != nil {
+		return ErrClosed
+	}
+	return nil
+}
+
 // Draining is closed when streams must end.
 func (f *Feed) Draining() <-chan struct{} { return f.streams.Done() }
 
@@ -171,8 +179,8 @@ func (f *Feed) arrived(rec schemas.Record) {
 	if t != nil && rec.Delta() {
 		t.begin()
 	}
-	// For watchers that only wait for the end nothing else is decoded, and no barrier holds it.
-	wanted := t != nil && (t.followers > 0 || rec.Ends())
+	// For callers that only wait for the end nothing else is decoded, and no barrier holds it.
+	wanted := t != nil && (len(t.readers) > 0 || rec.Ends())
 	f.mu.Unlock()
 	if !wanted {
 		return
@@ -196,55 +204,55 @@ func (f *Feed) lost() {
 
 func (f *Feed) allBehind() {
 	for _, t := range f.topics {
-		t.lost = true
-		for _, w := range t.watchers {
-			w.fallBehind(0)
+		t.losses++
+		t.notify()
+		for _, r := range t.readers {
+			r.miss(0)
 		}
 	}
 }
 
 // read runs one read of the log, of which only so many go on at a time. Close ends the wait for one.
-func (f *Feed) read(ctx context.Context, do func() error) error {
+func read[T any](ctx context.Context, f *Feed, do func() (T, error)) (none T, err error) {
 	if f.ctx.Err() != nil {
-		return ErrClosed
+		return none, ErrClosed
 	}
 	select {
 	case f.reads <- struct{}{}:
 	case <-ctx.Done():
-		return ctx.Err()
+		return none, ctx.Err()
 	case <-f.ctx.Done():
-		return ErrClosed
+		return none, ErrClosed
 	}
 	defer func() { <-f.reads }()
 	return do()
 }
 
 // last is log.Last under read.
-func (f *Feed) last(ctx context.Context, stream, filter string) (rec schemas.Record, err error) {
-	err = f.read(ctx, func() (err error) {
-		rec, err = f.log.Last(ctx, stream, filter)
-		return err
-	})
-	return rec, err
+func (f *Feed) last(ctx context.Context, stream, filter string) (schemas.Record, error) {
+	return read(ctx, f, func() (schemas.Record, error) { return f.log.Last(ctx, stream, filter) })
+}
+
+// newest is log.Newest under read.
+func (f *Feed) newest(ctx context.Context, stream, filter string) (schemas.Record, error) {
+	return read(ctx, f, func() (schemas.Record, error) { return f.log.Newest(ctx, stream, filter) })
 }
 
 // end is the newest event of an action, and ok if that is the terminal one, which is the last of its
 // section. That there is none is certain.
 func (f *Feed) end(ctx context.Context, t *topic) (rec schemas.Record, ok bool, err error) {
-	err = f.read(ctx, func() (err error) {
-		rec, err = f.log.Newest(ctx, t.stream, f.cfg.Layout.Subject(t.ref, schemas.SectionEvent))
-		return err
-	})
+	rec, err = f.newest(ctx, t.stream, f.cfg.Layout.Subject(t.ref, schemas.SectionEvent))
 	if errors.Is(err, fault.ErrNotFound) {
 		return rec, false, nil
 	}
 	return rec, err == nil && rec.Ends(), err
 }
 
+// first is the sequence of a stream's oldest record, and last that of its newest.
 func (f *Feed) bounds(ctx context.Context, stream string) (first, last uint64, err error) {
-	err = f.read(ctx, func() (err error) {
+	first, err = read(ctx, f, func() (first uint64, err error) {
 		first, last, err = f.log.Bounds(ctx, stream)
-		return err
+		return first, err
 	})
 	return first, last, err
 }

@@ -182,7 +182,7 @@ func (n *node) follow(after uint64) *stream.Reader {
 	n.t.Helper()
 	r, err := n.feed.Follow(context.Background(), ref("a"), after)
 	require.NoError(n.t, err)
-	n.t.Cleanup(r.Close)
+	n.t.Cleanup(func() { r.Close() })
 	return r
 }
 

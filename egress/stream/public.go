@@ -84,7 +84,7 @@ func (it *Item) settled() *schemas.EventViewSettled {
 	if s.ResultBlob != "" || s.AnswerBlob != "" {
 		p.ResultURL = ActionURL(it.Ref.ID)
 	} else {
-		p.Result = it.cfg.Result(it.Ref, s)
+		p.Result = it.cfg.Result(it.Ref, s, s.Result)
 	}
 	return p
 }

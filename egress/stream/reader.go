@@ -41,10 +41,21 @@ const (
 )
 
 // Reader gives an action's events in order, each once, from any position on.
-// It belongs to one goroutine.
+// It belongs to one goroutine, and costs a few hundred bytes while it waits.
 type Reader struct {
-	f *Feed
-	w *watcher
+	f     *Feed
+	topic *topic
+	wake  chan struct{} // holds one signal: there may be more
+
+	// The feed's lock guards these. missed means that the log must be read: the buffer overflowed, or
+	// records may have been missed. newest is how far the log is known to go then.
+	at     int    // its place in topic.readers; -1: it is not there
+	given  uint64 // how far it has got, as of when it looked last
+	buf    []*Item
+	size   int
+	missed bool
+	newest uint64
+
 	// seq is the position: every event up to it has been given.
 	seq uint64
 	n   int // the ordinal of the event at seq; 0 while unknown
@@ -78,18 +89,43 @@ func (f *Feed) follow(ctx context.Context, ref schemas.Ref, after uint64, peek b
 	return r, nil
 }
 
-// reader is one that is still to be opened. An answer continues while the node drains, until EndWaits;
-// a position after the end of its action is ErrBeyond.
+// reader is one that is still to be opened. It receives all records stored from now on, so the log must
+// be read after this and not before. An answer continues while the node drains, until EndWaits; a
+// position after the end of its action is ErrBeyond. With peek it takes what there is and waits for
+// nothing, so that the topic does not know it.
 func (f *Feed) reader(ref schemas.Ref, after uint64, answer, peek bool) *Reader {
-	r := &Reader{f: f, w: f.watch(ref, watcher{follow: true, peek: peek}), seq: after, ends: f.streams.Done(), answer: answer}
+	r := &Reader{f: f, wake: make(chan struct{}, 1), at: -1, seq: after, ends: f.streams.Done(), answer: answer}
 	if answer {
 		r.ends = f.waits.Done()
+	}
+	filter := f.cfg.Layout.All(ref)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.topic(ref, filter)
+	if r.topic = t; !peek {
+		f.topics[t.key] = t
+		r.at = len(t.readers)
+		t.readers = append(t.readers, r)
 	}
 	return r
 }
 
-// Close ends the reader. It may be called twice.
-func (r *Reader) Close() { r.f.unregister(r.w) }
+// Close ends the reader. alone reports that this node has no other caller that reads the action or waits
+// for it; of concurrent leavers exactly one gets it. It may be called again, and then never reports that.
+func (r *Reader) Close() (alone bool) {
+	r.f.mu.Lock()
+	defer r.f.mu.Unlock()
+	if r.at < 0 {
+		return false
+	}
+	t, end := r.topic, len(r.topic.readers)-1
+	t.readers[r.at] = t.readers[end]
+	t.readers[r.at].at = r.at
+	t.readers[end] = nil
+	t.readers = t.readers[:end]
+	r.at, r.buf = -1, nil
+	return r.f.drop(t)
+}
 
 // Position is what to resume after.
 func (r *Reader) Position() uint64 { return r.seq }
@@ -124,18 +160,23 @@ func (r *Reader) Next(ctx context.Context, tick <-chan time.Time) ([]*Item, erro
 		case r.ended:
 			return nil, io.EOF
 		default:
-			ticked, err := r.w.wait(ctx, tick, r.ends)
-			if r.answer && errors.Is(err, ErrClosed) {
+			select {
+			case <-r.wake:
+			case <-tick:
+				return items, nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-r.ends:
+				if !r.answer {
+					return nil, ErrClosed
+				}
 				r.answer, r.last, r.behind = false, true, true
-			} else if ticked || err != nil {
-				return nil, err
 			}
 		}
 	}
 }
 
-// advance takes what the feed brought, or reads the log where that does not
-// join up.
+// advance takes what the feed brought, or reads the log where that does not join up.
 func (r *Reader) advance(ctx context.Context) ([]*Item, error) {
 	if items := r.ready; len(items) > 0 {
 		r.ready = nil
@@ -144,7 +185,13 @@ func (r *Reader) advance(ctx context.Context) ([]*Item, error) {
 	if r.behind {
 		return r.page(ctx)
 	}
-	items := r.drain()
+	r.f.mu.Lock()
+	items := r.buf
+	if r.missed { // the log is read first, up to what is known of it
+		r.expect(r.newest)
+	}
+	r.buf, r.size, r.missed, r.newest, r.given = nil, 0, false, 0, r.seq
+	r.f.mu.Unlock()
 	kept := items[:0]
 	for _, it := range items {
 		switch {
@@ -159,20 +206,6 @@ func (r *Reader) advance(ctx context.Context) ([]*Item, error) {
 		}
 	}
 	return kept, nil
-}
-
-// drain empties the buffer of the watcher. If the feed may have missed something, the log is read
-// first, up to what is known of it.
-func (r *Reader) drain() []*Item {
-	r.f.mu.Lock()
-	defer r.f.mu.Unlock()
-	w := r.w
-	if w.behind {
-		r.expect(w.known)
-	}
-	items := w.buf
-	w.buf, w.size, w.behind, w.known, w.given = nil, 0, false, 0, r.seq
-	return items
 }
 
 // final says that an action has ended once it has such an event.
@@ -198,7 +231,7 @@ func (r *Reader) open(ctx context.Context) error {
 		return nil
 	}
 	if after > 0 {
-		first, _, err := r.f.bounds(ctx, r.w.topic.stream)
+		first, _, err := r.f.bounds(ctx, r.topic.stream)
 		if err != nil || first <= after+1 {
 			return err
 		}
@@ -209,15 +242,12 @@ func (r *Reader) open(ctx context.Context) error {
 // empty returns why there is nothing after a position: the action has ended, has nothing new yet,
 // or does not exist.
 func (r *Reader) empty(ctx context.Context, after uint64) error {
-	t := r.w.topic
-	end, ended, err := r.f.end(ctx, t)
+	t := r.topic
+	_, ended, err := r.f.end(ctx, t)
 	if err != nil {
 		return err
 	}
-	newest, err := r.f.last(ctx, t.stream, t.filter)
-	if end.Seq > newest.Seq && (err == nil || errors.Is(err, fault.ErrNotFound)) { // the replica is late
-		newest, err = end, nil
-	}
+	newest, err := r.f.newest(ctx, t.stream, t.filter)
 	switch {
 	case errors.Is(err, fault.ErrNotFound), err == nil && newest.Seq <= r.seq && after == 0:
 		return r.f.missing(ctx, t.stream, after)
@@ -255,7 +285,7 @@ func (f *Feed) missing(ctx context.Context, stream string, after uint64) error {
 
 // page reads the next records from the log and moves the position past them.
 func (r *Reader) page(ctx context.Context) ([]*Item, error) {
-	t := r.w.topic
+	t := r.topic
 	limit := max(r.limit, firstPage)
 	records, more, err := r.records(ctx, limit)
 	if err != nil {
@@ -293,19 +323,18 @@ func (r *Reader) page(ctx context.Context) ([]*Item, error) {
 // records are those after the position. A late replica does not show all that are known: then the
 // leader shows the next one, or that they were dropped.
 func (r *Reader) records(ctx context.Context, limit int) (records []schemas.Record, more bool, err error) {
-	t := r.w.topic
-	err = r.f.read(ctx, func() (err error) {
-		records, more, err = r.f.log.Page(ctx, t.stream, t.filter, r.seq+1, limit, pageSize)
-		if err != nil || len(records) > 0 || r.known <= r.seq {
-			return err
+	t := r.topic
+	records, err = read(ctx, r.f, func() (page []schemas.Record, err error) {
+		page, more, err = r.f.log.Page(ctx, t.stream, t.filter, r.seq+1, limit, pageSize)
+		if err != nil || len(page) > 0 || r.known <= r.seq {
+			return page, err
 		}
 		next, err := r.f.log.Next(ctx, t.stream, t.filter, r.seq+1)
 		if errors.Is(err, fault.ErrNotFound) {
 			r.known = 0
-			return nil
+			return page, nil
 		}
-		records = []schemas.Record{next}
-		return err
+		return []schemas.Record{next}, err
 	})
 	return records, more && len(records) > 0, err
 }

@@ -588,7 +588,7 @@ func TestNothingOfASharedFrame(t *testing.T) {
 // awayLog does not answer.
 type awayLog struct {
 	*memlog.Log
-	page, last atomic.Bool
+	page, newest atomic.Bool
 }
 
 func (l *awayLog) Page(ctx context.Context, name, filter string, from uint64, limit, size int) ([]schemas.Record, bool, error) {
@@ -598,11 +598,11 @@ func (l *awayLog) Page(ctx context.Context, name, filter string, from uint64, li
 	return l.Log.Page(ctx, name, filter, from, limit, size)
 }
 
-func (l *awayLog) Last(ctx context.Context, name, filter string) (schemas.Record, error) {
-	if l.last.Load() {
+func (l *awayLog) Newest(ctx context.Context, name, filter string) (schemas.Record, error) {
+	if l.newest.Load() {
 		return schemas.Record{}, fault.ErrUnavailable
 	}
-	return l.Log.Last(ctx, name, filter)
+	return l.Log.Newest(ctx, name, filter)
 }
 
 // A log that does not answer neither holds up a drain, nor makes a position wrong.
@@ -622,15 +622,15 @@ func TestTheLogIsAway(t *testing.T) {
 		each := func(id string, after uint64) error {
 			return feed.Each(t.Context(), ref(id), after, nil, func(*stream.Item) (bool, error) { return true, nil })
 		}
-		log.last.Store(true)
+		log.newest.Store(true)
 		seqs := a.seqs()
 		require.ErrorIs(t, each("a", seqs[len(seqs)-1]+1), fault.ErrUnavailable)
-		log.last.Store(false)
+		log.newest.Store(false)
 		ended := make(chan error)
 		go func() { ended <- each("b", 0) }()
 		synctest.Wait()
 		log.page.Store(true)
-		log.last.Store(true)
+		log.newest.Store(true)
 		feed.EndWaits()
 		require.ErrorIs(t, <-ended, stream.ErrClosed)
 	})

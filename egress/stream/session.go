@@ -113,7 +113,8 @@ func (s *session) run(ctx context.Context) (err error) {
 		case len(items) > 0:
 			err = s.send(until, items)
 		default: // the feed itself checks the log for missed records
-			err = s.comment()
+			s.buf = append(s.buf, comment...)
+			err = s.write(true)
 		}
 		if s.begun != begun {
 			tick.Reset(s.f.cfg.HTTP.KeepAlive)
@@ -148,7 +149,7 @@ func (s *session) send(ctx context.Context, items []*Item) error {
 			break
 		}
 		if len(s.buf)+len(frame) > batch {
-			if err := s.write(); err != nil {
+			if err := s.write(false); err != nil {
 				return err
 			}
 		}
@@ -157,7 +158,7 @@ func (s *session) send(ctx context.Context, items []*Item) error {
 	if !shown {
 		return nil
 	}
-	return s.flush()
+	return s.write(true)
 }
 
 // frame renders an event, and waits for a log that is away. Only what ended the
@@ -189,7 +190,7 @@ func (s *session) frame(ctx context.Context, it *Item) ([]byte, error) {
 
 // write writes the frames that were put aside, after the header. A silent stream keeps no buffer.
 // After an error the client is too slow, or gone: the deadline stays, and the server closes.
-func (s *session) write() (err error) {
+func (s *session) write(flush bool) (err error) {
 	if !s.begun {
 		s.begun = true
 		s.out.Open()
@@ -198,23 +199,11 @@ func (s *session) write() (err error) {
 		err = s.out.Write(s.buf)
 		s.buf = nil
 	}
-	s.away = err != nil
-	return err
-}
-
-// flush writes the frames and flushes them.
-func (s *session) flush() error {
-	err := s.write()
-	if err == nil {
+	if err == nil && flush {
 		err = s.out.Flush()
 	}
 	s.away = err != nil
 	return err
-}
-
-func (s *session) comment() error {
-	s.buf = append(s.buf, comment...)
-	return s.flush()
 }
 
 // end ends the stream for a reason, or returns it if there is no stream.
@@ -238,7 +227,7 @@ func (s *session) end(reason error) error {
 		s.buf = append(s.buf, s.d.Interrupted()...)
 	}
 	if len(s.buf) > 0 {
-		_ = s.flush()
+		_ = s.write(true)
 	}
 	if !s.away {
 		s.out.End()
@@ -251,7 +240,7 @@ func (s *session) close() {
 	if s.release != nil {
 		s.release()
 	}
-	alone := s.f.unregister(s.reader.w)
+	alone := s.reader.Close()
 	if !s.over && (s.away || s.client.Err() != nil) {
 		s.f.gone(s.client, alone, s.d.OnAbandon)
 	}

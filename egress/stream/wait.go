@@ -41,17 +41,33 @@ func (f *Feed) Expect(ref schemas.Ref) (release func()) {
 // alone reports that at the time of giving up, this node had no other waiting caller for the
 // action's end or events. Later callers do not count: of two that give up, one was the last.
 func (f *Feed) Await(ctx context.Context, ref schemas.Ref, claimed, part bool) (end *Item, alone bool, err error) {
-	w := f.watch(ref, watcher{parts: part, behind: !claimed})
-	defer func() { alone = f.unregister(w) }()
+	filter := f.cfg.Layout.All(ref)
+	f.mu.Lock()
+	t := f.topic(ref, filter)
+	f.topics[t.key] = t
+	t.waiters++
+	claimed = claimed && t.pins > 0
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		t.waiters--
+		alone = f.drop(t)
+	}()
 	timer := time.NewTimer(recheck)
 	defer timer.Stop()
-	for ask, last := false, false; ; {
+	// ask: the log is read, because the feed does not have the end if it came before, or after a loss.
+	for ask, last, losses := !claimed, false, 0; ; {
 		f.mu.Lock()
-		end, begun, behind := w.topic.outcome, part && w.topic.begun, w.behind
-		w.behind = false
+		end, begun, missed := t.outcome, part && t.begun, t.losses > losses
+		losses = t.losses
+		if t.changed == nil {
+			t.changed = make(chan struct{})
+		}
+		changed := t.changed
 		f.mu.Unlock()
-		if end == nil && (behind || ask) {
-			if end, err = f.readOutcome(ctx, w.topic); err != nil {
+		if end == nil && (missed || ask) {
+			if end, err = f.readOutcome(ctx, t); err != nil {
 				timer.Reset(retryPause) // the log is away: the feed may still bring it
 			}
 		}
@@ -63,14 +79,16 @@ func (f *Feed) Await(ctx context.Context, ref schemas.Ref, claimed, part bool) (
 		case last:
 			return nil, false, ErrClosed
 		}
-		ask, err = w.wait(ctx, timer.C, f.waits.Done())
-		switch {
-		case errors.Is(err, ErrClosed): // the log is read a last time
-			ask, last = true, true
-		case err != nil:
-			return nil, false, err
-		case ask:
+		ask = true
+		select {
+		case <-changed:
+			ask = false
+		case <-timer.C:
 			timer.Reset(recheck)
+		case <-f.waits.Done(): // the log is read a last time
+			last = true
+		case <-ctx.Done():
+			return nil, false, ctx.Err()
 		}
 	}
 }

@@ -68,12 +68,7 @@ func (a *Acceptor) unsent(ctx context.Context, st *ledger.State, before time.Tim
 	case err != nil:
 		return false, err
 	}
-	for _, ev := range full.Events {
-		if ev.Type == schemas.EventSettled {
-			return full.Damaged == nil && full.Unsent() && !ev.Time.After(before), nil
-		}
-	}
-	return false, nil
+	return full.Damaged == nil && full.Settled != nil && full.Unsent() && !full.SettledAt.After(before), nil
 }
 
 // retryable reports whether another try may fare better than one that ended so.

@@ -290,16 +290,13 @@ func (l *Ledger) Blob(ctx context.Context, inline json.RawMessage, name string) 
 	return l.log.GetBlob(ctx, name)
 }
 
-// Result is the whole document of an end; get reads what is kept aside.
-func Result(ctx context.Context, s *schemas.Settled, get func(ctx context.Context, name string) (json.RawMessage, error)) (doc json.RawMessage, err error) {
-	doc = s.Result
-	if s.ResultBlob != "" {
-		doc, err = get(ctx, s.ResultBlob)
-	}
+// Result is the whole document of an end.
+func (l *Ledger) Result(ctx context.Context, s *schemas.Settled) (doc json.RawMessage, err error) {
+	doc, err = l.Blob(ctx, s.Result, s.ResultBlob)
 	if err != nil || s.AnswerBlob == "" {
 		return doc, err
 	}
-	answer, err := get(ctx, s.AnswerBlob)
+	answer, err := l.log.GetBlob(ctx, s.AnswerBlob)
 	if err != nil {
 		return nil, err
 	}

@@ -47,6 +47,7 @@ type State struct {
 	Waiting         *schemas.Waiting
 	Settled         *schemas.Settled
 	SettledSeq      uint64
+	SettledAt       time.Time // zero: its record cannot be read
 	Resolution      *schemas.Resolution
 	// SupersededBy is the action that a redrive, or a repeat of the request, has begun; empty: none.
 	SupersededBy string
@@ -201,7 +202,7 @@ func (s *State) apply(r schemas.Record, ev schemas.Event) {
 	case schemas.EventSignal, schemas.EventStatus:
 		s.Waiting = nil // the reason to wait has changed; internal/task folds it
 	case schemas.EventSettled:
-		s.Settled, s.SettledSeq, s.Waiting = ev.Settled, r.Seq, nil
+		s.Settled, s.SettledSeq, s.SettledAt, s.Waiting = ev.Settled, r.Seq, ev.Time, nil
 		s.result(ev.Attempted)
 	case schemas.EventResolution:
 		s.Resolution = ev.Resolution

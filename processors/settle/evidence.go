@@ -80,14 +80,30 @@ func (r *Recorder) begin(ctx context.Context, st *ledger.State, records []schema
 	if err := r.Recall(ctx, st); err != nil {
 		return nil, err
 	}
-	records = slices.DeleteFunc(records, func(e schemas.Evidence) bool { return st.StoredEvidence[e.ID] })
-	return r.put(ctx, st.Action, records...)
+	waits := make([]func() error, 0, len(records))
+	wait = func() (first error) {
+		for _, stored := range waits {
+			first = cmp.Or(first, stored())
+		}
+		return first
+	}
+	for i := range records {
+		if st.StoredEvidence[records[i].ID] {
+			continue
+		}
+		stored, err := r.send(ctx, &st.Action, &records[i])
+		if err != nil {
+			return nil, errors.Join(err, wait())
+		}
+		waits = append(waits, stored)
+	}
+	return wait, nil
 }
 
 // Record stores a record that belongs to no action, in its principal's name, and returns when it is
 // stored.
 func (r *Recorder) Record(ctx context.Context, e schemas.Evidence) error {
-	wait, err := r.put(ctx, schemas.Action{Principal: e.Principal}, e)
+	wait, err := r.send(ctx, &schemas.Action{Principal: e.Principal}, &e)
 	if err != nil {
 		return err
 	}
@@ -129,53 +145,37 @@ func (r *Recorder) Recall(ctx context.Context, st *ledger.State) error {
 	return nil
 }
 
-// put sends records of an action in its principal's name. The function that it returns waits
-// until they are stored. There is no other way to the stream, so that none of a sensitive
-// action gets there unsealed.
-func (r *Recorder) put(ctx context.Context, a schemas.Action, records ...schemas.Evidence) (wait func() error, err error) {
-	all := make([][]byte, len(records))
-	for i := range records {
-		e := &records[i]
-		e.Time, e.Principal = time.Now().UTC(), a.Principal
-		if a.Sensitive {
-			if *e, err = r.seal.record(*e); err != nil {
-				return nil, err
-			}
-		}
-		if all[i], err = ledger.Encode(e); err != nil {
+// send sends a record of an action in its principal's name, and keeps it. The function that it returns
+// waits until the record is stored, and counts it. There is no other way to the stream, so that none of a
+// sensitive action gets there unsealed.
+func (r *Recorder) send(ctx context.Context, a *schemas.Action, e *schemas.Evidence) (wait func() error, err error) {
+	e.Time, e.Principal = time.Now().UTC(), a.Principal
+	if a.Sensitive {
+		if *e, err = r.seal.record(*e); err != nil {
 			return nil, err
 		}
 	}
-	waits := make([]func() error, 0, len(records))
-	wait = func() (first error) {
-		for i, wait := range waits {
-			switch err := wait(); {
-			case err == nil:
-				r.count(records[i])
-			case first == nil:
-				first = fmt.Errorf("evidence: %w", err)
-			}
+	data, err := ledger.Encode(e)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := r.log.Send(ctx, schemas.EvidenceSubject(*e), e.Tenant+"/"+e.ID, data)
+	if err != nil {
+		return nil, fmt.Errorf("evidence: %w", err)
+	}
+	return func() error {
+		if err := stored(); err != nil {
+			return fmt.Errorf("evidence: %w", err)
 		}
-		return first
-	}
-	for i, e := range records {
-		w, err := r.log.Send(ctx, schemas.EvidenceSubject(e), e.Tenant+"/"+e.ID, all[i])
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("evidence: %w", err), wait())
+		r.metrics.EvidenceWritten(e.Kind)
+		if e.Kind == schemas.EvidenceDecision || e.Kind == schemas.EvidenceTunnel && e.Code.Denied() {
+			r.metrics.Denied(e.Code)
 		}
-		waits = append(waits, w)
-	}
-	return wait, nil
-}
-
-func (r *Recorder) count(e schemas.Evidence) {
-	r.metrics.EvidenceWritten(e.Kind)
-	if e.Kind == schemas.EvidenceDecision || e.Kind == schemas.EvidenceTunnel && e.Code.Denied() {
-		r.metrics.Denied(e.Code)
-	}
-	if s := e.Shadow; s != nil {
-		r.metrics.Shadowed(cmp.Or(s.Entry, e.Entry), s.Allowed)
-	}
+		if s := e.Shadow; s != nil {
+			r.metrics.Shadowed(cmp.Or(s.Entry, e.Entry), s.Allowed)
+		}
+		return nil
+	}, nil
 }
 
 // AttemptID is the evidence id of an attempt or a probe.
@@ -193,16 +193,11 @@ func derived(e schemas.Evidence) bool {
 	return ok && (strings.HasPrefix(kind, ".attempt.") || strings.HasPrefix(kind, ".probe."))
 }
 
-// DenialID is the evidence id of a denial of a step after so many attempts.
-func DenialID(action string, step, attempts int) string {
-	return fmt.Sprintf("%s.denial.%d.%d", action, step, attempts)
-}
-
 // ClosingID is the evidence id of an action's closing record.
 func ClosingID(action string) string { return action + ".closing" }
 
-// Denial is the record of a call that policy refused. Target names the call
-// without its values.
+// Denial is the record of a call of a step that policy refused after so many attempts. Target names
+// the call without its values.
 func Denial(st *ledger.State, step int, method, target string, d schemas.Decision, attempts int) (schemas.Evidence, error) {
 	if !schemas.KnownMethod(method) {
 		method = "" // a caller may have written anything in its place
@@ -216,7 +211,7 @@ func Denial(st *ledger.State, step int, method, target string, d schemas.Decisio
 		Entry  string       `json:"entry,omitempty"`
 	}{step, method, target, d.Code, d.Reason, d.Entry})
 	return schemas.Evidence{
-		ID: DenialID(st.ID, step, attempts), Tenant: st.Tenant, ActionID: st.ID,
+		ID: fmt.Sprintf("%s.denial.%d.%d", st.ID, step, attempts), Tenant: st.Tenant, ActionID: st.ID,
 		Kind: schemas.EvidenceDecision, Entry: d.Entry, Code: d.Code, Payload: payload, PolicyVersion: d.Version, Shadow: d.Shadow, Traffic: d.Traffic,
 	}, err
 }
@@ -298,14 +293,7 @@ func Made(st *ledger.State, t ledger.Attempt) ([]schemas.Evidence, error) {
 // Attempt is the record of one call that was made, or could not be made.
 func Attempt(st *ledger.State, t ledger.Attempt, method, target string) (schemas.Evidence, error) {
 	r, d := t.Result, t.LastWord()
-	hash, size := "", int64(0)
-	if r.Answer != nil {
-		hash, size = r.Answer.Hash, r.Answer.Size
-	}
-	var finding schemas.SchemaFinding
-	if r.Schema != nil {
-		finding = *r.Schema
-	}
+	answer, finding := cmp.Or(r.Answer, &schemas.Answer{}), cmp.Or(r.Schema, &schemas.SchemaFinding{})
 	payload, err := ledger.Encode(struct {
 		Step         int           `json:"step"`
 		Attempt      int           `json:"attempt"`
@@ -329,7 +317,7 @@ func Attempt(st *ledger.State, t ledger.Attempt, method, target string) (schemas
 		Violations   int           `json:"schema_violations,omitempty"`
 	}{
 		t.Step, t.Number, t.Hop, t.Probe, r.Effect, method, target, t.Digest, t.Class, t.Worker,
-		r.Sent, r.Status, r.Code, hash, size, r.Duration.Milliseconds(), d.Entry,
+		r.Sent, r.Status, r.Code, answer.Hash, answer.Size, r.Duration.Milliseconds(), d.Entry,
 		finding.Code, finding.Mode, len(finding.Violations),
 	})
 	return schemas.Evidence{

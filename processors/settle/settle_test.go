@@ -56,7 +56,7 @@ func TestSettle(t *testing.T) {
 	result := schemas.ChatResult{Completion: []byte(`"` + strings.Repeat("x", schemas.InlineLimit) + `"`), Model: "m", Usage: &schemas.ChatUsage{Prompt: 1}}
 	require.NoError(t, s.Settle(t.Context(), st, settle.Outcome{Outcome: schemas.OutcomeSucceeded, Result: result}))
 	assert.Equal(t, `{"model":"m","usage":{"prompt_tokens":1,"completion_tokens":0,"total_tokens":0}}`, string(st.Settled.Result), "the figures stay on the log") //nolint:testifylint // to the byte
-	doc, err = ledger.Result(t.Context(), st.Settled, func(ctx context.Context, name string) (json.RawMessage, error) { return l.Blob(ctx, nil, name) })
+	doc, err = l.Result(t.Context(), st.Settled)
 	require.NoError(t, err)
 	var whole schemas.ChatResult
 	require.NoError(t, json.Unmarshal(doc, &whole))
@@ -103,7 +103,7 @@ func TestLooseEvidence(t *testing.T) {
 		return st.Underived
 	}
 	require.False(t, leave(claim(t, l, "a"), settle.AttemptID("a", schemas.Attempt{Number: 1})))
-	require.True(t, leave(claim(t, l, "b"), settle.DenialID("b", 0, 0)))
+	require.True(t, leave(claim(t, l, "b"), "b.denial.0.0"))
 	require.True(t, leave(claim(t, l, "c"), settle.ClosingID("c")))
 	st := claim(t, l, "e")
 	st.Attempts = []ledger.Attempt{{Attempt: schemas.Attempt{Number: 1}, Result: &schemas.Attempted{}}, {Attempt: schemas.Attempt{Number: 2}, Result: &schemas.Attempted{Code: schemas.DenyAddress}}}
