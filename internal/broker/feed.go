@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"weir/internal/failpoint"
+	"weir/internal/fault"
 	"weir/schemas"
 )
 
@@ -61,7 +62,6 @@ type feed struct {
 	asked   int                    // messages requested and not received
 	hold    bool                   // send no pull until the next tick
 	heard   time.Time
-	looked  uint64 // the stream's newest record at the last check; 0: a message was delivered since
 	closing bool
 
 	running sync.WaitGroup // messages with handlers, or moving
@@ -69,31 +69,6 @@ type feed struct {
 	ended chan struct{} // closing has begun
 	abort chan struct{} // running handlers are abandoned
 	gone  chan struct{} // the output channel is closed
-}
-
-// open begins to receive from a consumer. The caller holds the subscriber's mutex.
-func (s *Subscriber) open(ctx context.Context, stream string, consumer jetstream.ConsumerConfig) (f *feed, err error) {
-	if s.slots[stream] == nil {
-		s.slots[stream] = &slotPool{cfg: s.cfg, kinds: map[slotKey]*kindSlots{}}
-	}
-	f = &feed{
-		s: s, stream: stream, queue: schemas.Queue(consumer.Durable), config: consumer,
-		subject: "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer.Durable,
-		out:     make(chan *message.Message),
-		held:    make(map[*delivery]struct{}),
-		ended:   make(chan struct{}), abort: make(chan struct{}), gone: make(chan struct{}),
-		slots: s.slots[stream],
-	}
-	f.handlers, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	if f.sub, err = subscribe(s.b.nc, s.b.nc.NewInbox(), f.receive); err != nil { // pulls bound the messages
-		f.cancel()
-		return nil, err
-	}
-	f.slots.mu.Lock()
-	f.pull()
-	f.slots.mu.Unlock()
-	go f.supervise(ctx.Done()) //nolint:contextcheck // the feed outlives the context it was made with
-	return f, nil
 }
 
 // pull requests as many messages as there is room for, but not a few while others are on their way.
@@ -134,7 +109,7 @@ func (f *feed) receive(m *nats.Msg) {
 	}
 	f.slots.mu.Lock()
 	defer f.slots.mu.Unlock()
-	f.heard, f.looked = now, 0
+	f.heard = now
 	f.asked = max(f.asked-1, 0)
 	if f.closing {
 		d.refuse(0)
@@ -250,6 +225,7 @@ func (f *feed) supervise(ended <-chan struct{}) {
 	defer watch.Stop()
 	place := time.NewTicker(f.s.cfg.PositionEvery)
 	defer place.Stop()
+	newest := uint64(0) // record of the stream, at the last check of the position
 	for {
 		select {
 		case <-beat.C:
@@ -257,7 +233,7 @@ func (f *feed) supervise(ended <-chan struct{}) {
 		case <-watch.C:
 			f.watch()
 		case <-place.C:
-			f.advancePosition()
+			newest = f.advancePosition(newest)
 		case <-ended:
 			f.close()
 			ended = nil // running handlers still need their heartbeats
@@ -285,7 +261,9 @@ func (f *feed) beats() {
 	}
 }
 
-// watch sends a pull again after two heartbeats of silence, or if the last one was refused.
+// watch sends a pull again after two heartbeats of silence, or if the last one was refused. It creates
+// the consumer again if that was deleted. A new consumer starts with the oldest message of the stream:
+// handlers find finished actions finished.
 func (f *feed) watch() {
 	f.slots.mu.Lock()
 	silent := f.asked > 0 && time.Since(f.heard) > 2*pullHeartbeat
@@ -301,9 +279,15 @@ func (f *feed) watch() {
 		f.s.b.cfg.Metrics.HeartbeatMissed()
 		f.warn("heartbeat_missed")
 	}
-	if f.restore() != nil {
+	_, err := f.s.b.js.Consumer(f.handlers, f.stream, string(f.queue))
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		if _, err = f.s.b.js.CreateOrUpdateConsumer(f.handlers, f.stream, f.config); err == nil {
+			f.warn("consumer_restored")
+		}
+	}
+	if err != nil {
 		f.warn("consumer_missing")
-		return // hold, and try at the next tick
+		return // the next tick tries again
 	}
 	f.slots.mu.Lock()
 	defer f.slots.mu.Unlock()
@@ -311,18 +295,49 @@ func (f *feed) watch() {
 	f.pull()
 }
 
-// restore creates the consumer again if it was deleted. It then starts with the oldest message of
-// the stream: handlers find finished actions finished.
-func (f *feed) restore() error {
-	ctx, cancel := context.WithTimeout(f.handlers, readTimeout)
-	defer cancel()
-	_, err := f.s.b.js.Consumer(ctx, f.stream, string(f.queue))
-	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		if _, err = f.s.b.js.CreateOrUpdateConsumer(ctx, f.stream, f.config); err == nil {
-			f.warn("consumer_restored")
+const (
+	// positionEvery is how often the position of a queue is checked. It must be much longer than the
+	// server takes to count a new message.
+	positionEvery = 15 * time.Second
+	// positionLag is how many records a position may lag before it is moved.
+	positionLag = 10_000
+)
+
+// advancePosition moves the position of a quiet queue forward to a record that was the stream's newest
+// at the previous check, and returns the newest one now; 0 if that is unknown. The server stores the
+// position of the last delivered message, and when it starts it searches every record after it, a
+// million per second, while no writes are possible. A queue that is seldom used would cost that at each
+// start.
+//
+// The queue must have no pending or unacknowledged message: the server has long counted what was stored
+// before the previous check. On a cluster the stream's leader must confirm that, because the queue's may
+// be late. Later messages are delivered as usual, and once more if they were on their way. After an
+// error the next check tries again.
+func (f *feed) advancePosition(to uint64) (newest uint64) {
+	_, newest, err := f.s.b.Bounds(f.handlers, f.stream)
+	if err != nil || to == 0 || to > newest {
+		return newest
+	}
+	c, err := f.s.b.js.Consumer(f.handlers, f.stream, string(f.queue))
+	if err != nil {
+		return newest
+	}
+	info := c.CachedInfo()
+	seen := info.Delivered.Stream
+	done := info.NumPending == 0 && info.NumAckPending == 0 && info.AckFloor.Stream == seen
+	if !done || seen == 0 || seen+f.s.cfg.PositionLag > to { // seen is 0: a start finds it empty at once
+		return newest
+	}
+	if f.s.b.cfg.Replicas > 1 {
+		next, err := f.s.b.Next(f.handlers, f.stream, f.config.FilterSubject, seen+1)
+		if !errors.Is(err, fault.ErrNotFound) && (err != nil || next.Seq <= to) {
+			return newest
 		}
 	}
-	return err
+	if _, err := f.s.b.js.ResetConsumerToSequence(f.handlers, f.stream, string(f.queue), to+1); err != nil {
+		f.warn("place_not_moved")
+	}
+	return newest
 }
 
 // close begins the drain: nothing new starts, and waiting messages go back.

@@ -99,9 +99,7 @@ func Topics(partition int) []string {
 // until DrainTimeout.
 func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
 	stream, durable, _ := strings.Cut(topic, "/")
-	find, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	c, err := s.b.js.Consumer(find, stream, durable)
+	c, err := s.b.js.Consumer(ctx, stream, durable)
 	if err != nil {
 		return nil, fmt.Errorf("consumer %s of %s: %w", durable, stream, wrap(err))
 	}
@@ -110,10 +108,26 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	if s.closed {
 		return nil, errClosed
 	}
-	f, err := s.open(ctx, stream, c.CachedInfo().Config)
-	if err != nil {
+	if s.slots[stream] == nil {
+		s.slots[stream] = &slotPool{cfg: s.cfg, kinds: map[slotKey]*kindSlots{}}
+	}
+	f := &feed{
+		s: s, stream: stream, queue: schemas.Queue(durable), config: c.CachedInfo().Config,
+		subject: "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + durable,
+		out:     make(chan *message.Message),
+		held:    make(map[*delivery]struct{}),
+		ended:   make(chan struct{}), abort: make(chan struct{}), gone: make(chan struct{}),
+		slots: s.slots[stream],
+	}
+	f.handlers, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if f.sub, err = subscribe(s.b.nc, s.b.nc.NewInbox(), f.receive); err != nil { // pulls bound the messages
+		f.cancel()
 		return nil, err
 	}
+	f.slots.mu.Lock()
+	f.pull()
+	f.slots.mu.Unlock()
+	go f.supervise(ctx.Done()) //nolint:contextcheck // the feed outlives the context it was made with
 	s.feeds = append(s.feeds, f)
 	return f.out, nil
 }
@@ -133,6 +147,69 @@ func (s *Subscriber) Close() error {
 		<-f.gone
 	}
 	return nil
+}
+
+// Waiting counts the new actions of a tenant that were not delivered to a worker; of all tenants if
+// it is empty. It does not count actions that wait for a retry, an answer or their start, but some in
+// an overflow queue that were woken. For a tenant it costs a request for each queue with pending
+// messages, which the server scans.
+func (b *Broker) Waiting(ctx context.Context, tenant string) (n uint64, err error) {
+	all, err := b.queues(ctx)
+	for _, q := range all {
+		pending := q.NumPending
+		if pending == 0 || q.name != schemas.QueueNew && !q.name.Overflows() {
+			continue
+		}
+		if tenant != "" {
+			one, err := b.get(ctx, q.Stream, directGet{Next: q.name.FilterOf(q.partition, tenant), Seq: q.Delivered.Stream + 1, Batch: 1})
+			if err != nil {
+				return n, err
+			}
+			pending = min(uint64(len(one.records))+one.left, pending)
+		}
+		n += pending
+	}
+	return n, err
+}
+
+// Lag counts the work in each queue of the whole log: the messages that were not delivered, and
+// those that were not acknowledged, including delayed ones. It costs one request per partition. On
+// a cluster it returns an error, and no smaller number, if not all consumers answer.
+func (b *Broker) Lag(ctx context.Context) (map[schemas.Queue]uint64, error) {
+	all, err := b.queues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	lag := map[schemas.Queue]uint64{}
+	for _, q := range all {
+		lag[q.name] += q.NumPending + uint64(max(0, q.NumAckPending))
+	}
+	return lag, nil
+}
+
+// queue is the state of a partition's queue.
+type queue struct {
+	name      schemas.Queue
+	partition int
+	*jetstream.ConsumerInfo
+}
+
+// queues lists those of all partitions.
+func (b *Broker) queues(ctx context.Context) (all []queue, err error) {
+	for p := range b.cfg.Layout.Partitions {
+		s, err := b.js.Stream(ctx, schemas.LogStream(p))
+		if err == nil {
+			list := s.ListConsumers(ctx)
+			for info := range list.Info() {
+				all = append(all, queue{schemas.Queue(info.Name), p, info})
+			}
+			err = list.Err()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("consumers of %s: %w", schemas.LogStream(p), wrap(err))
+		}
+	}
+	return all, nil
 }
 
 // delivery is one message while this process holds it.
