@@ -15,10 +15,15 @@ import (
 // connect opens both connections. Publishes and their acknowledgements use a separate one, so that
 // they and the deliveries do not delay each other.
 func (b *Broker) connect() (err error) {
-	if b.nc, err = b.dial(); err != nil {
+	gap := nats.ReconnectHandler(func(*nats.Conn) { b.gapped(false) })
+	if b.nc, err = b.dial(gap); err != nil {
 		return err
 	}
-	if b.writes, err = b.dial(); err != nil {
+	var more []nats.Option
+	if b.cfg.Server != nil { // its acknowledgements are the feed
+		more = append(more, gap)
+	}
+	if b.writes, err = b.dial(more...); err != nil {
 		return err
 	}
 	if b.js, err = jetstream.New(b.nc); err != nil {
@@ -27,17 +32,15 @@ func (b *Broker) connect() (err error) {
 	return errors.Join(b.acks.open(b.writes), b.reads.open(b.nc))
 }
 
-func (b *Broker) dial() (nc *nats.Conn, err error) {
-	opts := []nats.Option{
+func (b *Broker) dial(more ...nats.Option) (nc *nats.Conn, err error) {
+	opts := append([]nats.Option{
 		nats.Name("weir"),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(250 * time.Millisecond),
 		// A publish without a connection fails at once instead of being buffered.
 		nats.ReconnectBufSize(-1),
 		nats.ErrorHandler(b.asyncError),
-		// Live reads from the one, or from the acknowledgements of the other.
-		nats.ReconnectHandler(func(*nats.Conn) { b.gapped(false) }),
-	}
+	}, more...)
 	if b.cfg.Server != nil {
 		nc, err = b.cfg.Server.Connect(opts...)
 	} else {
