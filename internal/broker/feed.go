@@ -63,6 +63,13 @@ type feed struct {
 	hold    bool                   // send no pull until the next tick
 	heard   time.Time
 	closing bool
+	// Of the queue that takes new actions early: those whose messages have not come, by sequence, and how many of
+	// them were answered; the newest that was delivered; how many other messages are expected, and how many
+	// were when the last pull was sent; and whether there may be more.
+	early             map[uint64]*delivery
+	seen              uint64
+	spent, owed, void int
+	due               bool
 
 	running sync.WaitGroup // messages with handlers, or moving
 
@@ -81,10 +88,17 @@ func (f *feed) pull() {
 	if f.closing || f.hold || room <= 0 || f.asked > 0 && room < pullMost/4 && room < f.s.cfg.Backlog {
 		return
 	}
+	lazy := f.early != nil && f.owed == 0 // nothing that is there waits for a handler
+	if lazy && (f.asked > 0 || f.spent < spentMost && !f.due) {
+		return
+	}
 	if f.asked == 0 {
-		f.heard = time.Now() // no pull was pending before
+		f.heard, f.void = time.Now(), f.owed // no pull was pending before
 	}
 	body := fmt.Appendf(nil, `{"batch":%d,"expires":%d,"idle_heartbeat":%d}`, room, pullExpiry, pullHeartbeat)
+	if lazy {
+		body = fmt.Appendf(nil, `{"batch":%d,"no_wait":true}`, room)
+	}
 	if f.s.b.nc.PublishRequest(f.subject, f.sub.Subject, body) != nil {
 		f.hold = true // no connection: the next tick tries again
 		return
@@ -111,15 +125,20 @@ func (f *feed) receive(m *nats.Msg) {
 	defer f.slots.mu.Unlock()
 	f.heard = now
 	f.asked = max(f.asked-1, 0)
-	if f.closing {
+	switch {
+	case f.early != nil && f.met(d):
+	case f.closing:
 		d.refuse(0)
-		return
-	}
-	if f.s.cfg.Unhandled[d.kind] {
+	case f.s.cfg.Unhandled[d.kind]:
 		d.refuse(unhandledDelay)
-		f.pull()
-		return
+	default:
+		f.take(d)
 	}
+	f.pull()
+}
+
+// take has a message wait for a slot. The caller holds the slots' mutex.
+func (f *feed) take(d *delivery) {
 	f.held[d] = struct{}{}
 	f.waiting++
 	slots := f.slots.of(d.kind, f.queue == schemas.QueueWake)
@@ -127,7 +146,6 @@ func (f *feed) receive(m *nats.Msg) {
 		excess.feed.overflow(excess)
 	}
 	f.slots.fill(slots)
-	f.pull()
 }
 
 // notice handles the server's notice about a pull.
@@ -137,12 +155,13 @@ func (f *feed) notice(m *nats.Msg, now time.Time) {
 	f.heard = now
 	switch code := m.Header.Get("Status"); {
 	case code == "100": // a heartbeat
-	case code == "408", code == "423": // the pull has expired with so many not sent
+	case code == "404", code == "408", code == "423": // the pull has expired with so many not sent
 		n, err := strconv.Atoi(m.Header.Get("Nats-Pending-Messages"))
 		if err != nil {
 			n = f.asked
 		}
 		f.asked = max(f.asked-n, 0)
+		f.owed, f.void, f.due = f.owed-f.void, 0, false
 		f.pull()
 	case code == "409" && strings.EqualFold(m.Header.Get("Description"), "Batch Completed"):
 	default: // the consumer has moved, or is gone: another pull would be refused too
@@ -166,29 +185,27 @@ func (f *feed) overflow(d *delivery) {
 		if err == nil {
 			err = f.s.b.Barrier(f.handlers)
 		}
-		if err != nil {
-			d.refuse(nakDelay)
-		} else {
-			_ = d.raw.Ack()
+		if err == nil {
 			f.s.b.cfg.Metrics.Overflowed(d.kind)
 		}
 		f.slots.mu.Lock()
 		defer f.slots.mu.Unlock()
+		d.reply(answer{err != nil, nakDelay})
 		delete(f.held, d)
 		f.moving--
 		f.pull()
 	})
 }
 
-// handle sends d to the reader of the output and answers it.
-func (f *feed) handle(d *delivery) {
+// handle sends d to the reader of the output and returns its answer; not ok: there is none, and the
+// message is delivered again after the ack wait.
+func (f *feed) handle(d *delivery) (reply answer, ok bool) {
 	ctx, cancel := context.WithCancel(f.handlers)
 	defer cancel()
 	if d.bare {
 		rec, err := f.s.b.current(ctx, f.stream, directGet{Seq: d.record.Seq})
 		if err != nil {
-			d.refuse(nakDelay)
-			return
+			return answer{true, nakDelay}, true
 		}
 		d.record.Data = rec.Data
 	}
@@ -196,23 +213,22 @@ func (f *feed) handle(d *delivery) {
 	m.SetContext(context.WithValue(ctx, deliveryKey{}, d))
 	select {
 	case <-f.ended: // even if a reader waits too
-		d.refuse(0)
-		return
+		return answer{again: true}, true
 	default:
 	}
 	select {
 	case f.out <- m:
 	case <-f.ended:
-		d.refuse(0)
-		return
+		return answer{again: true}, true
 	}
 	select {
 	case <-m.Acked():
 		failpoint.At(failpoint.Acking, d.record.Subject)
-		_ = d.raw.Ack()
+		return answer{}, true
 	case <-m.Nacked():
-		d.refuse(d.nak)
-	case <-f.abort: // the handler may still act: the message is delivered again after the ack wait
+		return answer{true, d.nak}, true
+	case <-f.abort: // the handler may still act
+		return answer{}, false
 	}
 }
 
@@ -255,7 +271,7 @@ func (f *feed) beats() {
 	f.slots.mu.Lock()
 	defer f.slots.mu.Unlock()
 	for d := range f.held {
-		if d.since.Before(old) {
+		if d.raw != nil && d.since.Before(old) {
 			_ = d.raw.InProgress()
 		}
 	}
@@ -271,6 +287,10 @@ func (f *feed) watch() {
 		f.asked, f.hold = 0, true
 	}
 	again := f.hold && !f.closing
+	if f.early != nil && !again {
+		f.due = true
+		f.pull()
+	}
 	f.slots.mu.Unlock()
 	if !again {
 		return

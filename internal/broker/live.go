@@ -101,14 +101,14 @@ func (b *Broker) gapped(own bool) {
 	}
 }
 
-// acked decodes every acknowledgement, in the order of a stream, and shows what an embedded server
-// has stored. It does not block.
+// acked decodes every acknowledgement, in the order of a stream. What an embedded server has stored is
+// shown to live feeds, and new actions to the queue that is alone. It does not block.
 func (b *Broker) acked(c *call, reply *nats.Msg) {
 	if c == nil { // its writer has given up, and the content is unknown
 		b.gapped(true)
 		return
 	}
-	rec := schemas.Record{Subject: c.subject, Time: time.Now().UTC(), Data: c.data}
+	rec := schemas.Record{Subject: c.request.Subject, Time: time.Now().UTC(), Data: c.request.Data}
 	if rec.Stream, rec.Seq, c.err = stored(reply); c.err != nil {
 		return
 	}
@@ -117,11 +117,15 @@ func (b *Broker) acked(c *call, reply *nats.Msg) {
 		return
 	}
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	for _, l := range b.lives {
-		if access.Covers(l.filter, c.subject) {
+		if access.Covers(l.filter, rec.Subject) {
 			l.push(rec)
 		}
+	}
+	f := b.local[rec.Stream]
+	b.mu.Unlock()
+	if _, _, section := schemas.Split(rec.Subject); f != nil && section == schemas.SectionAccepted {
+		f.local(rec, c.request.Header.Get(headerUrgent) != "")
 	}
 }
 

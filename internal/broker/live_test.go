@@ -66,7 +66,7 @@ func TestLiveFollowsTheLog(t *testing.T) {
 func TestLiveSaysWhatItLost(t *testing.T) {
 	t.Parallel()
 	n := open(t, embedded.Config{}, Config{})
-	c := &call{subject: layout.Subject(ref("a"), schemas.SectionAccepted)}
+	c := &call{request: &nats.Msg{Subject: layout.Subject(ref("a"), schemas.SectionAccepted)}}
 	reply := &nats.Msg{Data: []byte(`{"stream":"S", "seq":1}`)}
 	lost := make(chan struct{}, 100)
 	begun, goOn := make(chan struct{}, livePendingMessages+2), make(chan struct{})

@@ -25,7 +25,8 @@ type SubscriberConfig struct {
 	// Backlog is how many messages of a kind, and of a queue, wait here for a slot. No other worker
 	// can begin them. Default a quarter of Slots, and one at least; four times Slots if Alone.
 	Backlog int
-	// Alone: no other process receives messages of this log.
+	// Alone: no other process stores or receives messages of this log. New actions are taken when their
+	// writes are acknowledged.
 	Alone bool
 	// Shared keeps slots free for other tenants: no tenant takes all of them.
 	Shared bool
@@ -124,6 +125,12 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 		f.cancel()
 		return nil, err
 	}
+	if s.cfg.Alone && f.queue == schemas.QueueNew {
+		f.early, f.due = make(map[uint64]*delivery), true
+		s.b.mu.Lock()
+		s.b.local[stream] = f
+		s.b.mu.Unlock()
+	}
 	f.slots.mu.Lock()
 	f.pull()
 	f.slots.mu.Unlock()
@@ -169,7 +176,11 @@ func (b *Broker) Waiting(ctx context.Context, tenant string) (n uint64, err erro
 		}
 		n += pending
 	}
-	return n, err
+	if tenant != "" {
+		tenant = schemas.EscapeToken(tenant)
+	}
+	early, _ := b.early(tenant)
+	return n - min(n, early), err
 }
 
 // Lag counts the work in each queue of the whole log: the messages that were not delivered, and
@@ -184,6 +195,8 @@ func (b *Broker) Lag(ctx context.Context) (map[schemas.Queue]uint64, error) {
 	for _, q := range all {
 		lag[q.name] += q.NumPending + uint64(max(0, q.NumAckPending))
 	}
+	_, answered := b.early("")
+	lag[schemas.QueueNew] -= min(lag[schemas.QueueNew], answered)
 	return lag, nil
 }
 
@@ -214,7 +227,8 @@ func (b *Broker) queues(ctx context.Context) (all []queue, err error) {
 
 // delivery is one message while this process holds it.
 type delivery struct {
-	raw    *nats.Msg
+	raw    *nats.Msg // nil: it was taken before its message
+	answer *answer   // to that
 	feed   *feed
 	record schemas.Record
 	tenant string // escaped, as in the subject
@@ -235,20 +249,22 @@ func (f *feed) arrive(m *nats.Msg, now time.Time) (*delivery, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &delivery{
-		raw: m, feed: f, urgent: m.Header.Get(headerUrgent) != "", count: meta.NumDelivered, since: now, nak: nakDelay,
-		kept: f.queue.Overflows(),
-		record: schemas.Record{
-			Stream: meta.Stream, Subject: m.Subject, Seq: meta.Sequence.Stream,
-			Time: meta.Timestamp.UTC(), ID: m.Header.Get(jetstream.MsgIDHeader), Data: m.Data,
-		},
-	}
-	if _, action, _ := schemas.Split(m.Subject); strings.Count(action, ".") == 2 { // otherwise it has neither tenant nor kind
+	d := newDelivery(f, schemas.Record{
+		Stream: meta.Stream, Subject: m.Subject, Seq: meta.Sequence.Stream,
+		Time: meta.Timestamp.UTC(), ID: m.Header.Get(jetstream.MsgIDHeader), Data: m.Data,
+	}, now)
+	d.raw, d.urgent, d.count = m, m.Header.Get(headerUrgent) != "", meta.NumDelivered
+	return d, nil
+}
+
+func newDelivery(f *feed, rec schemas.Record, now time.Time) *delivery {
+	d := &delivery{feed: f, record: rec, count: 1, since: now, nak: nakDelay, kept: f.queue.Overflows()}
+	if _, action, _ := schemas.Split(rec.Subject); strings.Count(action, ".") == 2 { // otherwise it has neither tenant nor kind
 		tenant, kind, _ := strings.Cut(action, ".")
 		kind, _, _ = strings.Cut(kind, ".")
 		d.tenant, d.kind = tenant, schemas.Kind(kind)
 	}
-	return d, nil
+	return d
 }
 
 // waitingData is the most data that a message keeps while it waits for a slot. One that does not move
@@ -258,14 +274,12 @@ const waitingData = 16 << 10
 // shed drops the data of a waiting message; its handler reads it again.
 func (d *delivery) shed() {
 	if n := len(d.record.Data); n > waitingData || d.kept && n > 0 {
-		d.record.Data, d.raw.Data, d.bare = nil, nil, true
+		d.record.Data, d.bare = nil, true
+		if d.raw != nil {
+			d.raw.Data = nil
+		}
 	}
 }
-
-// refuse gives the message back, to be delivered again after a delay, or to another worker at once.
-// Answers to the server are handed to the connection and not waited for: an answer that is lost
-// brings the message again, which every handler must bear anyway.
-func (d *delivery) refuse(after time.Duration) { _ = d.raw.NakWithDelay(after) }
 
 type deliveryKey struct{}
 
