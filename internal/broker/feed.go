@@ -70,6 +70,7 @@ type feed struct {
 	seen              uint64
 	spent, owed, void int
 	due               bool
+	met               chan struct{} // closed when early is empty; see fetchEarly
 
 	running sync.WaitGroup // messages with handlers, or moving
 
@@ -95,15 +96,20 @@ func (f *feed) pull() {
 	if f.asked == 0 {
 		f.heard, f.void = time.Now(), f.owed // no pull was pending before
 	}
-	body := fmt.Appendf(nil, `{"batch":%d,"expires":%d,"idle_heartbeat":%d}`, room, pullExpiry, pullHeartbeat)
-	if lazy {
-		body = fmt.Appendf(nil, `{"batch":%d,"no_wait":true}`, room)
-	}
-	if f.s.b.nc.PublishRequest(f.subject, f.sub.Subject, body) != nil {
+	if f.request(room, lazy) != nil {
 		f.hold = true // no connection: the next tick tries again
 		return
 	}
 	f.asked += room
+}
+
+// request requests messages: those that are there, or also those that come later.
+func (f *feed) request(n int, there bool) error {
+	body := fmt.Appendf(nil, `{"batch":%d,"expires":%d,"idle_heartbeat":%d}`, n, pullExpiry, pullHeartbeat)
+	if there {
+		body = fmt.Appendf(nil, `{"batch":%d,"no_wait":true}`, n)
+	}
+	return f.s.b.nc.PublishRequest(f.subject, f.sub.Subject, body)
 }
 
 // receive handles messages, and the server's notices about pulls.
@@ -126,7 +132,7 @@ func (f *feed) receive(m *nats.Msg) {
 	f.heard = now
 	f.asked = max(f.asked-1, 0)
 	switch {
-	case f.early != nil && f.met(d):
+	case f.early != nil && f.meet(d):
 	case f.closing:
 		d.refuse(0)
 	case f.s.cfg.Unhandled[d.kind]:
@@ -381,6 +387,7 @@ func (f *feed) close() {
 func (f *feed) drain() {
 	defer close(f.gone)
 	defer f.cancel()
+	f.fetchEarly()
 	drain(f.sub) // messages in transit go back
 	cut := time.AfterFunc(f.s.cfg.DrainTimeout, f.cancel)
 	abort := time.AfterFunc(f.s.cfg.DrainTimeout+lastCall, func() { close(f.abort) })

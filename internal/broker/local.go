@@ -8,9 +8,12 @@ import (
 
 // A worker that is alone on its log takes new actions from the acknowledgements of their writes, as a
 // live feed does. The message of such an action, which the server delivers when it is asked to, only
-// carries the worker's answer. So these messages are fetched spentMost together, or each pullHeartbeat:
-// one by one they would make a fifth of the wake-ups of goroutines in a call.
-const spentMost = 64
+// carries the worker's answer. So these messages are fetched spentMost together, or spentFor after the
+// first answer: one by one they would make a fifth of the wake-ups of goroutines in a call.
+const (
+	spentMost = 64
+	spentFor  = 100 * time.Millisecond
+)
 
 // local takes a new action that this process has stored. It does not block.
 func (f *feed) local(rec schemas.Record, urgent bool) {
@@ -25,9 +28,9 @@ func (f *feed) local(rec schemas.Record, urgent bool) {
 	f.take(d)
 }
 
-// met gives the message that has come to the action that was taken before it, and reports whether
+// meet gives the message that has come to the action that was taken before it, and reports whether
 // there is one. The caller holds the slots' mutex.
-func (f *feed) met(m *delivery) bool {
+func (f *feed) meet(m *delivery) bool {
 	if m.count == 1 {
 		f.seen = max(f.seen, m.record.Seq)
 	}
@@ -41,7 +44,28 @@ func (f *feed) met(m *delivery) bool {
 		f.spent--
 		d.reply(*d.answer)
 	}
+	if f.met != nil && len(f.early) == 0 {
+		close(f.met)
+		f.met = nil
+	}
 	return true
+}
+
+// fetchEarly receives the messages of early actions before the subscription ends, so that the next
+// worker gets none that needs no work.
+func (f *feed) fetchEarly() {
+	f.slots.mu.Lock()
+	met := make(chan struct{})
+	if n := len(f.early); n > 0 && f.request(n+max(0, f.owed), true) == nil {
+		f.met = met
+	} else {
+		close(met)
+	}
+	f.slots.mu.Unlock()
+	select {
+	case <-met:
+	case <-time.After(lastCall):
+	}
 }
 
 // answer is what the server hears of a message: it needs no work any more, or it is to be delivered
@@ -58,10 +82,7 @@ func (d *delivery) reply(a answer) {
 	switch {
 	case d.raw == nil:
 		d.answer = &a
-		d.feed.spent++
-		if a.again {
-			d.feed.owed++
-		}
+		d.feed.note(a)
 	case a.again:
 		_ = d.raw.NakWithDelay(a.after)
 	default:
@@ -69,23 +90,37 @@ func (d *delivery) reply(a answer) {
 	}
 }
 
+// note counts an answer that waits for its message. The caller holds the slots' mutex.
+func (f *feed) note(a answer) {
+	if f.spent++; f.spent == 1 {
+		time.AfterFunc(spentFor, func() {
+			f.slots.mu.Lock()
+			defer f.slots.mu.Unlock()
+			f.due = true
+			f.pull()
+		})
+	}
+	if a.again {
+		f.owed++
+	}
+}
+
 // refuse has a message delivered again. The caller holds the slots' mutex.
 func (d *delivery) refuse(after time.Duration) { d.reply(answer{true, after}) }
 
-// early counts the actions of a tenant, of all if it is empty, whose messages have not come, and of
-// these the answered ones. The tenant is as in subjects.
-func (b *Broker) early(tenant string) (all, answered uint64) {
+// early counts the actions of a tenant, of all if it is empty, whose messages have not come. The tenant is
+// as in subjects.
+func (b *Broker) early(tenant string) (n uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, f := range b.local {
 		f.slots.mu.Lock()
 		for _, d := range f.early {
 			if tenant == "" || d.tenant == tenant {
-				all++
+				n++
 			}
 		}
-		answered += uint64(max(0, f.spent))
 		f.slots.mu.Unlock()
 	}
-	return all, answered
+	return n
 }

@@ -179,8 +179,7 @@ func (b *Broker) Waiting(ctx context.Context, tenant string) (n uint64, err erro
 	if tenant != "" {
 		tenant = schemas.EscapeToken(tenant)
 	}
-	early, _ := b.early(tenant)
-	return n - min(n, early), err
+	return n - min(n, b.early(tenant)), err
 }
 
 // Lag counts the work in each queue of the whole log: the messages that were not delivered, and
@@ -195,8 +194,6 @@ func (b *Broker) Lag(ctx context.Context) (map[schemas.Queue]uint64, error) {
 	for _, q := range all {
 		lag[q.name] += q.NumPending + uint64(max(0, q.NumAckPending))
 	}
-	_, answered := b.early("")
-	lag[schemas.QueueNew] -= min(lag[schemas.QueueNew], answered)
 	return lag, nil
 }
 
