@@ -142,8 +142,7 @@ type Broker struct {
 	work sync.WaitGroup
 
 	mu    sync.Mutex
-	lives map[*live]struct{} // that have a subscription
-	fed   map[*live]struct{} // that acked feeds
+	lives []*live
 	close sync.Once
 }
 
@@ -175,7 +174,7 @@ func start(ctx context.Context, cfg Config, then func(*Broker) error) (*Broker, 
 		return nil, errors.New("broker: configure the embedded server or the url of a cluster, not both")
 	}
 	cfg = cfg.withDefaults()
-	b := &Broker{cfg: cfg, lives: make(map[*live]struct{}), fed: make(map[*live]struct{}), acks: newExchange(), reads: newExchange()}
+	b := &Broker{cfg: cfg, acks: newExchange(), reads: newExchange()}
 	b.acks.acked = b.acked
 	b.life, b.end = context.WithCancel(context.WithoutCancel(ctx))
 	err := b.connect()
