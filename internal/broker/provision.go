@@ -325,7 +325,7 @@ func (b *Broker) bucketStream(k access.Bucket) jetstream.StreamConfig {
 		schemas.ModelBucket:       modelAge,
 		schemas.UsageBucket:       max(blobAge(b.cfg.History), evidenceHistory),
 	}[k.Name]
-	cfg := b.stream(k.Stream(), k.Holds, age, min(cmp.Or(age, bucketWindow), bucketWindow), keysOf(k.Name)+">")
+	cfg := b.stream(k.Stream(), k.Holds, age, min(cmp.Or(age, bucketWindow), bucketWindow), k.Keys()+">")
 	cfg.AllowRollup = true
 	if k.Object {
 		cfg.Subjects = []string{blobChunks + ">", blobMeta + ">"}
@@ -333,7 +333,7 @@ func (b *Broker) bucketStream(k access.Bucket) jetstream.StreamConfig {
 	}
 	cfg.DenyDelete, cfg.MaxMsgsPerSubject = true, int64(max(k.History, 1))
 	if k.Live != "" {
-		cfg.RePublish = &jetstream.RePublish{Source: keysOf(k.Name) + ">", Destination: k.Live + ">"}
+		cfg.RePublish = &jetstream.RePublish{Source: k.Keys() + ">", Destination: k.Live + ">"}
 	}
 	return cfg
 }
