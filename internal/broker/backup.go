@@ -58,11 +58,8 @@ func (b *Broker) Snapshot(ctx context.Context, stream string, head, chunk func([
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return fault.ErrNotFound
 	}
-	var doc []byte
 	if err == nil {
-		doc, err = json.Marshal(answer)
-	}
-	if err == nil {
+		doc, _ := json.Marshal(answer) //nolint:errchkjson // parts of a valid document
 		err = head(doc)
 	}
 	for err == nil {

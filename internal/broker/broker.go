@@ -15,6 +15,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"weir/internal/broker/access"
 	"weir/internal/broker/embedded"
@@ -274,22 +275,20 @@ func (b *Broker) haveLeaders(ctx context.Context) error {
 	if time.Since(b.leaders.at) < leaderWait {
 		return b.leaders.err
 	}
-	errs := make([]error, b.cfg.Layout.Partitions)
-	var asked sync.WaitGroup
-	for p := range errs {
-		asked.Go(func() {
+	var asked errgroup.Group
+	for p := range b.cfg.Layout.Partitions {
+		asked.Go(func() error {
 			s, err := b.js.Stream(ctx, schemas.LogStream(p))
 			if err == nil {
-				if c := s.CachedInfo().Cluster; c != nil && c.Leader == "" {
-					err = fmt.Errorf("%w: no leader", fault.ErrUnavailable)
+				if c := s.CachedInfo().Cluster; c == nil || c.Leader != "" {
+					return nil
 				}
+				err = fmt.Errorf("%w: no leader", fault.ErrUnavailable)
 			}
-			if err != nil {
-				errs[p] = fmt.Errorf("stream %s: %w", schemas.LogStream(p), wrap(err))
-			}
+			return fmt.Errorf("stream %s: %w", schemas.LogStream(p), wrap(err))
 		})
 	}
-	asked.Wait()
-	b.leaders.at, b.leaders.err = time.Now(), errors.Join(errs...)
-	return b.leaders.err
+	err := asked.Wait()
+	b.leaders.at, b.leaders.err = time.Now(), err
+	return err
 }
