@@ -127,7 +127,7 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	f.slots.mu.Lock()
 	f.pull()
 	f.slots.mu.Unlock()
-	go f.supervise(ctx.Done()) //nolint:contextcheck // the feed outlives the context it was made with
+	go f.supervise(ctx.Done())
 	s.feeds = append(s.feeds, f)
 	return f.out, nil
 }

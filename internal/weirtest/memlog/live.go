@@ -58,17 +58,6 @@ func (f *feed) drain() {
 	f.draining = false
 }
 
-func (f *feed) add(ln *listener) (stop func(), err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.listeners = append(f.listeners, ln)
-	return func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.listeners = slices.DeleteFunc(slices.Clone(f.listeners), func(l *listener) bool { return l == ln })
-	}, nil
-}
-
 func (f *feed) snapshot() []*listener {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -89,7 +78,15 @@ func liveSubject(subject string) string {
 // Live calls fn for every message that is republished under subject from now on; the record has the
 // subject it is stored under. lost may be nil; it is called by Lose alone.
 func (l *Log) Live(subject string, fn func(schemas.Record), lost func()) (stop func(), err error) {
-	return l.feed.add(&listener{filter: subject, stored: fn, lost: lost})
+	f, ln := &l.feed, &listener{filter: subject, stored: fn, lost: lost}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.listeners = append(f.listeners, ln)
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.listeners = slices.DeleteFunc(slices.Clone(f.listeners), func(l *listener) bool { return l == ln })
+	}, nil
 }
 
 // Lose tells every listener that it may have missed messages.
