@@ -53,15 +53,11 @@ func (b *Broker) Live(subject string, fn func(schemas.Record), lost func()) (sto
 		return nil, wrap(errClosed)
 	}
 	l := &live{fn: fn, lost: lost, wake: make(chan struct{}, 1)}
-	unsubscribe := func() error { return nil }
+	var sub *nats.Subscription
 	if rest, ok := strings.CutPrefix(subject, schemas.LiveLog+"."); ok && b.cfg.Server != nil {
 		l.filter = schemas.LogRoot + "." + rest
-	} else {
-		sub, err := subscribe(b.nc, subject, l.deliver) // push has its own limits
-		if err != nil {
-			return nil, err
-		}
-		unsubscribe = sub.Unsubscribe // it only fails after the connection is closed
+	} else if sub, err = subscribe(b.nc, subject, l.deliver); err != nil { // push has its own limits
+		return nil, err
 	}
 	ctx, cancel := context.WithCancel(b.life)
 	b.mu.Lock()
@@ -73,7 +69,7 @@ func (b *Broker) Live(subject string, fn func(schemas.Record), lost func()) (sto
 		b.mu.Lock()
 		b.lives = slices.DeleteFunc(b.lives, func(o *live) bool { return o == l })
 		b.mu.Unlock()
-		_ = unsubscribe()
+		_ = sub.Unsubscribe() // it fails without one, and after the connection is closed
 	}
 	if l.filter == "" {
 		if err := b.flush(); err != nil {
@@ -202,9 +198,9 @@ func (b *Broker) Listen(subject string, fn func(subject string, data []byte)) (s
 	return func() { _ = sub.Unsubscribe() }, b.flush() // it only fails after the connection is closed
 }
 
-// Serve answers requests under a subject, which may have wildcards, with the result of fn; nil
-// sends no answer. Of all services with one queue name, on all nodes, one receives a request. A
-// message without a reply subject is dropped.
+// Serve answers requests under a subject, which may have wildcards, with the result of fn. Of all
+// services with one queue name, on all nodes, one receives a request. A message without a reply
+// subject is dropped.
 //
 // Up to 64 requests run at once. For one more, fn is called with an ended context whose cause is
 // ErrBusy. It must return at once then, because nothing else is received meanwhile.
@@ -248,11 +244,7 @@ func (b *Broker) Serve(subject, queue string, fn func(ctx context.Context, subje
 
 // answer sends what fn makes of a request.
 func (b *Broker) answer(ctx context.Context, m *nats.Msg, fn func(ctx context.Context, subject string, data []byte) []byte) {
-	reply := fn(ctx, m.Subject, m.Data)
-	if reply == nil {
-		return
-	}
-	err := m.Respond(reply)
+	err := m.Respond(fn(ctx, m.Subject, m.Data))
 	if errors.Is(err, nats.ErrMaxPayload) { // an error of NATS' own services, so that the requester does not time out
 		err = m.RespondMsg(&nats.Msg{Header: nats.Header{
 			"Nats-Service-Error-Code": {"413"}, "Nats-Service-Error": {"the answer is larger than a message may be"},

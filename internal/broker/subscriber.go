@@ -274,20 +274,14 @@ func deliveryOf(msg *message.Message) *delivery {
 	return d
 }
 
-// RecordOf is the stored record of a message, and how often it was delivered, this time included.
-// The count restarts when the consumer is created again, so it is no count of calls. Both are zero
-// for a message that no Subscriber delivered.
+// RecordOf is the stored record of a message that a Subscriber delivered, and how often it was, this
+// time included. The count restarts when the consumer is created again, so it is no count of calls.
 func RecordOf(msg *message.Message) (rec schemas.Record, deliveries uint64) {
 	d := deliveryOf(msg)
-	if d == nil {
-		return schemas.Record{}, 0
-	}
 	return d.record, d.count
 }
 
-// NakAfter sets when the message is delivered again if it is nacked. It must be called before that.
+// NakAfter sets when such a message is delivered again if it is nacked. It must be called before that.
 func NakAfter(msg *message.Message, after time.Duration) {
-	if d := deliveryOf(msg); d != nil {
-		d.nak = max(after, time.Millisecond)
-	}
+	deliveryOf(msg).nak = max(after, time.Millisecond)
 }

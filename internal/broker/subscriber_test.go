@@ -134,11 +134,6 @@ func TestSubscriberDelivers(t *testing.T) {
 	<-m.Context().Done()
 	n.settled(t)
 	require.Zero(t, n.metrics.get(&n.metrics.redelivered))
-
-	rec, deliveries = RecordOf(message.NewMessage("x", nil))
-	require.Zero(t, rec)
-	require.Zero(t, deliveries)
-	NakAfter(message.NewMessage("x", nil), time.Second)
 }
 
 func refusesTopics(t *testing.T, n *node) {

@@ -335,18 +335,17 @@ func (u *usage) publish(ctx context.Context, to *Bucket) error {
 		}
 	}
 	u.mu.Unlock()
-	var failed error
 	for name, doc := range changed {
-		if failed == nil {
-			_, failed = to.Set(ctx, schemas.EscapeToken(name)+"."+u.instance, doc)
-		}
-		if failed != nil {
+		if _, err := to.Set(ctx, schemas.EscapeToken(name)+"."+u.instance, doc); err != nil {
 			u.mu.Lock()
-			u.tenant(name).dirty = true
-			u.mu.Unlock()
+			defer u.mu.Unlock()
+			for name := range changed { // storing one again does not count it again
+				u.tenant(name).dirty = true
+			}
+			return err
 		}
 	}
-	return failed
+	return nil
 }
 
 // learn takes over what another process has counted, which the next expire adds. What cannot be read
