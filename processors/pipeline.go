@@ -87,6 +87,7 @@ type Pipeline struct {
 
 	running *running
 	early   *early
+	began   time.Time
 }
 
 // New returns a pipeline.
@@ -97,7 +98,7 @@ func New(cfg Config) *Pipeline {
 	if cfg.AckWait == 0 {
 		cfg.AckWait = 10 * time.Second
 	}
-	return &Pipeline{Config: cfg, running: newRunning(), early: newEarly(cfg.Ledger.Notify)}
+	return &Pipeline{Config: cfg, running: newRunning(), early: newEarly(cfg.Ledger.Notify), began: cfg.Now()}
 }
 
 // busyDelay is the delay of a message that arrives while this process already runs its action.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -25,13 +26,9 @@ const (
 
 // BackupStreams are the streams of a backup in their order: the log comes first, because its records
 // refer to the others. The janitor's positions are left out: they may be beyond the log's end.
-func BackupStreams(layout schemas.Layout) (names []string) {
-	for _, name := range access.Streams(layout.Partitions) {
-		if name != "KV_"+schemas.JanitorBucket {
-			names = append(names, name)
-		}
-	}
-	return names
+func BackupStreams(layout schemas.Layout) []string {
+	positions := access.Named(schemas.JanitorBucket).Stream()
+	return slices.DeleteFunc(access.Streams(layout.Partitions), func(name string) bool { return name == positions })
 }
 
 // snapshotAnswer is the server's answer to a request about a snapshot. Config and State are also the
@@ -58,11 +55,8 @@ func (b *Broker) Snapshot(ctx context.Context, stream string, head, chunk func([
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return fault.ErrNotFound
 	}
-	var doc []byte
 	if err == nil {
-		doc, err = json.Marshal(answer)
-	}
-	if err == nil {
+		doc, _ := json.Marshal(answer) //nolint:errchkjson // parts of a valid document
 		err = head(doc)
 	}
 	for err == nil {

@@ -226,9 +226,9 @@ const (
 var errDamaged = fmt.Errorf("%w: a stored body is not what was stored", fault.ErrUnavailable)
 
 // OpenBlob returns a body that is read from the log as it is used, and its size; fault.ErrNotFound if
-// there is none, and fault.ErrUnavailable if parts of it are missing. Its last bytes are given out only
-// if the whole has the hash that is its name: otherwise Read returns fault.ErrUnavailable. Close may
-// be called from any goroutine, and ends a running Read.
+// there is none, and fault.ErrUnavailable if parts of it are missing; on a cluster Read may be the first
+// to find that. Its last bytes are given out only if the whole has the hash that is its name: otherwise
+// Read returns fault.ErrUnavailable. Close may be called from any goroutine, and ends a running Read.
 func (b *Broker) OpenBlob(ctx context.Context, name string) (body io.ReadCloser, size int64, err error) {
 	info, err := b.blobInfo(ctx, name)
 	if err != nil {
@@ -236,15 +236,10 @@ func (b *Broker) OpenBlob(ctx context.Context, name string) (body io.ReadCloser,
 	}
 	r := &blob{b: b, name: name, chunks: blobChunks + info.NUID, left: uint64(info.Chunks), sum: sha256.New()}
 	r.ctx, r.cancel = context.WithCancel(ctx)
-	rest, err := r.fetch()
-	if err == nil && rest != r.left {
-		err = errDamaged
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
+	if r.err = r.fetch(); r.err != nil && !errors.Is(r.err, io.EOF) {
 		r.cancel()
-		return nil, 0, err
+		return nil, 0, r.err
 	}
-	r.err = err
 	return r, int64(info.Size), nil //nolint:gosec // the size of what was stored
 }
 
@@ -267,7 +262,7 @@ func (r *blob) Read(p []byte) (int, error) {
 		if r.err != nil {
 			return 0, r.err
 		}
-		_, r.err = r.fetch()
+		r.err = r.fetch()
 	}
 	n := copy(p, r.ready[0].Data)
 	if r.ready[0].Data = r.ready[0].Data[n:]; len(r.ready[0].Data) == 0 {
@@ -276,31 +271,34 @@ func (r *blob) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fetch reads the next chunks, and returns how many the log has after them.
-func (r *blob) fetch() (rest uint64, err error) {
+// fetch reads the next chunks. io.EOF: these are the last.
+func (r *blob) fetch() error {
 	req := directGet{Next: r.chunks, Seq: max(r.from, 1), Batch: int(min(r.left, blobWindow))}
 	for late := 0; r.left > 0 && len(r.ready) == 0; late++ {
-		if late > 0 && (r.b.cfg.Replicas == 1 || late > blobPatience || !retry.Pause(r.ctx, blobLag)) {
-			return 0, errDamaged
+		if late > blobPatience || late > 0 && !retry.Pause(r.ctx, blobLag) {
+			return errDamaged
 		}
 		p, err := r.b.get(r.ctx, blobStream, req)
-		if err != nil {
-			return 0, err
+		switch {
+		case err != nil:
+			return err
+		case r.b.cfg.Replicas == 1 && uint64(len(p.records))+p.left != r.left:
+			return errDamaged
 		}
-		r.ready, rest = p.records, p.left
+		r.ready = p.records
 	}
 	for _, chunk := range r.ready {
 		r.sum.Write(chunk.Data)
 		r.from = chunk.Seq + 1
 	}
 	if r.left -= uint64(len(r.ready)); r.left > 0 {
-		return rest, nil
+		return nil
 	}
 	if hex.EncodeToString(r.sum.Sum(nil)) != r.name {
 		r.ready = nil
-		return 0, errDamaged
+		return errDamaged
 	}
-	return rest, io.EOF
+	return io.EOF
 }
 
 // Close implements io.Closer.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"weir/internal/broker/access"
 	"weir/internal/broker/embedded"
@@ -142,8 +143,8 @@ type Broker struct {
 	work sync.WaitGroup
 
 	mu    sync.Mutex
-	lives map[*live]struct{} // that have a subscription
-	fed   map[*live]struct{} // that acked feeds
+	lives []*live
+	local map[string]*feed // by stream: the queue that takes new actions when they are stored
 	close sync.Once
 }
 
@@ -175,7 +176,7 @@ func start(ctx context.Context, cfg Config, then func(*Broker) error) (*Broker, 
 		return nil, errors.New("broker: configure the embedded server or the url of a cluster, not both")
 	}
 	cfg = cfg.withDefaults()
-	b := &Broker{cfg: cfg, lives: make(map[*live]struct{}), fed: make(map[*live]struct{}), acks: newExchange(), reads: newExchange()}
+	b := &Broker{local: map[string]*feed{}, cfg: cfg, acks: newExchange(), reads: newExchange()}
 	b.acks.acked = b.acked
 	b.life, b.end = context.WithCancel(context.WithoutCancel(ctx))
 	err := b.connect()
@@ -275,22 +276,20 @@ func (b *Broker) haveLeaders(ctx context.Context) error {
 	if time.Since(b.leaders.at) < leaderWait {
 		return b.leaders.err
 	}
-	errs := make([]error, b.cfg.Layout.Partitions)
-	var asked sync.WaitGroup
-	for p := range errs {
-		asked.Go(func() {
+	var asked errgroup.Group
+	for p := range b.cfg.Layout.Partitions {
+		asked.Go(func() error {
 			s, err := b.js.Stream(ctx, schemas.LogStream(p))
 			if err == nil {
-				if c := s.CachedInfo().Cluster; c != nil && c.Leader == "" {
-					err = fmt.Errorf("%w: no leader", fault.ErrUnavailable)
+				if c := s.CachedInfo().Cluster; c == nil || c.Leader != "" {
+					return nil
 				}
+				err = fmt.Errorf("%w: no leader", fault.ErrUnavailable)
 			}
-			if err != nil {
-				errs[p] = fmt.Errorf("stream %s: %w", schemas.LogStream(p), wrap(err))
-			}
+			return fmt.Errorf("stream %s: %w", schemas.LogStream(p), wrap(err))
 		})
 	}
-	asked.Wait()
-	b.leaders.at, b.leaders.err = time.Now(), errors.Join(errs...)
-	return b.leaders.err
+	err := asked.Wait()
+	b.leaders.at, b.leaders.err = time.Now(), err
+	return err
 }

@@ -65,8 +65,6 @@ func wrap(err error) error {
 		return refused(api.ErrorCode, api.Description)
 	case errors.Is(err, nats.ErrMaxPayload):
 		return fault.ErrTooLarge
-	case errors.Is(err, jetstream.ErrObjectNotFound), errors.Is(err, jetstream.ErrStreamNotFound):
-		return fault.ErrNotFound
 	}
 	return fmt.Errorf("%w: %w", fault.ErrUnavailable, err)
 }

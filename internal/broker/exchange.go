@@ -35,8 +35,7 @@ type exchange struct {
 // call is one pending request.
 type call struct {
 	token   string
-	subject string // of the request
-	data    []byte // of the request
+	request *nats.Msg
 	// take, if set, is called for each reply, on the exchange's one goroutine, and reports whether
 	// the answer is complete. Without it the first reply is the answer.
 	take  func(*nats.Msg) (complete bool)
@@ -77,7 +76,7 @@ func (x *exchange) ask(ctx context.Context, m *nats.Msg, take func(*nats.Msg) bo
 
 // send sends m and returns what to wait on. It sets m's reply subject.
 func (x *exchange) send(m *nats.Msg, take func(*nats.Msg) bool) (*call, error) {
-	c := &call{subject: m.Subject, data: m.Data, take: take, done: make(chan struct{})}
+	c := &call{request: m, take: take, done: make(chan struct{})}
 	x.mu.Lock()
 	x.last++
 	c.token = strconv.FormatUint(x.last, 36)
@@ -117,7 +116,7 @@ func (x *exchange) deny(subject string, e *DeniedError) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for token, c := range x.calls {
-		if c.subject == subject && !e.Listen {
+		if c.request.Subject == subject && !e.Listen {
 			delete(x.calls, token)
 			c.err = fmt.Errorf("%w: %w", fault.ErrUnavailable, e)
 			close(c.done)

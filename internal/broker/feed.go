@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"weir/internal/failpoint"
+	"weir/internal/fault"
 	"weir/schemas"
 )
 
@@ -61,39 +62,21 @@ type feed struct {
 	asked   int                    // messages requested and not received
 	hold    bool                   // send no pull until the next tick
 	heard   time.Time
-	looked  uint64 // the stream's newest record at the last check; 0: a message was delivered since
 	closing bool
+	// Of the queue that takes new actions early: those whose messages have not come, by sequence, and how many of
+	// them were answered; the newest that was delivered; how many other messages are expected, and how many
+	// were when the last pull was sent; and whether there may be more.
+	early             map[uint64]*delivery
+	seen              uint64
+	spent, owed, void int
+	due               bool
+	met               chan struct{} // closed when early is empty; see fetchEarly
 
 	running sync.WaitGroup // messages with handlers, or moving
 
 	ended chan struct{} // closing has begun
 	abort chan struct{} // running handlers are abandoned
 	gone  chan struct{} // the output channel is closed
-}
-
-// open begins to receive from a consumer. The caller holds the subscriber's mutex.
-func (s *Subscriber) open(ctx context.Context, stream string, consumer jetstream.ConsumerConfig) (f *feed, err error) {
-	if s.slots[stream] == nil {
-		s.slots[stream] = &slotPool{cfg: s.cfg, kinds: map[slotKey]*kindSlots{}}
-	}
-	f = &feed{
-		s: s, stream: stream, queue: schemas.Queue(consumer.Durable), config: consumer,
-		subject: "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer.Durable,
-		out:     make(chan *message.Message),
-		held:    make(map[*delivery]struct{}),
-		ended:   make(chan struct{}), abort: make(chan struct{}), gone: make(chan struct{}),
-		slots: s.slots[stream],
-	}
-	f.handlers, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	if f.sub, err = subscribe(s.b.nc, s.b.nc.NewInbox(), f.receive); err != nil { // pulls bound the messages
-		f.cancel()
-		return nil, err
-	}
-	f.slots.mu.Lock()
-	f.pull()
-	f.slots.mu.Unlock()
-	go f.supervise(ctx.Done()) //nolint:contextcheck // the feed outlives the context it was made with
-	return f, nil
 }
 
 // pull requests as many messages as there is room for, but not a few while others are on their way.
@@ -106,15 +89,27 @@ func (f *feed) pull() {
 	if f.closing || f.hold || room <= 0 || f.asked > 0 && room < pullMost/4 && room < f.s.cfg.Backlog {
 		return
 	}
-	if f.asked == 0 {
-		f.heard = time.Now() // no pull was pending before
+	lazy := f.early != nil && f.owed == 0 // nothing that is there waits for a handler
+	if lazy && (f.asked > 0 || f.spent < spentMost && !f.due) {
+		return
 	}
-	body := fmt.Appendf(nil, `{"batch":%d,"expires":%d,"idle_heartbeat":%d}`, room, pullExpiry, pullHeartbeat)
-	if f.s.b.nc.PublishRequest(f.subject, f.sub.Subject, body) != nil {
+	if f.asked == 0 {
+		f.heard, f.void = time.Now(), f.owed // no pull was pending before
+	}
+	if f.request(room, lazy) != nil {
 		f.hold = true // no connection: the next tick tries again
 		return
 	}
 	f.asked += room
+}
+
+// request requests messages: those that are there, or also those that come later.
+func (f *feed) request(n int, there bool) error {
+	body := fmt.Appendf(nil, `{"batch":%d,"expires":%d,"idle_heartbeat":%d}`, n, pullExpiry, pullHeartbeat)
+	if there {
+		body = fmt.Appendf(nil, `{"batch":%d,"no_wait":true}`, n)
+	}
+	return f.s.b.nc.PublishRequest(f.subject, f.sub.Subject, body)
 }
 
 // receive handles messages, and the server's notices about pulls.
@@ -134,17 +129,22 @@ func (f *feed) receive(m *nats.Msg) {
 	}
 	f.slots.mu.Lock()
 	defer f.slots.mu.Unlock()
-	f.heard, f.looked = now, 0
+	f.heard = now
 	f.asked = max(f.asked-1, 0)
-	if f.closing {
+	switch {
+	case f.early != nil && f.meet(d):
+	case f.closing:
 		d.refuse(0)
-		return
-	}
-	if f.s.cfg.Unhandled[d.kind] {
+	case f.s.cfg.Unhandled[d.kind]:
 		d.refuse(unhandledDelay)
-		f.pull()
-		return
+	default:
+		f.take(d)
 	}
+	f.pull()
+}
+
+// take has a message wait for a slot. The caller holds the slots' mutex.
+func (f *feed) take(d *delivery) {
 	f.held[d] = struct{}{}
 	f.waiting++
 	slots := f.slots.of(d.kind, f.queue == schemas.QueueWake)
@@ -152,7 +152,6 @@ func (f *feed) receive(m *nats.Msg) {
 		excess.feed.overflow(excess)
 	}
 	f.slots.fill(slots)
-	f.pull()
 }
 
 // notice handles the server's notice about a pull.
@@ -162,12 +161,13 @@ func (f *feed) notice(m *nats.Msg, now time.Time) {
 	f.heard = now
 	switch code := m.Header.Get("Status"); {
 	case code == "100": // a heartbeat
-	case code == "408", code == "423": // the pull has expired with so many not sent
+	case code == "404", code == "408", code == "423": // the pull has expired with so many not sent
 		n, err := strconv.Atoi(m.Header.Get("Nats-Pending-Messages"))
 		if err != nil {
 			n = f.asked
 		}
 		f.asked = max(f.asked-n, 0)
+		f.owed, f.void, f.due = f.owed-f.void, 0, false
 		f.pull()
 	case code == "409" && strings.EqualFold(m.Header.Get("Description"), "Batch Completed"):
 	default: // the consumer has moved, or is gone: another pull would be refused too
@@ -191,29 +191,27 @@ func (f *feed) overflow(d *delivery) {
 		if err == nil {
 			err = f.s.b.Barrier(f.handlers)
 		}
-		if err != nil {
-			d.refuse(nakDelay)
-		} else {
-			_ = d.raw.Ack()
+		if err == nil {
 			f.s.b.cfg.Metrics.Overflowed(d.kind)
 		}
 		f.slots.mu.Lock()
 		defer f.slots.mu.Unlock()
+		d.reply(answer{err != nil, nakDelay})
 		delete(f.held, d)
 		f.moving--
 		f.pull()
 	})
 }
 
-// handle sends d to the reader of the output and answers it.
-func (f *feed) handle(d *delivery) {
+// handle sends d to the reader of the output and returns its answer; not ok: there is none, and the
+// message is delivered again after the ack wait.
+func (f *feed) handle(d *delivery) (reply answer, ok bool) {
 	ctx, cancel := context.WithCancel(f.handlers)
 	defer cancel()
 	if d.bare {
 		rec, err := f.s.b.current(ctx, f.stream, directGet{Seq: d.record.Seq})
 		if err != nil {
-			d.refuse(nakDelay)
-			return
+			return answer{true, nakDelay}, true
 		}
 		d.record.Data = rec.Data
 	}
@@ -221,23 +219,22 @@ func (f *feed) handle(d *delivery) {
 	m.SetContext(context.WithValue(ctx, deliveryKey{}, d))
 	select {
 	case <-f.ended: // even if a reader waits too
-		d.refuse(0)
-		return
+		return answer{again: true}, true
 	default:
 	}
 	select {
 	case f.out <- m:
 	case <-f.ended:
-		d.refuse(0)
-		return
+		return answer{again: true}, true
 	}
 	select {
 	case <-m.Acked():
 		failpoint.At(failpoint.Acking, d.record.Subject)
-		_ = d.raw.Ack()
+		return answer{}, true
 	case <-m.Nacked():
-		d.refuse(d.nak)
-	case <-f.abort: // the handler may still act: the message is delivered again after the ack wait
+		return answer{true, d.nak}, true
+	case <-f.abort: // the handler may still act
+		return answer{}, false
 	}
 }
 
@@ -250,6 +247,7 @@ func (f *feed) supervise(ended <-chan struct{}) {
 	defer watch.Stop()
 	place := time.NewTicker(f.s.cfg.PositionEvery)
 	defer place.Stop()
+	newest := uint64(0) // record of the stream, at the last check of the position
 	for {
 		select {
 		case <-beat.C:
@@ -257,7 +255,7 @@ func (f *feed) supervise(ended <-chan struct{}) {
 		case <-watch.C:
 			f.watch()
 		case <-place.C:
-			f.advancePosition()
+			newest = f.advancePosition(newest)
 		case <-ended:
 			f.close()
 			ended = nil // running handlers still need their heartbeats
@@ -279,13 +277,15 @@ func (f *feed) beats() {
 	f.slots.mu.Lock()
 	defer f.slots.mu.Unlock()
 	for d := range f.held {
-		if d.since.Before(old) {
+		if d.raw != nil && d.since.Before(old) {
 			_ = d.raw.InProgress()
 		}
 	}
 }
 
-// watch sends a pull again after two heartbeats of silence, or if the last one was refused.
+// watch sends a pull again after two heartbeats of silence, or if the last one was refused. It creates
+// the consumer again if that was deleted. A new consumer starts with the oldest message of the stream:
+// handlers find finished actions finished.
 func (f *feed) watch() {
 	f.slots.mu.Lock()
 	silent := f.asked > 0 && time.Since(f.heard) > 2*pullHeartbeat
@@ -293,6 +293,10 @@ func (f *feed) watch() {
 		f.asked, f.hold = 0, true
 	}
 	again := f.hold && !f.closing
+	if f.early != nil && !again {
+		f.due = true
+		f.pull()
+	}
 	f.slots.mu.Unlock()
 	if !again {
 		return
@@ -301,9 +305,15 @@ func (f *feed) watch() {
 		f.s.b.cfg.Metrics.HeartbeatMissed()
 		f.warn("heartbeat_missed")
 	}
-	if f.restore() != nil {
+	_, err := f.s.b.js.Consumer(f.handlers, f.stream, string(f.queue))
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		if _, err = f.s.b.js.CreateOrUpdateConsumer(f.handlers, f.stream, f.config); err == nil {
+			f.warn("consumer_restored")
+		}
+	}
+	if err != nil {
 		f.warn("consumer_missing")
-		return // hold, and try at the next tick
+		return // the next tick tries again
 	}
 	f.slots.mu.Lock()
 	defer f.slots.mu.Unlock()
@@ -311,18 +321,49 @@ func (f *feed) watch() {
 	f.pull()
 }
 
-// restore creates the consumer again if it was deleted. It then starts with the oldest message of
-// the stream: handlers find finished actions finished.
-func (f *feed) restore() error {
-	ctx, cancel := context.WithTimeout(f.handlers, readTimeout)
-	defer cancel()
-	_, err := f.s.b.js.Consumer(ctx, f.stream, string(f.queue))
-	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		if _, err = f.s.b.js.CreateOrUpdateConsumer(ctx, f.stream, f.config); err == nil {
-			f.warn("consumer_restored")
+const (
+	// positionEvery is how often the position of a queue is checked. It must be much longer than the
+	// server takes to count a new message.
+	positionEvery = 15 * time.Second
+	// positionLag is how many records a position may lag before it is moved.
+	positionLag = 10_000
+)
+
+// advancePosition moves the position of a quiet queue forward to a record that was the stream's newest
+// at the previous check, and returns the newest one now; 0 if that is unknown. The server stores the
+// position of the last delivered message, and when it starts it searches every record after it, a
+// million per second, while no writes are possible. A queue that is seldom used would cost that at each
+// start.
+//
+// The queue must have no pending or unacknowledged message: the server has long counted what was stored
+// before the previous check. On a cluster the stream's leader must confirm that, because the queue's may
+// be late. Later messages are delivered as usual, and once more if they were on their way. After an
+// error the next check tries again.
+func (f *feed) advancePosition(to uint64) (newest uint64) {
+	_, newest, err := f.s.b.Bounds(f.handlers, f.stream)
+	if err != nil || to == 0 || to > newest {
+		return newest
+	}
+	c, err := f.s.b.js.Consumer(f.handlers, f.stream, string(f.queue))
+	if err != nil {
+		return newest
+	}
+	info := c.CachedInfo()
+	seen := info.Delivered.Stream
+	done := info.NumPending == 0 && info.NumAckPending == 0 && info.AckFloor.Stream == seen
+	if !done || seen == 0 || seen+f.s.cfg.PositionLag > to { // seen is 0: a start finds it empty at once
+		return newest
+	}
+	if f.s.b.cfg.Replicas > 1 {
+		next, err := f.s.b.Next(f.handlers, f.stream, f.config.FilterSubject, seen+1)
+		if !errors.Is(err, fault.ErrNotFound) && (err != nil || next.Seq <= to) {
+			return newest
 		}
 	}
-	return err
+	if _, err := f.s.b.js.ResetConsumerToSequence(f.handlers, f.stream, string(f.queue), to+1); err != nil {
+		f.warn("place_not_moved")
+	}
+	return newest
 }
 
 // close begins the drain: nothing new starts, and waiting messages go back.
@@ -346,6 +387,7 @@ func (f *feed) close() {
 func (f *feed) drain() {
 	defer close(f.gone)
 	defer f.cancel()
+	f.fetchEarly()
 	drain(f.sub) // messages in transit go back
 	cut := time.AfterFunc(f.s.cfg.DrainTimeout, f.cancel)
 	abort := time.AfterFunc(f.s.cfg.DrainTimeout+lastCall, func() { close(f.abort) })

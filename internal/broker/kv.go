@@ -16,8 +16,6 @@ import (
 	"weir/schemas"
 )
 
-func keysOf(bucket string) string { return "$KV." + bucket + "." }
-
 // Bucket stores one value per key, and some older ones. It is an ordinary NATS key-value bucket
 // that any NATS tool can read. Weir has its own client for it, because the client of nats.go does
 // not report a watcher that has lost its place, and a late replica may answer its reads.
@@ -36,13 +34,8 @@ type Bucket struct {
 // Bucket is one of the key-value buckets that package access lists. Only those with a Live subject
 // there can be watched.
 func (b *Broker) Bucket(name string) *Bucket {
-	k := &Bucket{b: b, stream: "KV_" + name, keys: keysOf(name)}
-	for _, listed := range access.Buckets() {
-		if listed.Name == name {
-			k.live = listed.Live
-		}
-	}
-	return k
+	listed := access.Named(name)
+	return &Bucket{b: b, stream: listed.Stream(), keys: listed.Keys(), live: listed.Live}
 }
 
 // Put stores a value if last is the newest revision of its key, 0 for a new key, and returns the

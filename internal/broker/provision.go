@@ -84,7 +84,7 @@ func (b *Broker) ensure(ctx context.Context, r resource) (did Resource, err erro
 			did.Was, err = r.check(ctx)
 			return err
 		})
-		switch err = wrap(err); {
+		switch {
 		case err == nil && did.Was == "":
 			did.Did = ResourceKept
 			return did, nil
@@ -102,7 +102,7 @@ func (b *Broker) ensure(ctx context.Context, r resource) (did Resource, err erro
 	if denied, ok := errors.AsType[*DeniedError](err); ok && mayNot {
 		return did, unmade(did.Was, denied.Subject)
 	}
-	return did, wrap(err)
+	return did, err
 }
 
 // unmade is the error of a node that may not create a missing resource or update a wrong one. A
@@ -123,26 +123,18 @@ const (
 	madePause  = 500 * time.Millisecond
 )
 
-// made repeats a request about a resource that is not answered. If two nodes create one at the same
-// time, a cluster may answer neither; the next attempt finds it created. The pauses differ, so that
-// the nodes part. A request that is denied is a *DeniedError.
+// made repeats a request about a resource while the servers do not answer or have only just found each
+// other. If two nodes create one at the same time, a cluster may answer neither; the next attempt finds
+// it created. The pauses differ, so that the nodes part. A request that is denied is a *DeniedError.
 func (b *Broker) made(ctx context.Context, ask func(context.Context) error) error {
 	for try := 1; ; try++ {
 		once, cancel := context.WithTimeout(ctx, time.Duration(try)*madeWithin)
-		err := b.asked(once, ask)
+		err := wrap(b.asked(once, ask))
 		cancel()
-		if !unanswered(err) || try == madeTries || !retry.Pause(ctx, rand.N(madePause)) { //nolint:gosec // the pauses only have to differ
+		if !errors.Is(err, fault.ErrUnavailable) || try == madeTries || !retry.Pause(ctx, rand.N(madePause)) { //nolint:gosec // the pauses only have to differ
 			return err
 		}
 	}
-}
-
-// unanswered reports whether asking again may help: no answer, or servers that have only just found
-// each other.
-func unanswered(err error) bool {
-	const notAvailable = 10008
-	var api *jetstream.APIError
-	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &api) && api.ErrorCode == notAvailable
 }
 
 // checkLayout refuses a log of another version or layout: this one would compute other subjects for
@@ -153,21 +145,20 @@ func (b *Broker) checkLayout(ctx context.Context) error {
 		s, err = b.js.Stream(ctx, schemas.LogStream(0))
 		return err
 	})
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
+	if errors.Is(err, fault.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("stream %s: %w", schemas.LogStream(0), wrap(err))
+		return fmt.Errorf("stream %s: %w", schemas.LogStream(0), err)
 	}
 	meta := s.CachedInfo().Config.Metadata
-	want := b.cfg.Layout
 	if have := cmp.Or(meta[metaVersion], "1"); have != strconv.Itoa(logVersion) { // version 1 had no metadata
 		return fmt.Errorf("the log has version %s, and this Weir reads version %d: use another data directory, server or account, and read the old log with the Weir that wrote it",
 			have, logVersion)
 	}
-	if have := meta[metaPartitions]; have != strconv.Itoa(want.Partitions) {
+	if have := meta[metaPartitions]; have != strconv.Itoa(b.cfg.Layout.Partitions) {
 		return fmt.Errorf("the log on this server has %q partitions and %d are configured: the number is fixed when a log is made, so configure that one, or use another server or account",
-			have, want.Partitions)
+			have, b.cfg.Layout.Partitions)
 	}
 	return nil
 }
@@ -325,7 +316,7 @@ func (b *Broker) bucketStream(k access.Bucket) jetstream.StreamConfig {
 		schemas.ModelBucket:       modelAge,
 		schemas.UsageBucket:       max(blobAge(b.cfg.History), evidenceHistory),
 	}[k.Name]
-	cfg := b.stream(k.Stream(), k.Holds, age, min(cmp.Or(age, bucketWindow), bucketWindow), keysOf(k.Name)+">")
+	cfg := b.stream(k.Stream(), k.Holds, age, min(cmp.Or(age, bucketWindow), bucketWindow), k.Keys()+">")
 	cfg.AllowRollup = true
 	if k.Object {
 		cfg.Subjects = []string{blobChunks + ">", blobMeta + ">"}
@@ -333,7 +324,7 @@ func (b *Broker) bucketStream(k access.Bucket) jetstream.StreamConfig {
 	}
 	cfg.DenyDelete, cfg.MaxMsgsPerSubject = true, int64(max(k.History, 1))
 	if k.Live != "" {
-		cfg.RePublish = &jetstream.RePublish{Source: keysOf(k.Name) + ">", Destination: k.Live + ">"}
+		cfg.RePublish = &jetstream.RePublish{Source: k.Keys() + ">", Destination: k.Live + ">"}
 	}
 	return cfg
 }

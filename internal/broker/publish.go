@@ -100,19 +100,18 @@ func (b *Broker) store(ctx context.Context, msg *nats.Msg) (uint64, error) {
 // stored decodes the acknowledgement of a publish.
 func stored(m *nats.Msg) (stream string, seq uint64, err error) {
 	var ack struct {
-		Stream string              `json:"stream"`
-		Seq    uint64              `json:"seq"`
-		Error  *jetstream.APIError `json:"error"`
+		jetstream.PubAck
+		Error *jetstream.APIError `json:"error"`
 	}
 	switch err := json.Unmarshal(m.Data, &ack); {
 	case status(m) != "":
 		return "", 0, fmt.Errorf("%w: no stream takes the subject", fault.ErrUnavailable)
 	case err == nil && ack.Error != nil:
 		return "", 0, refused(ack.Error.ErrorCode, ack.Error.Description)
-	case err != nil || ack.Seq == 0:
+	case err != nil || ack.Sequence == 0:
 		return "", 0, fmt.Errorf("%w: the acknowledgement cannot be read", fault.ErrUnavailable)
 	}
-	return ack.Stream, ack.Seq, nil
+	return ack.Stream, ack.Sequence, nil
 }
 
 // Send sends a message with an id, which a stream stores once within its window and which may not be

@@ -95,9 +95,12 @@ func (p *slotPool) fill(s *kindSlots) {
 		f.waiting--
 		f.pull()
 		f.running.Go(func() {
-			f.handle(m)
+			reply, ok := f.handle(m)
 			p.mu.Lock()
 			defer p.mu.Unlock()
+			if ok {
+				m.reply(reply)
+			}
 			delete(f.held, m)
 			s.release(m)
 			f.pull()

@@ -46,6 +46,7 @@ func letters(all []*delivery) string {
 // running is first.
 func TestSlotsAreShared(t *testing.T) {
 	t.Parallel()
+	assert.Equal(t, 16, SubscriberConfig{Slots: 4, Alone: true}.withDefaults().Backlog, "no other worker could begin them")
 	for name, tt := range map[string]struct {
 		slots, room int
 		alone       bool

@@ -25,7 +25,8 @@ type SubscriberConfig struct {
 	// Backlog is how many messages of a kind, and of a queue, wait here for a slot. No other worker
 	// can begin them. Default a quarter of Slots, and one at least; four times Slots if Alone.
 	Backlog int
-	// Alone: no other process receives messages of this log.
+	// Alone: no other process stores or receives messages of this log. New actions are taken when their
+	// writes are acknowledged.
 	Alone bool
 	// Shared keeps slots free for other tenants: no tenant takes all of them.
 	Shared bool
@@ -99,9 +100,7 @@ func Topics(partition int) []string {
 // until DrainTimeout.
 func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
 	stream, durable, _ := strings.Cut(topic, "/")
-	find, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	c, err := s.b.js.Consumer(find, stream, durable)
+	c, err := s.b.js.Consumer(ctx, stream, durable)
 	if err != nil {
 		return nil, fmt.Errorf("consumer %s of %s: %w", durable, stream, wrap(err))
 	}
@@ -110,10 +109,32 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	if s.closed {
 		return nil, errClosed
 	}
-	f, err := s.open(ctx, stream, c.CachedInfo().Config)
-	if err != nil {
+	if s.slots[stream] == nil {
+		s.slots[stream] = &slotPool{cfg: s.cfg, kinds: map[slotKey]*kindSlots{}}
+	}
+	f := &feed{
+		s: s, stream: stream, queue: schemas.Queue(durable), config: c.CachedInfo().Config,
+		subject: "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + durable,
+		out:     make(chan *message.Message),
+		held:    make(map[*delivery]struct{}),
+		ended:   make(chan struct{}), abort: make(chan struct{}), gone: make(chan struct{}),
+		slots: s.slots[stream],
+	}
+	f.handlers, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if f.sub, err = subscribe(s.b.nc, s.b.nc.NewInbox(), f.receive); err != nil { // pulls bound the messages
+		f.cancel()
 		return nil, err
 	}
+	if s.cfg.Alone && f.queue == schemas.QueueNew {
+		f.early, f.due = make(map[uint64]*delivery), true
+		s.b.mu.Lock()
+		s.b.local[stream] = f
+		s.b.mu.Unlock()
+	}
+	f.slots.mu.Lock()
+	f.pull()
+	f.slots.mu.Unlock()
+	go f.supervise(ctx.Done())
 	s.feeds = append(s.feeds, f)
 	return f.out, nil
 }
@@ -135,9 +156,76 @@ func (s *Subscriber) Close() error {
 	return nil
 }
 
+// Waiting counts the new actions of a tenant that were not delivered to a worker; of all tenants if
+// it is empty. It does not count actions that wait for a retry, an answer or their start, but some in
+// an overflow queue that were woken. For a tenant it costs a request for each queue with pending
+// messages, which the server scans.
+func (b *Broker) Waiting(ctx context.Context, tenant string) (n uint64, err error) {
+	all, err := b.queues(ctx)
+	for _, q := range all {
+		pending := q.NumPending
+		if pending == 0 || q.name != schemas.QueueNew && !q.name.Overflows() {
+			continue
+		}
+		if tenant != "" {
+			one, err := b.get(ctx, q.Stream, directGet{Next: q.name.FilterOf(q.partition, tenant), Seq: q.Delivered.Stream + 1, Batch: 1})
+			if err != nil {
+				return n, err
+			}
+			pending = min(uint64(len(one.records))+one.left, pending)
+		}
+		n += pending
+	}
+	if tenant != "" {
+		tenant = schemas.EscapeToken(tenant)
+	}
+	return n - min(n, b.early(tenant)), err
+}
+
+// Lag counts the work in each queue of the whole log: the messages that were not delivered, and
+// those that were not acknowledged, including delayed ones. It costs one request per partition. On
+// a cluster it returns an error, and no smaller number, if not all consumers answer.
+func (b *Broker) Lag(ctx context.Context) (map[schemas.Queue]uint64, error) {
+	all, err := b.queues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	lag := map[schemas.Queue]uint64{}
+	for _, q := range all {
+		lag[q.name] += q.NumPending + uint64(max(0, q.NumAckPending))
+	}
+	return lag, nil
+}
+
+// queue is the state of a partition's queue.
+type queue struct {
+	name      schemas.Queue
+	partition int
+	*jetstream.ConsumerInfo
+}
+
+// queues lists those of all partitions.
+func (b *Broker) queues(ctx context.Context) (all []queue, err error) {
+	for p := range b.cfg.Layout.Partitions {
+		s, err := b.js.Stream(ctx, schemas.LogStream(p))
+		if err == nil {
+			list := s.ListConsumers(ctx)
+			for info := range list.Info() {
+				all = append(all, queue{schemas.Queue(info.Name), p, info})
+			}
+			err = list.Err()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("consumers of %s: %w", schemas.LogStream(p), wrap(err))
+		}
+	}
+	return all, nil
+}
+
 // delivery is one message while this process holds it.
 type delivery struct {
-	raw    *nats.Msg
+	raw    *nats.Msg // nil: it was taken before its message
+	answer *answer   // to that
 	feed   *feed
 	record schemas.Record
 	tenant string // escaped, as in the subject
@@ -158,20 +246,22 @@ func (f *feed) arrive(m *nats.Msg, now time.Time) (*delivery, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &delivery{
-		raw: m, feed: f, urgent: m.Header.Get(headerUrgent) != "", count: meta.NumDelivered, since: now, nak: nakDelay,
-		kept: f.queue.Overflows(),
-		record: schemas.Record{
-			Stream: meta.Stream, Subject: m.Subject, Seq: meta.Sequence.Stream,
-			Time: meta.Timestamp.UTC(), ID: m.Header.Get(jetstream.MsgIDHeader), Data: m.Data,
-		},
-	}
-	if _, action, _ := schemas.Split(m.Subject); strings.Count(action, ".") == 2 { // otherwise it has neither tenant nor kind
+	d := newDelivery(f, schemas.Record{
+		Stream: meta.Stream, Subject: m.Subject, Seq: meta.Sequence.Stream,
+		Time: meta.Timestamp.UTC(), ID: m.Header.Get(jetstream.MsgIDHeader), Data: m.Data,
+	}, now)
+	d.raw, d.urgent, d.count = m, m.Header.Get(headerUrgent) != "", meta.NumDelivered
+	return d, nil
+}
+
+func newDelivery(f *feed, rec schemas.Record, now time.Time) *delivery {
+	d := &delivery{feed: f, record: rec, count: 1, since: now, nak: nakDelay, kept: f.queue.Overflows()}
+	if _, action, _ := schemas.Split(rec.Subject); strings.Count(action, ".") == 2 { // otherwise it has neither tenant nor kind
 		tenant, kind, _ := strings.Cut(action, ".")
 		kind, _, _ = strings.Cut(kind, ".")
 		d.tenant, d.kind = tenant, schemas.Kind(kind)
 	}
-	return d, nil
+	return d
 }
 
 // waitingData is the most data that a message keeps while it waits for a slot. One that does not move
@@ -181,14 +271,12 @@ const waitingData = 16 << 10
 // shed drops the data of a waiting message; its handler reads it again.
 func (d *delivery) shed() {
 	if n := len(d.record.Data); n > waitingData || d.kept && n > 0 {
-		d.record.Data, d.raw.Data, d.bare = nil, nil, true
+		d.record.Data, d.bare = nil, true
+		if d.raw != nil {
+			d.raw.Data = nil
+		}
 	}
 }
-
-// refuse gives the message back, to be delivered again after a delay, or to another worker at once.
-// Answers to the server are handed to the connection and not waited for: an answer that is lost
-// brings the message again, which every handler must bear anyway.
-func (d *delivery) refuse(after time.Duration) { _ = d.raw.NakWithDelay(after) }
 
 type deliveryKey struct{}
 
@@ -197,20 +285,14 @@ func deliveryOf(msg *message.Message) *delivery {
 	return d
 }
 
-// RecordOf is the stored record of a message, and how often it was delivered, this time included.
-// The count restarts when the consumer is created again, so it is no count of calls. Both are zero
-// for a message that no Subscriber delivered.
+// RecordOf is the stored record of a message that a Subscriber delivered, and how often it was, this
+// time included. The count restarts when the consumer is created again, so it is no count of calls.
 func RecordOf(msg *message.Message) (rec schemas.Record, deliveries uint64) {
 	d := deliveryOf(msg)
-	if d == nil {
-		return schemas.Record{}, 0
-	}
 	return d.record, d.count
 }
 
-// NakAfter sets when the message is delivered again if it is nacked. It must be called before that.
+// NakAfter sets when such a message is delivered again if it is nacked. It must be called before that.
 func NakAfter(msg *message.Message, after time.Duration) {
-	if d := deliveryOf(msg); d != nil {
-		d.nak = max(after, time.Millisecond)
-	}
+	deliveryOf(msg).nak = max(after, time.Millisecond)
 }

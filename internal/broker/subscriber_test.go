@@ -88,12 +88,6 @@ func (n *node) pending(t *testing.T) int {
 	return info.NumAckPending + int(info.NumPending)
 }
 
-// given is what the consumer has given out and not seen acked.
-func (n *node) given(t *testing.T) int {
-	t.Helper()
-	return n.consumer(t).NumAckPending
-}
-
 func (n *node) consumer(t *testing.T) *jetstream.ConsumerInfo {
 	t.Helper()
 	c := must(n.js.Consumer(t.Context(), schemas.LogStream(0), string(schemas.QueueNew)))(t)
@@ -140,11 +134,6 @@ func TestSubscriberDelivers(t *testing.T) {
 	<-m.Context().Done()
 	n.settled(t)
 	require.Zero(t, n.metrics.get(&n.metrics.redelivered))
-
-	rec, deliveries = RecordOf(message.NewMessage("x", nil))
-	require.Zero(t, rec)
-	require.Zero(t, deliveries)
-	NakAfter(message.NewMessage("x", nil), time.Second)
 }
 
 func refusesTopics(t *testing.T, n *node) {
@@ -181,18 +170,6 @@ func TestNackComesBackLater(t *testing.T) {
 	m.Ack()
 	n.settled(t)
 	require.Equal(t, 3, n.metrics.get(&n.metrics.redelivered))
-}
-
-// TestAWorkerThatIsAloneHoldsMore: nothing moves to an overflow queue for the sake of other workers.
-func TestAWorkerThatIsAloneHoldsMore(t *testing.T) {
-	t.Parallel()
-	n := open(t, embedded.Config{}, Config{})
-	_, out := n.subscribe(t, SubscriberConfig{Slots: 4, Alone: true})
-	n.fill(t, 4+16)
-	poll.Until(t, func() bool { return n.given(t) == 4+16 }, "all are here")
-	ackAll(t, out, 4+16, 1)
-	n.settled(t)
-	require.Zero(t, n.metrics.get(&n.metrics.overflowed))
 }
 
 // TestALargeMessageWaitsWithoutItsData, which its handler receives all the same.
@@ -292,7 +269,7 @@ func TestHeartbeatsKeepWhatIsHeld(t *testing.T) {
 	_, slow := n.subscribe(t, SubscriberConfig{Slots: 1, Backlog: 10})
 	n.fill(t, 5)
 	first := next(t, slow)
-	poll.Until(t, func() bool { return n.given(t) == 5 })
+	poll.Until(t, func() bool { return n.consumer(t).NumAckPending == 5 })
 	// Somebody else would be given whatever times out.
 	_, other := n.subscribe(t, SubscriberConfig{})
 	select {
@@ -446,62 +423,36 @@ func TestSilentPullIsAskedAnew(t *testing.T) {
 	next(t, out).Ack()
 }
 
-// TestPositionOfAQuietQueueKeepsUp: the place of a queue that nothing was given out of moves behind
-// what the log has taken since, and nothing that comes later is left out or comes twice.
-func TestPositionOfAQuietQueueKeepsUp(t *testing.T) {
+// TestPositionOfAQuietQueue: the position stays before a message that is held or was given back. Then
+// it moves past what the log has taken since, and nothing that comes later is left out or comes twice.
+func TestPositionOfAQuietQueue(t *testing.T) {
 	t.Parallel()
-	const others = 40
+	const others, check = 40, 500 * time.Millisecond
 	n := open(t, embedded.Config{}, Config{})
-	_, out := n.subscribe(t, SubscriberConfig{PositionEvery: 500 * time.Millisecond, PositionLag: 1})
-	give := func(id string) uint64 {
-		seq := n.put(t, claim(id, id))
-		m := next(t, out)
+	_, out := n.subscribe(t, SubscriberConfig{PositionEvery: check, PositionLag: 1})
+	position := func() uint64 { return n.consumer(t).Delivered.Stream }
+	for _, id := range []string{"a", "b", "c"} {
+		last := n.put(t, claim(id, id))
+		first, m, times := last, next(t, out), uint64(1)
+		for range others { // no work of this queue
+			last = n.put(t, event(id, "x", last))
+		}
+		if id == "a" {
+			require.Equal(t, first, position(), "it is held")
+			NakAfter(m, 3*check)
+			m.Nack()
+			m, times = next(t, out), 2 // some checks later
+		}
 		rec, deliveries := RecordOf(m)
-		require.Equal(t, seq, rec.Seq)
-		require.EqualValues(t, 1, deliveries)
+		require.Equal(t, first, rec.Seq)
+		require.Equal(t, times, deliveries, "the server has not forgotten that it gave it out")
 		m.Ack()
 		n.settled(t)
-		return seq
+		poll.Until(t, func() bool { return position() == last })
 	}
-	for _, round := range []string{"a", "b", "c"} {
-		last := give(round)
-		for range others { // no work of this queue
-			last = n.put(t, event(round, "x", last))
-		}
-		poll.Until(t, func() bool { return n.place(t) == last })
-	}
-	give("d")
-	require.Zero(t, n.metrics.get(&n.metrics.redelivered))
-}
-
-// TestPositionStaysBeforePendingMessages: what is held, or was given back, keeps its queue's place.
-func TestPositionStaysBeforePendingMessages(t *testing.T) {
-	t.Parallel()
-	const others = 40
-	n := open(t, embedded.Config{}, Config{})
-	_, out := n.subscribe(t, SubscriberConfig{PositionEvery: 5 * time.Millisecond, PositionLag: 1})
-	last := n.put(t, claim("a", "a"))
-	first := last
-	m := next(t, out)
-	for range others {
-		last = n.put(t, event("a", "x", last))
-	}
-	require.Equal(t, first, n.place(t), "it is held")
-	m.Nack()
-	again := next(t, out) // many looks later
-	rec, deliveries := RecordOf(again)
-	require.Equal(t, first, rec.Seq)
-	require.EqualValues(t, 2, deliveries, "the server has not forgotten that it gave it out")
-	again.Ack()
-	n.settled(t)
-	poll.Until(t, func() bool { return n.place(t) == last })
-}
-
-// place is the last record that the queue of new actions has seen, as a start would find it.
-func (n *node) place(t *testing.T) uint64 {
-	t.Helper()
-	c := must(n.js.Consumer(t.Context(), schemas.LogStream(0), string(schemas.QueueNew)))(t)
-	return c.CachedInfo().Delivered.Stream
+	n.put(t, claim("d", "d"))
+	ackAll(t, out, 1, 1)
+	require.Equal(t, 1, n.metrics.get(&n.metrics.redelivered))
 }
 
 // TestNobodyWaitsBehindWhatCannotBegin: behind a thousand actions that hang, each tenant's and each

@@ -49,10 +49,9 @@ const (
 // schemas.UsageBucket under its own key, which survives it until all its records have expired. A
 // process that is killed loses the last seconds of its count. The zero value has no limit.
 type usage struct {
-	limit int64
-	bytes atomic.Int64
+	limits.Division // of what may be stored; nothing is divided where Share is not less
 
-	division limits.Division // of limit; nothing is divided where Share is not less
+	bytes    atomic.Int64
 	kept     [ages]time.Duration
 	copies   int64 // of each record; all of them count
 	instance string
@@ -65,15 +64,15 @@ type usage struct {
 	stored  int64 // of all tenants
 }
 
-func (u *usage) full() bool { return u.limit > 0 && u.bytes.Load() >= u.limit }
+func (u *usage) full() bool { return u.Capacity > 0 && u.bytes.Load() >= u.Capacity }
 
 // divided reports whether tenants have shares of the log.
-func (u *usage) divided() bool { return u.limit > 0 && u.division.Share < u.limit }
+func (u *usage) divided() bool { return u.Share < u.Capacity }
 
 // add counts a record of n bytes that was stored for a tenant, and what is pending from now on, which
 // may be negative.
 func (u *usage) add(tenant string, n, pending int64, a age) {
-	if u.limit == 0 {
+	if u.Capacity == 0 {
 		return
 	}
 	n = (n + recordOverhead) * u.copies
@@ -129,8 +128,6 @@ func (b *Broker) watchUsage() {
 
 // countUsage asks the server for what is stored, and returns the account's limit.
 func (b *Broker) countUsage(ctx context.Context) (limit int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
 	info, err := b.js.AccountInfo(ctx)
 	if err != nil {
 		return 0, wrap(err)
@@ -147,9 +144,9 @@ func (b *Broker) boundUsage(ctx context.Context) error {
 		return err
 	}
 	u := &b.usage
-	u.limit, u.instance, u.tenants = limit, uuid.NewString(), map[string]*tenantBytes{}
+	u.instance, u.tenants = uuid.NewString(), map[string]*tenantBytes{}
 	u.kept = [ages]time.Duration{b.cfg.History, blobAge(b.cfg.History), evidenceHistory}
-	u.division, u.copies = limits.Percent(limit, b.cfg.TenantShare), int64(b.cfg.Replicas)
+	u.Division, u.copies = limits.Percent(limit, b.cfg.TenantShare), int64(b.cfg.Replicas)
 	if err = b.shareUsage(ctx); err == nil {
 		b.work.Go(b.watchUsage)
 	}
@@ -220,7 +217,7 @@ func (u *usage) quotaOf(s *tenantBytes) (r limits.Quota) {
 		if s != nil {
 			r.Used = max(s.total, 0)
 		}
-		r.Limit = max(u.division.Share, u.limit-u.division.Share-max(u.stored-r.Used, 0))
+		r.Limit = max(u.Share, u.Capacity-u.Share-max(u.stored-r.Used, 0))
 	}
 	if read(); s != nil && r.Exhausted() {
 		next := u.recount(s, time.Now())
@@ -338,18 +335,17 @@ func (u *usage) publish(ctx context.Context, to *Bucket) error {
 		}
 	}
 	u.mu.Unlock()
-	var failed error
 	for name, doc := range changed {
-		if failed == nil {
-			_, failed = to.Set(ctx, schemas.EscapeToken(name)+"."+u.instance, doc)
-		}
-		if failed != nil {
+		if _, err := to.Set(ctx, schemas.EscapeToken(name)+"."+u.instance, doc); err != nil {
 			u.mu.Lock()
-			u.tenant(name).dirty = true
-			u.mu.Unlock()
+			defer u.mu.Unlock()
+			for name := range changed { // storing one again does not count it again
+				u.tenant(name).dirty = true
+			}
+			return err
 		}
 	}
-	return failed
+	return nil
 }
 
 // learn takes over what another process has counted, which the next expire adds. What cannot be read

@@ -50,20 +50,23 @@ func (b Bucket) Stream() string {
 	return "KV_" + b.Name
 }
 
-// written are the subjects of what it holds.
-func (b Bucket) written() []string {
+// Keys is the subject prefix of what it holds.
+func (b Bucket) Keys() string {
 	if b.Object {
-		return []string{"$O." + b.Name + ".>"}
+		return "$O." + b.Name + "."
 	}
-	return []string{"$KV." + b.Name + ".>"}
+	return "$KV." + b.Name + "."
+}
+
+// Named is the listed bucket with a name; the zero Bucket if there is none.
+func Named(name string) (found Bucket) {
+	for _, b := range Buckets() {
+		if b.Name == name {
+			found = b
+		}
+	}
+	return found
 }
 
 // Reads reports whether a role reads a bucket. One that is not listed it does not.
-func Reads(r Role, bucket string) bool {
-	for _, b := range Buckets() {
-		if b.Name == bucket {
-			return r.is(b.Reads...)
-		}
-	}
-	return false
-}
+func Reads(r Role, bucket string) bool { return r.is(Named(bucket).Reads...) }

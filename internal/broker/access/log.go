@@ -6,45 +6,34 @@ import (
 	"weir/schemas"
 )
 
-// grant is a rule of some roles.
-type grant struct {
-	roles    []Role
-	why      string
-	subjects []string
-}
-
 // Of are the permissions of a role on a log of so many partitions.
 func Of(r Role, partitions int) Permissions {
-	pick := func(all []grant) (rules []Rule) {
-		for _, g := range all {
-			if r.is(g.roles...) {
-				rules = append(rules, Rule{g.why, g.subjects})
-			}
-		}
-		return rules
+	others := func(rule Rule) bool { return !r.is(rule.roles...) }
+	return Permissions{
+		Publish: slices.DeleteFunc(publishes(r, partitions), others), Subscribe: slices.DeleteFunc(subscribes(r), others),
+		Replies: r.is(Ingress),
 	}
-	return Permissions{Publish: pick(publishes(r, partitions)), Subscribe: pick(subscribes(r)), Replies: r.is(Ingress)}
 }
 
 // publishes lists what roles may publish. A role that reads the log reads all of it: Weir itself
 // decides what each caller may see. Nothing that the provisioner may do deletes.
-func publishes(r Role, partitions int) []grant {
+func publishes(r Role, partitions int) []Rule {
 	log, all := logStreams(partitions), Streams(partitions)
 	stored := append(slices.Clip(log), schemas.EvidenceStream, schemas.DeadStream)
-	var buckets []grant
+	var buckets []Rule
 	for _, b := range Buckets() {
 		if r.is(b.Reads...) {
 			stored = append(stored, b.Stream())
 		}
-		why, subjects := "write ", b.written()
+		why, subjects := "write ", []string{b.Keys() + ">"}
 		if slices.Contains(b.Writes, Provisioner) {
 			why, subjects = "make ", append(subjects, "$JS.API.STREAM.MSG.GET."+b.Stream())
 		}
-		buckets = append(buckets, grant{b.Writes, why + b.Holds, subjects},
-			grant{b.Purges, "delete old entries of " + b.Holds, []string{"$JS.API.STREAM.PURGE." + b.Stream()}})
+		buckets = append(buckets, Rule{b.Writes, why + b.Holds, subjects},
+			Rule{b.Purges, "delete old entries of " + b.Holds, []string{"$JS.API.STREAM.PURGE." + b.Stream()}})
 	}
 	maker, ingress, worker, egress, node := []Role{Provisioner}, []Role{Ingress}, []Role{Worker}, []Role{Egress}, []Role{Ingress, Worker, Egress}
-	return slices.Concat([]grant{
+	return slices.Concat([]Rule{
 		{Roles(), "find out what this user may do", []string{"$SYS.REQ.USER.INFO"}},
 		{maker, "find out what is there", slices.Concat(each("$JS.API.STREAM.INFO.", all, ""), each("$JS.API.CONSUMER.INFO.", log, ".*"), []string{accountInfo})},
 		{maker, "make streams and buckets, and bring them up to date", append(each("$JS.API.STREAM.CREATE.", all, ""), each("$JS.API.STREAM.UPDATE.", all, "")...)},
@@ -68,7 +57,7 @@ func publishes(r Role, partitions int) []grant {
 		{ingress, "have every node read its policy again", []string{schemas.PolicyRequestRoot + ".*"}},
 		{egress, "have every node report", []string{schemas.NodesRequestRoot + ".*"}},
 		{node, "report about this node", []string{schemas.PolicyReportRoot + ".*"}},
-	}, buckets, []grant{
+	}, buckets, []Rule{
 		{worker, "ask for work", each("$JS.API.CONSUMER.MSG.NEXT.", log, ".*")},
 		{worker, "say that work is done, goes on, or is for another", each("$JS.ACK.", log, ".>")},
 		{worker, "recreate a queue that was deleted", each("$JS.API.CONSUMER.CREATE.", log, ".>")},
@@ -77,9 +66,9 @@ func publishes(r Role, partitions int) []grant {
 }
 
 // subscribes lists the notifications that roles receive.
-func subscribes(r Role) []grant {
+func subscribes(r Role) []Rule {
 	ingress, worker, egress, node := []Role{Ingress}, []Role{Worker}, []Role{Egress}, []Role{Ingress, Worker, Egress}
-	all := []grant{
+	all := []Rule{
 		{Roles(), "receive the answers to its own requests", []string{r.Inbox() + ".>"}},
 		{node, "follow the log as it is written", []string{schemas.LiveLog + ".>"}},
 		{egress, "follow the evidence as it is left", []string{schemas.LiveRoot + ".evidence.>"}},
@@ -90,7 +79,7 @@ func subscribes(r Role) []grant {
 	}
 	for _, b := range Buckets() {
 		if b.Live != "" {
-			all = append(all, grant{b.Reads, "follow " + b.Holds, []string{b.Live + ">"}})
+			all = append(all, Rule{b.Reads, "follow " + b.Holds, []string{b.Live + ">"}})
 		}
 	}
 	return all

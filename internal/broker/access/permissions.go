@@ -14,6 +14,7 @@ import (
 
 // Rule is one thing that a user may do, and what for.
 type Rule struct {
+	roles    []Role // whose it is, on Weir's own account
 	Why      string
 	Subjects []string
 }
@@ -62,12 +63,9 @@ func Covers(outer, inner string) bool {
 // without its target. An unlisted subject is "other".
 func Family(subject string, partitions int) string {
 	for _, r := range Roles() {
-		p := Of(r, partitions)
-		for _, rules := range [][]Rule{p.Publish, p.Subscribe} {
-			for _, s := range Subjects(rules) {
-				if Covers(s, subject) {
-					return s
-				}
+		for _, s := range slices.Concat(Subjects(publishes(r, partitions)), Subjects(subscribes(r))) {
+			if Covers(s, subject) {
+				return s
 			}
 		}
 	}

@@ -22,24 +22,24 @@ func ObserverQueue(tenant string) string { return "observer_" + schemas.EscapeTo
 func Observer(tenant string) Account {
 	t, queue := schemas.EscapeToken(tenant), ObserverQueue(tenant)
 	return account([]Rule{
-		{"see evidence as it is left", []string{schemas.EvidenceRoot + "." + t + ".>", schemas.LiveRoot + ".evidence." + t + ".>"}},
-		{"see the states of tasks as they change", []string{schemas.StatusRoot + "." + t + ".>"}},
+		{nil, "see evidence as it is left", []string{schemas.EvidenceRoot + "." + t + ".>", schemas.LiveRoot + ".evidence." + t + ".>"}},
+		{nil, "see the states of tasks as they change", []string{schemas.StatusRoot + "." + t + ".>"}},
 	}, []Rule{
-		{"read the evidence that is stored", []string{consumerInfo + queue, consumerNext + queue}},
-		{"say what was read", []string{evidenceAck + queue + ".>"}},
+		{nil, "read the evidence that is stored", []string{consumerInfo + queue, consumerNext + queue}},
+		{nil, "say what was read", []string{evidenceAck + queue + ".>"}},
 		// It has only counts and limits of the whole log. Its import also keeps the servers from giving the
 		// account an API of its own, which would refuse every request.
-		{"find out, as clients do by default, whether there is JetStream", []string{accountInfo}},
+		{nil, "find out, as clients do by default, whether there is JetStream", []string{accountInfo}},
 	})
 }
 
 // Agent is the account of a tenant's agents: they ask the agent API, and no more.
 func Agent(tenant string) Account {
-	return account(nil, []Rule{{"ask the agent API", []string{schemas.AgentAPISubject(tenant)}}})
+	return account(nil, []Rule{{nil, "ask the agent API", []string{schemas.AgentAPISubject(tenant)}}})
 }
 
 func account(told, asked []Rule) Account {
-	answers := Rule{"receive the answers to its own requests", []string{inboxRoot + ">"}}
+	answers := Rule{nil, "receive the answers to its own requests", []string{inboxRoot + ">"}}
 	return Account{Subjects(told), Subjects(asked), Permissions{Publish: asked, Subscribe: append(told, answers)}}
 }
 

@@ -143,25 +143,23 @@ func named(name string) func(tenant) bool {
 }
 
 // keys reads every key that exists, creates those of new users, and completes the state.
-func (f *folder) keys() (err error) {
+func (f *folder) keys() error {
+	var errs []error
+	key := func(file, known string) string {
+		public, err := f.key(file, known)
+		errs = append(errs, err)
+		return public
+	}
 	known := f.state.Users
 	f.state.Users = map[string]string{}
-	for _, name := range append([]access.Role{systemUser}, access.Roles()...) {
-		name := string(name)
-		if f.state.Users[name], err = f.key(CredentialsFile(f.Dir, name), known[name]); err != nil {
-			return err
-		}
+	for _, role := range append([]access.Role{systemUser}, access.Roles()...) {
+		name := string(role)
+		f.state.Users[name] = key(CredentialsFile(f.Dir, name), known[name])
 	}
-	for i := range f.state.Tenants {
-		t := &f.state.Tenants[i]
-		if t.Observer, err = f.key(ObserverFile(f.Dir, t.Name), t.Observer); err != nil {
-			return err
-		}
-		if t.Agent, err = f.key(AgentFile(f.Dir, t.Name), t.Agent); err != nil {
-			return err
-		}
+	for i, t := range f.state.Tenants {
+		f.state.Tenants[i] = tenant{t.Name, key(ObserverFile(f.Dir, t.Name), t.Observer), key(AgentFile(f.Dir, t.Name), t.Agent)}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // key is the public key of the user whose seed is in a file, unless it is known. It creates a

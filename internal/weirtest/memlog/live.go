@@ -58,17 +58,6 @@ func (f *feed) drain() {
 	f.draining = false
 }
 
-func (f *feed) add(ln *listener) (stop func(), err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.listeners = append(f.listeners, ln)
-	return func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.listeners = slices.DeleteFunc(slices.Clone(f.listeners), func(l *listener) bool { return l == ln })
-	}, nil
-}
-
 func (f *feed) snapshot() []*listener {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -94,7 +83,15 @@ func (l *Log) Live(subject string, fn func(schemas.Record), lost func()) (stop f
 			fn(r)
 		}
 	}
-	return l.feed.add(&listener{filter: subject, stored: stored, lost: lost})
+	f, ln := &l.feed, &listener{filter: subject, stored: stored, lost: lost}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.listeners = append(f.listeners, ln)
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.listeners = slices.DeleteFunc(slices.Clone(f.listeners), func(l *listener) bool { return l == ln })
+	}, nil
 }
 
 // Lose tells every listener that it may have missed messages.
