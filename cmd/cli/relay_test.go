@@ -19,7 +19,6 @@ import (
 	"weir/cmd/cli/check"
 	"weir/internal/weirtest/agent"
 	"weir/internal/weirtest/capture"
-	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/relay"
 )
 
@@ -72,10 +71,10 @@ func relayed(t *testing.T, environ []string, args ...string) *relaying {
 func TestRelayCommand(t *testing.T) {
 	t.Parallel()
 	api := newAgentAPI(t)
-	at := relay.New(t, relay.Config{Token: "shared"})
+	at := relay.New(t)
 	r := relayed(t, []string{"WEIR_URL=" + api.URL, "WEIR_TOKEN=own-canary", "WEIR_RELAY_TOKEN=shared"}, "--url", at.URL(), "--session", "s1")
-	at.Wait("s1", 1)
-	agent := at.Agent("s1")
+	agent := at.Accept()
+	assert.Equal(t, []relay.Attempt{{Role: "relay", Session: "s1", Token: "shared"}}, at.Ledger())
 	for _, token := range []string{`,"auth_token":"its-own"`, ``, `,"auth_token":null`} {
 		got := agent.Ask(`{"request":{"request_id":"r","operation":"status"` + token + `}}`)
 		assert.Contains(t, string(got), `"response":{"ok":false,"request_id":"r","operation":"status","error":{"code":"UNAUTHORIZED","message":"<no>"}}`)
@@ -101,15 +100,14 @@ func TestRelayCommand(t *testing.T) {
 func TestRelayLendsItsTokenWhereItIsToldTo(t *testing.T) {
 	t.Parallel()
 	api := newAgentAPI(t)
-	at := relay.New(t, relay.Config{})
+	at := relay.New(t)
 	dir := t.TempDir()
 	own := filepath.Join(dir, "own")
 	require.NoError(t, os.WriteFile(own, []byte("own\n"), 0o600))
 	r := relayed(t, nil, "--url", at.URL(), "--server", api.URL, "--token-file", own, "--lend-token", "--json")
-	poll.Until(t, func() bool { return len(at.Ledger()) > 0 })
+	agent := at.Accept()
 	session := at.Ledger()[0].Session
 	require.NotEmpty(t, session)
-	agent := at.Agent(session)
 	for _, token := range []string{`,"auth_token":"its-own"`, ``, `,"auth_token":null`, `,"auth_token":""`} {
 		agent.Ask(`{"request":{"request_id":"r","operation":"status"` + token + `}}`)
 	}
