@@ -115,13 +115,7 @@ func (s *shared) stop() error {
 }
 
 // provider answers for the models of shared nodes, until the end of the program.
-var provider = sync.OnceValue(func() *llm.Server {
-	s, err := llm.Start(llm.Config{})
-	if err != nil {
-		panic(err)
-	}
-	return s
-})
+var provider = sync.OnceValue(func() *llm.Server { return llm.Start(llm.Config{}) })
 
 // board is a target on which each test has a path of its own. Elsewhere it shows the headers that it receives.
 type board struct {
