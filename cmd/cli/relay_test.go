@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -121,8 +120,7 @@ func TestRelayLendsItsTokenWhereItIsToldTo(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(r.out.String()), "\n")
 	require.Len(t, lines, 5, "%s", r.out.String())
 	assert.JSONEq(t, fmt.Sprintf(`{"event":"connected","session":%q}`, session), lines[0])
-	var served map[string]any
-	require.NoError(t, json.Unmarshal([]byte(lines[1]), &served))
+	served := decoded[map[string]any](t, lines[1])
 	assert.Equal(t, []any{"served", "status", "UNAUTHORIZED"}, []any{served["event"], served["operation"], served["result"]})
 	assert.Empty(t, r.err.String())
 }
@@ -144,8 +142,7 @@ func TestCheckOfAgents(t *testing.T) {
 	assert.Equal(t, ExitFailed, code)
 	var reports []check.Report
 	for line := range strings.SplitSeq(strings.TrimSpace(out), "\n") {
-		var r check.Report
-		require.NoError(t, json.Unmarshal([]byte(line), &r))
+		r := decoded[check.Report](t, line)
 		reports = append(reports, r)
 	}
 	require.Len(t, reports, 2)
@@ -165,8 +162,7 @@ func TestCheckTokens(t *testing.T) {
 	t.Parallel()
 	a := agent.New(t, agent.Config{Token: "secret"})
 	target := a.URL() + "=" + agent.TaskType
-	file := filepath.Join(t.TempDir(), "token")
-	require.NoError(t, os.WriteFile(file, []byte("secret\n"), 0o600))
+	file := writeFile(t, "token", "secret\n")
 	for name, tt := range map[string]struct {
 		environ, args []string
 		want          int
