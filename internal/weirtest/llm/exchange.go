@@ -34,16 +34,6 @@ func (x *Exchange) Stream() { x.Begin(http.StatusOK, "text/event-stream") }
 // Data writes one event in the plain form; false: nobody takes it any more.
 func (x *Exchange) Data(data string) bool { return x.Event("data: " + data + "\n\n") }
 
-// Text writes a chunk with content for the first choice.
-func (x *Exchange) Text(content string) bool {
-	return x.Data(doubles.Encode(x.chunk(0, object{"content": content}, "")))
-}
-
-// Finish writes the chunk that says why the first choice ended.
-func (x *Exchange) Finish(reason string) bool {
-	return x.Data(doubles.Encode(x.chunk(0, object{}, reason)))
-}
-
 // Done writes the end of a stream.
 func (x *Exchange) Done() bool { return x.Data("[DONE]") }
 
