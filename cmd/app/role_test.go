@@ -141,20 +141,20 @@ func routesPage(t *testing.T) string {
 }
 
 // parametersText lists parameters, those that routes share by their names alone.
-func parametersText(doc gjson.Result, parameters []gjson.Result) (text string) {
-	var common []string
+func parametersText(doc gjson.Result, parameters []gjson.Result) string {
+	var lines, common []string
 	for _, parameter := range parameters {
 		p, shared := component(doc, parameter)
 		if shared {
 			common = append(common, "`"+p.Get("name").Str+"`")
 			continue
 		}
-		text += fmt.Sprintf("- %s `%s`: %s\n", p.Get("in").Str, p.Get("name").Str, prose(p.Get("description").Str))
+		lines = append(lines, fmt.Sprintf("- %s `%s`: %s\n", p.Get("in").Str, p.Get("name").Str, prose(p.Get("description").Str)))
 	}
 	if len(common) > 0 {
-		text += fmt.Sprintf("- common parameters: %s\n", strings.Join(common, ", "))
+		lines = append(lines, fmt.Sprintf("- common parameters: %s\n", strings.Join(common, ", ")))
 	}
-	return text
+	return strings.Join(lines, "")
 }
 
 // answers are the statuses of an operation, with the schema of each group of them.

@@ -144,7 +144,7 @@ func appendHead(b []byte, kind Type, size int64) []byte {
 	if size < 16 {
 		return append(b, c)
 	}
-	return binary.AppendUvarint(append(b, c|0x80), uint64(size>>4)) //nolint:gosec // a size
+	return binary.AppendUvarint(append(b, c|0x80), uint64(size>>4))
 }
 
 func appendOffset(b []byte, n int) []byte {
