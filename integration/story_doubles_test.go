@@ -116,16 +116,12 @@ func (u *storyUpstream) answer(x *upstream.Exchange) {
 const storyKey = "AGWCANARY-provider-key"
 
 // newStoryProvider starts the provider that scripts' models are asked of.
-func newStoryProvider(env *testscript.Env, cfg llm.Config) error {
-	p, err := llm.Start(cfg)
-	if err != nil {
-		return err
-	}
+func newStoryProvider(env *testscript.Env, cfg llm.Config) {
+	p := llm.Start(cfg)
 	env.Defer(p.Close)
 	env.Values["provider"] = p
 	env.Setenv("PROVIDER", p.URL())
 	env.Setenv("WEIR_SECRET_STORY_PROVIDER", storyKey)
-	return nil
 }
 
 // cmdProvider prints the models that the provider was asked for, in order; with -key

@@ -115,13 +115,7 @@ func (s *shared) stop() error {
 }
 
 // provider answers for the models of shared nodes, until the end of the program.
-var provider = sync.OnceValue(func() *llm.Server {
-	s, err := llm.Start(llm.Config{})
-	if err != nil {
-		panic(err)
-	}
-	return s
-})
+var provider = sync.OnceValue(func() *llm.Server { return llm.Start(llm.Config{}) })
 
 // board is a target on which each test has a path of its own. Elsewhere it shows the headers that it receives.
 type board struct {
@@ -199,6 +193,29 @@ func (a *App) asks(t *testing.T, want int, method, path, body string, header ...
 }
 
 func okUpstream(t *testing.T) string { t.Helper(); return upstream.New(t).URL() }
+
+// writeFile makes a file with a text in a directory of its own, and returns its path.
+func writeFile(t *testing.T, name, text string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// contentOf is what a file has.
+func contentOf(t *testing.T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return data
+}
+
+// decoded reads a JSON document.
+func decoded[V any, D string | []byte | json.RawMessage](t *testing.T, doc D) (v V) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(doc), &v), "%s", doc)
+	return v
+}
 
 // letter puts a dead letter on the log.
 func (a *App) letter(t *testing.T, tenant, id string) (sequence uint64) {
@@ -312,14 +329,11 @@ func TestInit(t *testing.T) {
 	code, _, errs = command(t, "init", file)
 	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, errs, "exists and was not changed")
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.Equal(t, "listen: 127.0.0.1:1\n", string(text))
+	require.Equal(t, "listen: 127.0.0.1:1\n", string(contentOf(t, file)))
 	code, _, errs = command(t, "init", file, "--force")
 	require.Equal(t, cli.ExitOK, code, errs)
 
-	text, err = os.ReadFile(file)
-	require.NoError(t, err)
+	text := contentOf(t, file)
 	c, err := config.Parse(file, text, nil, map[string]string{"listen": "127.0.0.1:0", "data": t.TempDir(), "log.durability": "process"})
 	require.NoError(t, err)
 	require.False(t, c.Open())
@@ -359,8 +373,7 @@ func TestConfigCheck(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	require.Len(t, lines, 2)
 	for i, line := range lines {
-		var p configProblem
-		require.NoError(t, json.Unmarshal([]byte(line), &p))
+		p := decoded[configProblem](t, line)
 		assert.Equal(t, "error", p.Severity)
 		assert.Equal(t, file+":"+[]string{"5", "2"}[i], p.Where)
 		assert.Contains(t, p.What, "wildcards in a host are not supported; name each host")

@@ -3,7 +3,6 @@ package app
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -112,8 +111,7 @@ func TestBackupUnderLoad(t *testing.T) {
 	load.Wait()
 	require.Equal(t, cli.ExitOK, code, errs)
 	require.Contains(t, errs, "back up WEIR_LOG_0\n")
-	var m schemas.BackupManifest
-	require.NoError(t, json.Unmarshal([]byte(out), &m))
+	m := decoded[schemas.BackupManifest](t, out)
 	require.Equal(t, "streams/WEIR_LOG_0", m.Parts[0].Name)
 	require.Equal(t, "git", m.Parts[len(m.Parts)-1].Name)
 	close(release)
@@ -157,8 +155,7 @@ func TestRestoreRefuses(t *testing.T) {
 	code, _, errs = command(t, "backup", good, "--server", a.URL())
 	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, errs, "exists already; name another file")
-	data, err := os.ReadFile(good)
-	require.NoError(t, err)
+	data := contentOf(t, good)
 	file := func(data []byte) string {
 		name := filepath.Join(t.TempDir(), "x")
 		require.NoError(t, os.WriteFile(name, data, 0o600))

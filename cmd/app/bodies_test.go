@@ -90,8 +90,7 @@ func TestBodiesStayAsTheyAre(t *testing.T) {
 			require.NoError(t, err, "%s", request)
 			stored, err := ledger.Encode(translated.Call)
 			require.NoError(t, err)
-			var call schemas.HTTPCall
-			require.NoError(t, json.Unmarshal(stored, &call))
+			call := decoded[schemas.HTTPCall](t, stored)
 			sent, err := call.Sent()
 			require.NoError(t, err)
 			if name == "body" {
@@ -130,8 +129,7 @@ func rendered(t *testing.T, raw []byte, media string, scrub *redact.Scrubber) (f
 	require.NoError(t, err)
 	_, doc, err := egressexecutor.Render(schemas.Ref{}, &schemas.Settled{Outcome: schemas.OutcomeSucceeded}, stored)
 	require.NoError(t, err)
-	var shown schemas.ExecuteOutcome
-	require.NoError(t, json.Unmarshal(doc, &shown))
+	shown := decoded[schemas.ExecuteOutcome](t, doc)
 	switch {
 	case len(raw) == 0:
 		require.Equal(t, "null", string(shown.Body))
@@ -140,8 +138,7 @@ func rendered(t *testing.T, raw []byte, media string, scrub *redact.Scrubber) (f
 		return "JSON", compact(t, shown.Body)
 	case shown.BodyEncoding == "base64":
 		require.Empty(t, answer.Snippet)
-		var got []byte
-		require.NoError(t, json.Unmarshal(shown.Body, &got))
+		got := decoded[[]byte](t, shown.Body)
 		return "base64", string(got)
 	default:
 		require.NoError(t, json.Unmarshal(shown.Body, &body))

@@ -51,17 +51,13 @@ func (c composed) mounts() map[string][2]string {
 
 func readCompose(t *testing.T, name string) map[string]composed {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(deploy, name))
-	require.NoError(t, err)
 	var doc map[string]any
-	require.NoError(t, yaml.Unmarshal(raw, &doc))
+	require.NoError(t, yaml.Unmarshal(contentOf(t, filepath.Join(deploy, name)), &doc))
 	asJSON, err := json.Marshal(doc)
 	require.NoError(t, err)
-	var file struct {
+	return decoded[struct {
 		Services map[string]composed `json:"services"`
-	}
-	require.NoError(t, json.Unmarshal(asJSON, &file))
-	return file.Services
+	}](t, asJSON).Services
 }
 
 // initialized runs the `weir nats init` of the cluster's README in a copy of its folder, and
@@ -70,16 +66,12 @@ func initialized(t *testing.T) (dir string, plan natsconf.Plan) {
 	t.Helper()
 	dir = t.TempDir()
 	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(deploy, "cluster"))))
-	raw, err := os.ReadFile(filepath.Join(dir, "README.md"))
-	require.NoError(t, err)
+	raw := contentOf(t, filepath.Join(dir, "README.md"))
 	line := regexp.MustCompile(`(?m)^ +\./weir nats (init .*)$`).FindStringSubmatch(string(raw))
 	require.NotNil(t, line)
 	code, _, errs := runNATS(t, strings.Fields(strings.Replace(line[1], "deploy/cluster", dir, 1))...)
 	require.Equal(t, cli.ExitOK, code, errs)
-	raw, err = os.ReadFile(filepath.Join(dir, "cluster.json"))
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(raw, &plan))
-	return dir, plan
+	return dir, decoded[natsconf.Plan](t, contentOf(t, filepath.Join(dir, "cluster.json")))
 }
 
 // TestComposeFitsWhatInitWrites: the cluster's compose file mounts what `weir nats init`
@@ -135,18 +127,14 @@ func TestComposeFitsWhatInitWrites(t *testing.T) {
 			assert.Regexp(t, `^127\.0\.0\.1:\d+-\d+:`+port+`$`, p, name)
 		}
 	}
-	raw, err := os.ReadFile(filepath.Join(deploy, "prometheus", "prometheus.yaml"))
-	require.NoError(t, err)
-	require.Contains(t, string(raw), "{names: [ingress, worker, egress], type: A, port: "+port+"}")
+	require.Contains(t, string(contentOf(t, filepath.Join(deploy, "prometheus", "prometheus.yaml"))), "{names: [ingress, worker, egress], type: A, port: "+port+"}")
 }
 
 // TestComposeHasTheServerOfTheTests: the NATS servers are of the version that the tests run. What rights the services
 // have is for deploycheck.
 func TestComposeHasTheServerOfTheTests(t *testing.T) {
 	t.Parallel()
-	mod, err := os.ReadFile(filepath.Join("..", "..", "go.mod"))
-	require.NoError(t, err)
-	server := regexp.MustCompile(`nats-server/v2 v(\S+)`).FindStringSubmatch(string(mod))
+	server := regexp.MustCompile(`nats-server/v2 v(\S+)`).FindStringSubmatch(string(contentOf(t, "../../go.mod")))
 	require.NotNil(t, server)
 	for name, s := range readCompose(t, "compose.cluster.yaml") {
 		if strings.HasPrefix(s.Image, "nats:") {
@@ -169,11 +157,8 @@ func TestEveryAlertHasItsRunbook(t *testing.T) {
 			} `yaml:"rules"`
 		} `yaml:"groups"`
 	}
-	raw, err := os.ReadFile(filepath.Join(deploy, "prometheus", "rules.yaml"))
-	require.NoError(t, err)
-	require.NoError(t, yaml.Unmarshal(raw, &file))
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "how-to", "alerts.md"))
-	require.NoError(t, err)
+	require.NoError(t, yaml.Unmarshal(contentOf(t, filepath.Join(deploy, "prometheus", "rules.yaml")), &file))
+	page := contentOf(t, filepath.Join("..", "..", "docs", "how-to", "alerts.md"))
 	alerts := 0
 	for _, group := range file.Groups {
 		for _, rule := range group.Rules {
@@ -192,8 +177,7 @@ func TestEveryAlertHasItsRunbook(t *testing.T) {
 // linker's flags name variables that exist.
 func TestTheImageServesOthersWithTokens(t *testing.T) {
 	t.Parallel()
-	docker, err := os.ReadFile(filepath.Join(deploy, "Dockerfile"))
-	require.NoError(t, err)
+	docker := contentOf(t, filepath.Join(deploy, "Dockerfile"))
 	stages := regexp.MustCompile(`(?m)^ENV (.*)$`).FindAllStringSubmatch(string(docker), -1)
 	require.Len(t, stages, 2)
 	for _, env := range stages {
@@ -203,10 +187,8 @@ func TestTheImageServesOthersWithTokens(t *testing.T) {
 		assert.False(t, config.Loopback(cfg.Listen))
 		assert.Equal(t, "/data/admin.token", cfg.AdminTokenFile())
 	}
-	source, err := os.ReadFile(filepath.Join("..", "cli", "cli.go"))
-	require.NoError(t, err)
-	makefile, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))
-	require.NoError(t, err)
+	source := contentOf(t, filepath.Join("..", "cli", "cli.go"))
+	makefile := contentOf(t, filepath.Join("..", "..", "Makefile"))
 	for _, file := range [][]byte{docker, makefile} {
 		var set []string
 		for _, flag := range regexp.MustCompile(`-X weir/cmd/cli\.(\w+)=`).FindAllSubmatch(file, -1) {
@@ -220,12 +202,10 @@ func TestTheImageServesOthersWithTokens(t *testing.T) {
 func TestTheChartsConfigurationIsValid(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"values.yaml", "values-cluster.yaml"} {
-		raw, err := os.ReadFile(filepath.Join(deploy, "helm", "weir", file))
-		require.NoError(t, err)
 		var values struct {
 			Config yaml.MapSlice `yaml:"config"`
 		}
-		require.NoError(t, yaml.Unmarshal(raw, &values))
+		require.NoError(t, yaml.Unmarshal(contentOf(t, filepath.Join(deploy, "helm", "weir", file)), &values))
 		require.NotEmpty(t, values.Config)
 		text, err := yaml.Marshal(values.Config)
 		require.NoError(t, err)
@@ -282,8 +262,7 @@ func TestNATSInitAndTenant(t *testing.T) {
 	require.EqualValues(t, 1<<30, r.Store)
 	require.Empty(t, r.Made)
 	out, _ = runsNATS(t, cli.ExitOK, "tenant", "acme", "--dir", dir, "--json")
-	var made natsTenant
-	require.NoError(t, json.Unmarshal([]byte(out), &made))
+	made := decoded[natsTenant](t, out)
 	require.FileExists(t, made.Observer)
 	require.FileExists(t, made.Agent)
 	out, _ = runsNATS(t, cli.ExitOK, "tenant", "--remove", "acme", "--dir", dir)
@@ -325,10 +304,7 @@ func TestNATSConsumers(t *testing.T) {
 	t.Parallel()
 	a := natsNode.node(t)
 	credentials := embedded.CredentialsFile(a.cfg.Data)
-	raw, err := os.ReadFile(credentials)
-	require.NoError(t, err)
-	var c embedded.Credentials
-	require.NoError(t, json.Unmarshal(raw, &c))
+	c := decoded[embedded.Credentials](t, contentOf(t, credentials))
 	conn, err := nats.Connect(c.URL, nats.UserInfo(c.User, c.Password))
 	require.NoError(t, err)
 	defer conn.Close()

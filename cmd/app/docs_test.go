@@ -2,12 +2,10 @@ package app
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -103,52 +101,34 @@ func commandText(b *strings.Builder, cmd *cobra.Command) {
 	}
 }
 
-// configSchema is a part of the configuration's schema that the page shows.
-type configSchema struct {
-	Ref                  string                   `json:"$ref"`
-	Type                 string                   `json:"type"`
-	Description          string                   `json:"description"`
-	Properties           map[string]*configSchema `json:"properties"`
-	Items                *configSchema            `json:"items"`
-	AdditionalProperties json.RawMessage          `json:"additionalProperties"` //nolint:tagliatelle // a member of JSON Schema: a schema, or false
-	AnyOf                []*configSchema          `json:"anyOf"`                //nolint:tagliatelle // a member of JSON Schema
-	Enum                 []any                    `json:"enum"`
-	Pattern              string                   `json:"pattern"`
-	Defs                 map[string]*configSchema `json:"$defs"`
-}
-
 // keysPage lists the keys of the configuration.
 func keysPage(t *testing.T) string {
 	t.Helper()
 	text, err := published.Files.ReadFile("weir.config.json")
 	require.NoError(t, err)
-	var root configSchema
-	require.NoError(t, json.Unmarshal(text, &root))
+	root := gjson.ParseBytes(text)
 	var b strings.Builder
 	b.WriteString("## Top level\n\n")
-	keys(&b, &root, &root, "")
+	keys(&b, root, root, "")
 	return b.String()
 }
 
 // keys lists the keys of an object, then those of the objects in it.
-func keys(b *strings.Builder, root, in *configSchema, prefix string) {
+func keys(b *strings.Builder, root, in gjson.Result, prefix string) {
 	type object struct {
 		key string
-		s   *configSchema
+		s   gjson.Result
 	}
 	var inner []object
-	for _, name := range slices.Sorted(maps.Keys(in.Properties)) {
-		s := in.Properties[name]
-		key, of := prefix+name, s
-		if s.Items != nil && s.Items.Ref != "" {
-			key, of = key+"[]", s.Items
-		} else if element := new(configSchema); json.Unmarshal(s.AdditionalProperties, element) == nil && element.Ref != "" {
-			key, of = key+".NAME", element
+	properties := in.Get("properties").Map()
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		s := properties[name]
+		for form, suffix := range map[string]string{"$ref": "", "items.$ref": "[]", "additionalProperties.$ref": ".NAME"} {
+			if ref := s.Get(form).Str; ref != "" {
+				inner = append(inner, object{prefix + name + suffix, root.Get("$defs." + ref[strings.LastIndexByte(ref, '/')+1:])})
+			}
 		}
-		if of.Ref != "" {
-			inner = append(inner, object{key, root.Defs[of.Ref[strings.LastIndexByte(of.Ref, '/')+1:]]})
-		}
-		text, bounds := s.Description, s.kind()
+		text, bounds := s.Get("description").Str, kindOf(s)
 		for _, part := range []*regexp.Regexp{allowed, byDefault} {
 			if m := part.FindStringSubmatch(text); m != nil {
 				text, bounds = strings.Replace(text, m[0], "", 1), bounds+"; "+m[1]+"`"+m[2]+"`"
@@ -166,31 +146,26 @@ func keys(b *strings.Builder, root, in *configSchema, prefix string) {
 // The bounds and the default in the description of a key.
 var allowed, byDefault = regexp.MustCompile(` ?Allowed: ()(.+?)\.(?: |$)`), regexp.MustCompile(` ?(Default: )(\S+)\.$`)
 
-// kind is the type of a key in a word or two.
-func (s *configSchema) kind() string {
-	for _, form := range append([]*configSchema{s}, s.AnyOf...) {
-		switch {
-		case strings.Contains(form.Pattern, "KiB"):
+// kindOf is the type of a key in a word or two.
+func kindOf(s gjson.Result) string {
+	for _, form := range append(s.Get("anyOf").Array(), s) {
+		switch pattern := form.Get("pattern").Str; {
+		case strings.Contains(pattern, "KiB"):
 			return "size"
-		case strings.Contains(form.Pattern, "ms|s|m|h"):
+		case strings.Contains(pattern, "ms|s|m|h"):
 			return "duration"
-		case form.Type == "number":
+		case form.Get("type").Str == "number":
 			return "number"
 		}
 	}
-	switch {
-	case len(s.Enum) > 0:
+	switch of := s.Get("type").Str; {
+	case s.Get("enum").Exists():
 		return "text"
-	case s.Type == "array":
-		return "list"
-	case s.Ref != "" || s.Type == "object":
+	case s.Get("$ref").Exists():
 		return "section"
-	case s.Type == "boolean":
-		return "true or false"
-	case s.Type == "integer":
-		return "number"
+	default:
+		return cmp.Or(map[string]string{"array": "list", "object": "section", "boolean": "true or false", "integer": "number"}[of], "text")
 	}
-	return "text"
 }
 
 // TestErrorsPage: docs/reference/errors.md has each code in its section, with its status, its cause and what
@@ -203,8 +178,7 @@ func TestErrorsPage(t *testing.T) {
 		fmt.Fprintf(&exits, "- %d: %s\n", code, meaning)
 	}
 	fixture.Page(t, file, "exit codes", exits.String())
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
+	text := contentOf(t, file)
 	codes := slices.Concat(schemas.SettleCodes(), schemas.IngressCodes())
 	slices.Sort(codes)
 	codes = slices.Compact(codes)
@@ -246,8 +220,7 @@ func sectionOf(code schemas.Code) string {
 // each kind of evidence with the schema of its payload.
 func TestEventsPage(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/reference/events.md")
-	require.NoError(t, err)
+	text := contentOf(t, "../../docs/reference/events.md")
 	schema, err := published.Files.ReadFile("event.json")
 	require.NoError(t, err)
 	events, evidence, _ := strings.Cut(string(text), "\n## Evidence\n")
@@ -260,8 +233,7 @@ func TestEventsPage(t *testing.T) {
 			require.True(t, gjson.GetBytes(schema, "$defs.EventView.properties."+m[1]).Exists(), m[1])
 		}
 	}
-	source, err := os.ReadFile("../../schemas/record.go")
-	require.NoError(t, err)
+	source := contentOf(t, "../../schemas/record.go")
 	kinds := regexp.MustCompile(`(?m)^\tEvidence\w+ += "(.+?)"`).FindAllStringSubmatch(string(source), -1)
 	require.NotEmpty(t, kinds)
 	rows = regexp.MustCompile("(?m)^- `([a-z.]+[_a-z]*)`(?: \\(schema `(.+)`\\))?: [A-Z]").FindAllStringSubmatch(evidence, -1)

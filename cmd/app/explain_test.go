@@ -1,7 +1,6 @@
 package app
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -42,8 +41,7 @@ policy:
 
 func TestPolicyExplain(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "weir.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(explained1), 0o600))
+	file := writeFile(t, "weir.yaml", explained1)
 	s := &site{file: file, said: &capture.Buffer{}}
 	s.start(t, false)
 	const url = "https://api.example.com/orders"
@@ -114,8 +112,7 @@ func TestPolicyExplain(t *testing.T) {
 
 	// The view shows names and no values.
 	body, _ = s.asks(t, http.StatusOK, http.MethodGet, "/v1/policy", "")
-	var view schemas.PolicyView
-	require.NoError(t, json.Unmarshal([]byte(body), &view))
+	view := decoded[schemas.PolicyView](t, body)
 	assert.Equal(t, s.policyView(nil, true), view)
 	assert.Equal(t, []string{"Authorization"}, view.Entries[0].Headers)
 	assert.NotRegexp(t, "Bearer|ORDERS", body)
@@ -137,16 +134,14 @@ func TestPolicyOfAToken(t *testing.T) {
 	} {
 		who, _ := a.admin(t).grant(t, `{"name":"who","scopes":["actions:read"]`+limit+`}`)
 		body, _ := who.does(t, http.StatusOK, http.MethodGet, "/v1/policy", "")
-		var view schemas.PolicyView
-		require.NoError(t, json.Unmarshal([]byte(body), &view))
+		view := decoded[schemas.PolicyView](t, body)
 		assert.Len(t, view.Entries, want.entries, limit)
 		assert.Equal(t, want.hosts, view.AllowedHosts, limit)
 		for _, e := range view.Entries {
 			assert.True(t, limit == "" || strings.Contains(limit, e.Name), e.Name)
 		}
 		body, _ = who.does(t, http.StatusOK, http.MethodGet, "/sandbox", "")
-		var sandbox schemas.Sandbox
-		require.NoError(t, json.Unmarshal([]byte(body), &sandbox))
+		sandbox := decoded[schemas.Sandbox](t, body)
 		assert.Equal(t, want.hosts, sandbox.AllowedHosts, limit)
 	}
 }
@@ -235,8 +230,7 @@ func ends(t *testing.T, want int, args ...string) string {
 // sameOnTheNode: the policy in force is listed and tested as its configuration is.
 func (s *site) sameOnTheNode(t *testing.T) {
 	t.Helper()
-	cases := filepath.Join(t.TempDir(), "cases.yaml")
-	require.NoError(t, os.WriteFile(cases, []byte("- allow: GET https://api.example.com/orders\n- deny: PUT https://api.example.com/orders\n  because: DENY_PATH\n"), 0o600))
+	cases := writeFile(t, "cases.yaml", "- allow: GET https://api.example.com/orders\n- deny: PUT https://api.example.com/orders\n  because: DENY_PATH\n")
 	of := func(want int, args ...string) (local, inForce string) {
 		args = append([]string{"policy"}, args...)
 		return ends(t, want, append(args, "--config", s.file)...), ends(t, want, append(args, "--server", s.URL())...)
@@ -274,8 +268,7 @@ func TestPolicyShow(t *testing.T) {
       response_schema: {schema: {type: object}, mode: warn}
 models: {gpt: {url: "https://models.example/v1", pass: "*"}}
 `
-	file := filepath.Join(t.TempDir(), "weir.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	file := writeFile(t, "weir.yaml", text)
 	local := ends(t, cli.ExitOK, "policy", "show", "--config", file)
 	for _, line := range []string{
 		`hub +enforce +GET +https://hub\.example/ +public +headers: X-Auth +headers: \*; params: page +rate: 10/s; concurrency: 2`,
@@ -327,8 +320,7 @@ func TestPolicyTest(t *testing.T) {
 		"the last of three":    {"# why\n" + allowed + "GET " + orders + "\n" + denied + "PUT " + orders + "- {deny: GET " + strings.TrimSpace(orders) + "}\n", cli.ExitFailed, "FAIL FILE:5 "},
 		"only some entries":    {denied + "GET " + orders + "  entries: [pins]\n  because: DENY_HOST", cli.ExitOK, "PASS"},
 	}, func(t *testing.T, tt testCase) {
-		cases := filepath.Join(t.TempDir(), "cases.yaml")
-		require.NoError(t, os.WriteFile(cases, []byte(tt.cases), 0o600))
+		cases := writeFile(t, "cases.yaml", tt.cases)
 		args := []string{"policy", "test", cases, "--config", file}
 		code, out, errs := command(t, args...)
 		require.Equal(t, tt.code, code, errs)
@@ -345,8 +337,7 @@ func TestBadCases(t *testing.T) {
 	file := filepath.Join(dir, "weir.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(tested), 0o600))
 	run := func(cases string) (out, errs string) {
-		name := filepath.Join(t.TempDir(), "c.yaml")
-		require.NoError(t, os.WriteFile(name, []byte(cases), 0o600))
+		name := writeFile(t, "c.yaml", cases)
 		code, out, errs := command(t, "policy", "test", "--config", file, name)
 		require.Equal(t, cli.ExitUsage, code, errs)
 		return out, errs

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -159,8 +158,7 @@ func newProxySite(t *testing.T) *proxySite {
 	trust.AddCert(p.web.Certificate())
 	cert, key, err := proxy.MakeCA(t.TempDir(), time.Now())
 	require.NoError(t, err)
-	pem, err := os.ReadFile(cert)
-	require.NoError(t, err)
+	pem := contentOf(t, cert)
 	require.True(t, p.ca.AppendCertsFromPEM(pem))
 	_, plain, _ := net.SplitHostPort(switchboard().host)
 	p.always = withTokens + fmt.Sprintf(`proxy: {listen: "127.0.0.1:0", ca_cert: %q, ca_key: %q, tunnels: 6, tunnels_per_token: 4}

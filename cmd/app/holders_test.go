@@ -1,7 +1,6 @@
 package app
 
 import (
-	"encoding/json"
 	"net/http"
 	"testing"
 
@@ -23,8 +22,7 @@ func (c caller) files(t *testing.T, members string) filed {
 	t.Helper()
 	_, _, _ = c.do(t, http.MethodPost, schemas.RouteRepos, `{"name":"shop"}`)
 	body, _ := c.does(t, http.StatusCreated, http.MethodPost, schemas.RouteTasks, `{"repo":"shop","description":"d"`+members+`}`)
-	var made schemas.NewTask
-	require.NoError(t, json.Unmarshal([]byte(body), &made))
+	made := decoded[schemas.NewTask](t, body)
 	return filed{caller{c.App, made.Token}, made.ID}
 }
 
@@ -78,8 +76,7 @@ func TestHoldersOfTasks(t *testing.T) {
 	}
 	poll.Until(t, func() bool {
 		_, page, _ := lead.do(t, http.MethodGet, "/v1/actions?kind=http&task="+holder.id+"&count=true", "")
-		var list schemas.ActionPage
-		require.NoError(t, json.Unmarshal([]byte(page), &list))
+		list := decoded[schemas.ActionPage](t, page)
 		return list.Count != nil && list.Count.Total == 4
 	}, "the calls of the task")
 
@@ -102,8 +99,7 @@ func TestHoldersOfTasks(t *testing.T) {
 func (f filed) subtoken(t *testing.T, request string) (filed, schemas.NewSubtoken) {
 	t.Helper()
 	body, _ := f.does(t, http.StatusCreated, http.MethodPost, schemas.RouteAgentSubtokens, request)
-	var made schemas.NewSubtoken
-	require.NoError(t, json.Unmarshal([]byte(body), &made))
+	made := decoded[schemas.NewSubtoken](t, body)
 	return filed{caller{f.App, made.Token}, f.id}, made
 }
 

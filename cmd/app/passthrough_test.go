@@ -3,7 +3,6 @@ package app
 import (
 	"bytes"
 	"compress/gzip"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -271,8 +270,7 @@ func TestPassthroughAnswers(t *testing.T) {
 		}
 		action := "/v1/actions/" + resp.Header.Get("Weir-Action-Id")
 		view, _ := a.asks(t, http.StatusOK, http.MethodGet, action, "")
-		var v schemas.ActionView
-		require.NoError(t, json.Unmarshal([]byte(view), &v))
+		v := decoded[schemas.ActionView](t, view)
 		require.Equal(t, tt.outcome, string(v.Status)+" "+string(v.Code), tt.path)
 		require.Equal(t, schemas.Called{Method: tt.method, Host: switchboard().host, Path: "/answers" + tt.path}, v.Called)
 		events, _ := a.asks(t, http.StatusOK, http.MethodGet, action+"/events", "", "Accept", "application/json")

@@ -127,8 +127,7 @@ func (c caller) tunnelAudits(t *testing.T, token string, n int) (all []schemas.T
 		require.NoError(t, json.Unmarshal([]byte(text), &page))
 		all, records = nil, nil
 		for _, r := range page.Items {
-			var a schemas.TunnelAudit
-			require.NoError(t, json.Unmarshal(r.Payload, &a))
+			a := decoded[schemas.TunnelAudit](t, r.Payload)
 			if r.Principal == token {
 				all, records = append(all, a), append(records, r)
 			}

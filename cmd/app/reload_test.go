@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -76,8 +75,7 @@ func (s *site) write(t *testing.T, rules string) {
 func (s *site) reloaded(t *testing.T) schemas.Reload {
 	t.Helper()
 	body, _ := s.asks(t, http.StatusOK, http.MethodPost, "/v1/policy/reload", "")
-	var done schemas.Reload
-	require.NoError(t, json.Unmarshal([]byte(body), &done))
+	done := decoded[schemas.Reload](t, body)
 	return done
 }
 

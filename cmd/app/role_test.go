@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -18,6 +17,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 
 	"weir/cmd/cli"
 	"weir/egress"
@@ -29,7 +29,7 @@ import (
 
 // served are the paths of the routes of a node, by the method and path of the OpenAPI document, which has
 // a route once that is served below several base URLs; and the scopes of each.
-func served(t *testing.T, doc *apiDocument) (paths, scopes map[string][]string) {
+func served(t *testing.T, documented map[string]gjson.Result) (paths, scopes map[string][]string) {
 	t.Helper()
 	paths, scopes = map[string][]string{}, map[string][]string{}
 	parameter := regexp.MustCompile(`[:*]([a-z]+)`)
@@ -42,7 +42,7 @@ func served(t *testing.T, doc *apiDocument) (paths, scopes map[string][]string) 
 				continue // GET again
 			}
 			path := parameter.ReplaceAllString(r.Path, "{$1}")
-			name := r.Method + " " + doc.below(path)
+			name := r.Method + " " + below(documented, path)
 			paths[name] = append(paths[name], path)
 			scopes[name] = r.Scopes
 		}
@@ -51,9 +51,9 @@ func served(t *testing.T, doc *apiDocument) (paths, scopes map[string][]string) 
 }
 
 // below is a path without the base URL that the document leaves out.
-func (d *apiDocument) below(path string) string {
+func below(documented map[string]gjson.Result, path string) string {
 	for rest := path; rest != ""; {
-		if d.Paths[rest] != nil {
+		if documented[rest].Exists() {
 			return rest
 		}
 		next := strings.IndexByte(rest[1:], '/')
@@ -65,85 +65,60 @@ func (d *apiDocument) below(path string) string {
 	return path
 }
 
-// apiDocument is the part of an OpenAPI document that the page shows.
-type apiDocument struct {
-	Tags []struct {
-		Name        string `json:"name"`
-		Description string `json:"description"`
-	} `json:"tags"`
-	Paths      map[string]map[string]json.RawMessage `json:"paths"`
-	Components struct {
-		Parameters map[string]apiParameter `json:"parameters"`
-		Responses  map[string]apiResponse  `json:"responses"`
-	} `json:"components"`
-}
-
-type apiOperation struct {
-	Summary     string         `json:"summary"`
-	Description string         `json:"description"`
-	Tags        []string       `json:"tags"`
-	Parameters  []apiParameter `json:"parameters"`
-	RequestBody struct {
-		Content map[string]apiContent `json:"content"`
-	} `json:"requestBody"` //nolint:tagliatelle // a member of OpenAPI
-	Responses map[string]apiResponse `json:"responses"`
-}
-
-type apiParameter struct {
-	Ref         string `json:"$ref"`
-	Name        string `json:"name"`
-	In          string `json:"in"`
-	Description string `json:"description"`
-}
-
-type apiResponse struct {
-	Ref         string                `json:"$ref"`
-	Description string                `json:"description"`
-	Content     map[string]apiContent `json:"content"`
-}
-
-type apiContent struct {
-	Schema json.RawMessage `json:"schema"`
-}
-
 var reference = regexp.MustCompile(`"#/components/schemas/([A-Za-z0-9]+)"`)
 
 // schemaNames are the components that contents refer to.
-func schemaNames(content map[string]apiContent) string {
+func schemaNames(content gjson.Result) string {
 	var names []string
-	for _, media := range slices.Sorted(maps.Keys(content)) {
-		for _, m := range reference.FindAllSubmatch(content[media].Schema, -1) {
-			names = append(names, "`"+string(m[1])+"`")
+	media := content.Map()
+	for _, kind := range slices.Sorted(maps.Keys(media)) {
+		for _, m := range reference.FindAllStringSubmatch(media[kind].Get("schema").Raw, -1) {
+			names = append(names, "`"+m[1]+"`")
 		}
 	}
 	return strings.Join(slices.Compact(names), " or ")
 }
 
+// component is the component that a part of the document refers to, or that part itself.
+func component(doc, part gjson.Result) (found gjson.Result, shared bool) {
+	ref := part.Get("$ref").Str
+	if ref == "" {
+		return part, false
+	}
+	return doc.Get(strings.ReplaceAll(strings.TrimPrefix(ref, "#/"), "/", ".")), true
+}
+
 // routesPage lists the routes of the OpenAPI document. They are those of the surfaces, and no others.
 func routesPage(t *testing.T) string {
 	t.Helper()
-	var doc apiDocument
-	require.NoError(t, json.Unmarshal(published.OpenAPI(), &doc))
-	paths, scopes := served(t, &doc)
-	sections, documented := map[string][]string{}, map[string]bool{}
-	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
-		shared := []apiParameter{}
-		if raw, ok := doc.Paths[path]["parameters"]; ok {
-			require.NoError(t, json.Unmarshal(raw, &shared))
-		}
-		for _, method := range slices.Sorted(maps.Keys(doc.Paths[path])) {
+	doc := gjson.ParseBytes(published.OpenAPI())
+	all := doc.Get("paths").Map()
+	paths, scopes := served(t, all)
+	sections, documented := map[string]string{}, map[string]bool{}
+	for _, path := range slices.Sorted(maps.Keys(all)) {
+		operations := all[path].Map()
+		for _, method := range slices.Sorted(maps.Keys(operations)) {
 			if method == "parameters" {
 				continue
 			}
-			var op apiOperation
-			require.NoError(t, json.Unmarshal(doc.Paths[path][method], &op))
-			name := strings.ToUpper(method) + " " + path
+			op, name := operations[method], strings.ToUpper(method)+" "+path
 			if !strings.HasPrefix(path, schemas.RouteGit+"/") {
 				documented[name] = true
 			}
-			op.Parameters = append(shared, op.Parameters...)
-			require.NotEmpty(t, op.Tags, name)
-			sections[op.Tags[0]] = append(sections[op.Tags[0]], routeText(&doc, &op, name, path, paths[name], scopes[name]))
+			tag := op.Get("tags.0").Str
+			require.NotEmpty(t, tag, name)
+			text := fmt.Sprintf("### `%s`\n\n%s %s\n\n", name, sentence(op.Get("summary").Str), sentence(op.Get("description").Str))
+			if of := scopes[name]; len(of) > 0 {
+				text += fmt.Sprintf("- scope: `%s`\n", strings.Join(of, "` or `"))
+			}
+			if also := slices.DeleteFunc(slices.Clone(paths[name]), func(p string) bool { return p == path }); len(also) > 0 {
+				text += fmt.Sprintf("- also served at `%s`\n", strings.Join(also, "`, `"))
+			}
+			text += parametersText(doc, append(operations["parameters"].Array(), op.Get("parameters").Array()...))
+			if body := schemaNames(op.Get("requestBody.content")); body != "" {
+				text += "- body: " + body + "\n"
+			}
+			sections[tag] += text + "- answers: " + answers(doc, op.Get("responses").Map()) + "\n\n"
 		}
 	}
 	for name := range paths {
@@ -153,55 +128,42 @@ func routesPage(t *testing.T) string {
 		assert.Contains(t, paths, name, "the OpenAPI document has it, and no node serves it")
 	}
 	var b strings.Builder
-	for _, tag := range doc.Tags {
-		fmt.Fprintf(&b, "## %s\n\n%s\n\n%s", strings.ToUpper(tag.Name[:1])+tag.Name[1:], sentence(tag.Description), strings.Join(sections[tag.Name], ""))
+	for _, tag := range doc.Get("tags").Array() {
+		name := tag.Get("name").Str
+		fmt.Fprintf(&b, "## %s\n\n%s\n\n%s", strings.ToUpper(name[:1])+name[1:], sentence(tag.Get("description").Str), sections[name])
 	}
 	b.WriteString("## Common parameters\n\n")
-	for _, name := range slices.Sorted(maps.Keys(doc.Components.Parameters)) {
-		p := doc.Components.Parameters[name]
-		fmt.Fprintf(&b, "- %s `%s`: %s\n", p.In, p.Name, prose(p.Description))
+	shared := doc.Get("components.parameters").Map()
+	for _, name := range slices.Sorted(maps.Keys(shared)) {
+		b.WriteString(parametersText(doc, []gjson.Result{shared[name]}))
 	}
 	return b.String()
 }
 
-// routeText is what the page says of one route.
-func routeText(doc *apiDocument, op *apiOperation, name, path string, paths, scopes []string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "### `%s`\n\n%s %s\n\n", name, sentence(op.Summary), sentence(op.Description))
-	if len(scopes) > 0 {
-		fmt.Fprintf(&b, "- scope: `%s`\n", strings.Join(scopes, "` or `"))
-	}
-	if also := slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return p == path }); len(also) > 0 {
-		fmt.Fprintf(&b, "- also served at `%s`\n", strings.Join(also, "`, `"))
-	}
-	var shared []string
-	for _, p := range op.Parameters {
-		if p.Ref != "" {
-			shared = append(shared, "`"+doc.Components.Parameters[p.Ref[strings.LastIndexByte(p.Ref, '/')+1:]].Name+"`")
+// parametersText lists parameters, those that routes share by their names alone.
+func parametersText(doc gjson.Result, parameters []gjson.Result) string {
+	var lines, common []string
+	for _, parameter := range parameters {
+		p, shared := component(doc, parameter)
+		if shared {
+			common = append(common, "`"+p.Get("name").Str+"`")
 			continue
 		}
-		fmt.Fprintf(&b, "- %s `%s`: %s\n", p.In, p.Name, prose(p.Description))
+		lines = append(lines, fmt.Sprintf("- %s `%s`: %s\n", p.Get("in").Str, p.Get("name").Str, prose(p.Get("description").Str)))
 	}
-	if len(shared) > 0 {
-		fmt.Fprintf(&b, "- common parameters: %s\n", strings.Join(shared, ", "))
+	if len(common) > 0 {
+		lines = append(lines, fmt.Sprintf("- common parameters: %s\n", strings.Join(common, ", ")))
 	}
-	if body := schemaNames(op.RequestBody.Content); body != "" {
-		fmt.Fprintf(&b, "- body: %s\n", body)
-	}
-	fmt.Fprintf(&b, "- answers: %s\n\n", answers(doc, op))
-	return b.String()
+	return strings.Join(lines, "")
 }
 
 // answers are the statuses of an operation, with the schema of each group of them.
-func answers(doc *apiDocument, op *apiOperation) string {
+func answers(doc gjson.Result, responses map[string]gjson.Result) string {
 	var b strings.Builder
 	last := ""
-	for i, status := range slices.Sorted(maps.Keys(op.Responses)) {
-		r := op.Responses[status]
-		if r.Ref != "" {
-			r = doc.Components.Responses[r.Ref[strings.LastIndexByte(r.Ref, '/')+1:]]
-		}
-		of := schemaNames(r.Content)
+	for i, status := range slices.Sorted(maps.Keys(responses)) {
+		r, _ := component(doc, responses[status])
+		of := schemaNames(r.Get("content"))
 		switch {
 		case i == 0:
 		case of == last:

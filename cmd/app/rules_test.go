@@ -73,8 +73,7 @@ func TestRulesPreviewWithARule(t *testing.T) {
 		code, out, errs := c.command(t, args...)
 		require.Equal(t, want, code, errs)
 		_, asJSON, _ := c.command(t, append(args, "--json")...)
-		var p schemas.Preview
-		require.NoError(t, json.Unmarshal([]byte(asJSON), &p))
+		p := decoded[schemas.Preview](t, asJSON)
 		return out, p
 	}
 	out, p := preview(cli.ExitDenied, fmt.Sprintf(`{"id":"r","type":"redirect","match":{"url_pattern":"%s/*"},"action":{"to_url":"http://elsewhere.example/$1"}}`, target))
@@ -132,8 +131,7 @@ func TestRulesWidenNothing(t *testing.T) {
 	assert.Zero(t, ones.Load())
 	assert.EqualValues(t, 1, twos.Load())
 
-	var asked schemas.HTTPCall
-	require.NoError(t, json.Unmarshal([]byte(get(one+"/a")), &asked))
+	asked := decoded[schemas.HTTPCall](t, get(one+"/a"))
 	d, _ := a.callerPolicy(grant.Caller{Tenant: made.Tenant, Kind: schemas.KindHTTP, Principal: made.ID, Entries: []string{"t"}}).Evaluate(asked)
 	assert.Equal(t, schemas.DenyRule, d.Code)
 	d, class := a.callerPolicy(grant.Caller{Tenant: made.Tenant, Kind: schemas.KindHTTP}).Evaluate(asked)
@@ -167,8 +165,7 @@ func TestRulesThatNobodyCanRead(t *testing.T) {
 	writer.refused(t, "(UNAUTHORIZED, SCOPE_REQUIRED)\nan admin of the tenant may", "reset")
 	caller{c.App, "weir1_x"}.refused(t, "(UNAUTHORIZED, AUTH_REQUIRED)", "off")
 	_, out, _ = c.command(t, "rules", "preview", "GET", target+"/", "--json")
-	var p schemas.Preview
-	require.NoError(t, json.Unmarshal([]byte(out), &p))
+	p := decoded[schemas.Preview](t, out)
 	assert.Equal(t, c.policy().Version(), p.Decision.Version)
 	assert.Contains(t, p.Decision.Reason, "`weir rules reset`")
 
@@ -231,12 +228,6 @@ type reply struct {
 	Error     schemas.AgentError `json:"error"`
 }
 
-func replyOf(t *testing.T, doc []byte) (r reply) {
-	t.Helper()
-	require.NoError(t, json.Unmarshal(doc, &r), string(doc))
-	return r
-}
-
 // TestAnswersOfRPC: whatever the handler does, who asks gets an envelope, and the
 // node goes on.
 func TestAnswersOfRPC(t *testing.T) {
@@ -271,7 +262,7 @@ func TestAnswersOfRPC(t *testing.T) {
 			ctx = t.Context()
 		}
 		r := rpc{handler: tc.handler, log: slog.New(slog.DiscardHandler), timeout: 50 * time.Millisecond}
-		got := replyOf(t, r.answer(ctx, tc.subject, []byte(ask)))
+		got := decoded[reply](t, r.answer(ctx, tc.subject, []byte(ask)))
 		assert.Equal(t, [3]string{"r<1>", "global.off", string(tc.code)}, [3]string{got.RequestID, got.Operation, string(got.Error.Code)})
 		assert.Equal(t, tc.detail, got.Error.Detail)
 		assert.False(t, got.OK)
@@ -288,10 +279,7 @@ func (broken) Serve(string, string, func(context.Context, string, []byte) []byte
 // natsAgent is a NATS client with the credentials that are for agents.
 func natsAgent(t *testing.T, a *App) *nats.Conn {
 	t.Helper()
-	raw, err := os.ReadFile(embedded.AgentCredentialsFile(a.cfg.Data))
-	require.NoError(t, err)
-	var c embedded.Credentials
-	require.NoError(t, json.Unmarshal(raw, &c))
+	c := decoded[embedded.Credentials](t, contentOf(t, embedded.AgentCredentialsFile(a.cfg.Data)))
 	nc, err := nats.Connect(c.URL, nats.UserInfo(c.User, c.Password), nats.Timeout(30*time.Second))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
@@ -316,7 +304,7 @@ func TestAnOpenNodeIsServedOnThisMachineAlone(t *testing.T) {
 		request := fmt.Sprintf(`{"request_id":"r","operation":"status","args":{}%s}`, token)
 		m, err := natsAgent(t, a).Request(schemas.AgentAPISubject(tenant), []byte(request), 20*time.Second)
 		if err == nil {
-			r = replyOf(t, m.Data)
+			r = decoded[reply](t, m.Data)
 		}
 		return r, err
 	}

@@ -6,8 +6,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -87,8 +85,7 @@ data: [DONE]
 
 func TestChatAsksWhatItIsTold(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "system.md")
-	require.NoError(t, os.WriteFile(file, []byte("Be <brief>."), 0o600))
+	file := writeFile(t, "system.md", "Be <brief>.")
 	type testCase struct {
 		args []string
 		in   string

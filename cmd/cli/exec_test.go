@@ -197,8 +197,7 @@ func TestExecBatch(t *testing.T) {
 
 func TestExecBatchRefuses(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "r.ndjson")
-	require.NoError(t, os.WriteFile(file, []byte("{}\n{,}"), 0o600))
+	file := writeFile(t, "r.ndjson", "{}\n{,}")
 	examples(t, "exec", map[string]example{
 		"bad JSON": {args: "--batch " + file, code: ExitUsage, errs: "request 2 is not JSON"},
 		"empty":    {args: "--batch " + os.DevNull, code: ExitUsage, errs: "has 0 requests"},

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,7 +18,6 @@ import (
 	"weir/cmd/cli/check"
 	"weir/internal/weirtest/agent"
 	"weir/internal/weirtest/capture"
-	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/relay"
 )
 
@@ -72,10 +70,10 @@ func relayed(t *testing.T, environ []string, args ...string) *relaying {
 func TestRelayCommand(t *testing.T) {
 	t.Parallel()
 	api := newAgentAPI(t)
-	at := relay.New(t, relay.Config{Token: "shared"})
+	at := relay.New(t)
 	r := relayed(t, []string{"WEIR_URL=" + api.URL, "WEIR_TOKEN=own-canary", "WEIR_RELAY_TOKEN=shared"}, "--url", at.URL(), "--session", "s1")
-	at.Wait("s1", 1)
-	agent := at.Agent("s1")
+	agent := at.Accept()
+	assert.Equal(t, []relay.Attempt{{Role: "relay", Session: "s1", Token: "shared"}}, at.Ledger())
 	for _, token := range []string{`,"auth_token":"its-own"`, ``, `,"auth_token":null`} {
 		got := agent.Ask(`{"request":{"request_id":"r","operation":"status"` + token + `}}`)
 		assert.Contains(t, string(got), `"response":{"ok":false,"request_id":"r","operation":"status","error":{"code":"UNAUTHORIZED","message":"<no>"}}`)
@@ -101,15 +99,14 @@ func TestRelayCommand(t *testing.T) {
 func TestRelayLendsItsTokenWhereItIsToldTo(t *testing.T) {
 	t.Parallel()
 	api := newAgentAPI(t)
-	at := relay.New(t, relay.Config{})
+	at := relay.New(t)
 	dir := t.TempDir()
 	own := filepath.Join(dir, "own")
 	require.NoError(t, os.WriteFile(own, []byte("own\n"), 0o600))
 	r := relayed(t, nil, "--url", at.URL(), "--server", api.URL, "--token-file", own, "--lend-token", "--json")
-	poll.Until(t, func() bool { return len(at.Ledger()) > 0 })
+	agent := at.Accept()
 	session := at.Ledger()[0].Session
 	require.NotEmpty(t, session)
-	agent := at.Agent(session)
 	for _, token := range []string{`,"auth_token":"its-own"`, ``, `,"auth_token":null`, `,"auth_token":""`} {
 		agent.Ask(`{"request":{"request_id":"r","operation":"status"` + token + `}}`)
 	}
@@ -123,8 +120,7 @@ func TestRelayLendsItsTokenWhereItIsToldTo(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(r.out.String()), "\n")
 	require.Len(t, lines, 5, "%s", r.out.String())
 	assert.JSONEq(t, fmt.Sprintf(`{"event":"connected","session":%q}`, session), lines[0])
-	var served map[string]any
-	require.NoError(t, json.Unmarshal([]byte(lines[1]), &served))
+	served := decoded[map[string]any](t, lines[1])
 	assert.Equal(t, []any{"served", "status", "UNAUTHORIZED"}, []any{served["event"], served["operation"], served["result"]})
 	assert.Empty(t, r.err.String())
 }
@@ -146,8 +142,7 @@ func TestCheckOfAgents(t *testing.T) {
 	assert.Equal(t, ExitFailed, code)
 	var reports []check.Report
 	for line := range strings.SplitSeq(strings.TrimSpace(out), "\n") {
-		var r check.Report
-		require.NoError(t, json.Unmarshal([]byte(line), &r))
+		r := decoded[check.Report](t, line)
 		reports = append(reports, r)
 	}
 	require.Len(t, reports, 2)
@@ -167,8 +162,7 @@ func TestCheckTokens(t *testing.T) {
 	t.Parallel()
 	a := agent.New(t, agent.Config{Token: "secret"})
 	target := a.URL() + "=" + agent.TaskType
-	file := filepath.Join(t.TempDir(), "token")
-	require.NoError(t, os.WriteFile(file, []byte("secret\n"), 0o600))
+	file := writeFile(t, "token", "secret\n")
 	for name, tt := range map[string]struct {
 		environ, args []string
 		want          int

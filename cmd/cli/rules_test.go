@@ -6,8 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -192,8 +190,7 @@ func TestRulesHints(t *testing.T) {
 // TestRulesInput: a document as such, in a file, and on standard input.
 func TestRulesInput(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "rule.json")
-	require.NoError(t, os.WriteFile(file, []byte(`{"id":"f","group":"own"}`), 0o600))
+	file := writeFile(t, "rule.json", `{"id":"f","group":"own"}`)
 	for _, arg := range []string{` {"id":"f","group":"own"}`, file, "@" + file, "-", "@-"} {
 		s := script(t, status1, `rules.create {"rule":`+rule1+`,"rules_etag":"e"}`)
 		code, _, errs := s.run(t, `{"id":"f","group":"own"}`, "create", arg)

@@ -30,10 +30,9 @@ import (
 
 func TestRequestsAndAnswers(t *testing.T) {
 	t.Parallel()
-	r, a := double.New(t, double.Config{Token: "shared & secret"}), &api{}
+	r, a := double.New(t), &api{}
 	e := begin(t, r.URL()+"/at?keep=1", a, token("shared & secret"))
-	r.Wait("s1", 1)
-	agent := r.Agent("s1")
+	agent := r.Accept()
 
 	got := agent.Ask(`{"request":{"request_id":"r<1>","operation":"status","auth_token":"T","args":{"x":1.50}}}`)
 	want := `{"namespace":"modinet-agent-relay-v1","direction":"extension-to-page","request_id":"r<1>",` +
@@ -56,21 +55,19 @@ func TestRequestsAndAnswers(t *testing.T) {
 		"response":{"ok":true,"request_id":"p","operation":"bridge.ping","data":{"pong":true}}}`, string(got))
 	assert.Len(t, a.asked(), 2, "a ping is answered on the spot")
 
-	require.NotEmpty(t, r.Ledger())
-	assert.Equal(t, "shared & secret", r.Ledger()[0].Token)
+	assert.Equal(t, []double.Attempt{{Role: "relay", Session: "s1", Token: "shared & secret"}}, r.Ledger())
 	e.stop()
 	require.NoError(t, e.over())
-	r.WaitGone("s1")
+	agent.WaitGone()
 	assert.Zero(t, e.Dropped.Load()+e.Unheard.Load())
 }
 
 // TestBadMessages: what cannot be read is dropped or refused, and the connection survives it.
 func TestBadMessages(t *testing.T) {
 	t.Parallel()
-	r, a := double.New(t, double.Config{}), &api{}
+	r, a := double.New(t), &api{}
 	e := begin(t, r.URL(), a, func(c *relay.Config) { c.MaxMessage = 64 << 10 })
-	r.Wait("s1", 1)
-	agent := r.Agent("s1")
+	agent := r.Accept()
 	agent.Send(`not json`)
 	agent.Send(`{"request":{"request_id":"big","operation":"status","args":{"x":"` + strings.Repeat("x", 64<<10) + `"}}}`)
 	agent.SendBinary(`{"request":{"request_id":"binary","operation":"status"}}`)
@@ -79,16 +76,15 @@ func TestBadMessages(t *testing.T) {
 	assert.EqualValues(t, 3, e.Dropped.Load())
 	assert.Len(t, agent.Ledger(), 2, "no answer to what was dropped")
 	assert.Empty(t, a.asked())
-	assert.Len(t, r.Ledger(), 2, "one connection of each role")
+	assert.Len(t, r.Ledger(), 1, "one connection")
 }
 
 // TestWhatIsNoAnswer: an agent gets an envelope, whatever answers behind the relay.
 func TestWhatIsNoAnswer(t *testing.T) {
 	t.Parallel()
-	r, a := double.New(t, double.Config{}), &api{}
+	r, a := double.New(t), &api{}
 	begin(t, r.URL(), a)
-	r.Wait("s1", 1)
-	agent := r.Agent("s1")
+	agent := r.Accept()
 	for n, reply := range []func(context.Context, string) (string, error){
 		func(context.Context, string) (string, error) { return "", errors.New("dial tcp 10.0.0.1: secret") },
 		func(context.Context, string) (string, error) { return "<html>secret</html>", nil },
@@ -116,10 +112,9 @@ func TestSlots(t *testing.T) {
 		<-hold
 		return `{"ok":true,"request_id":"r","operation":"status","data":{}}`, nil
 	}}
-	r := double.New(t, double.Config{})
+	r := double.New(t)
 	begin(t, r.URL(), a, func(c *relay.Config) { c.Slots = 2 })
-	r.Wait("s1", 1)
-	agent := r.Agent("s1")
+	agent := r.Accept()
 	agent.Send(`{"request":{"request_id":"r1","operation":"status"}}`)
 	agent.Send(`{"request":{"request_id":"r2","operation":"status"}}`)
 	<-begun
@@ -272,24 +267,23 @@ func token(s string) func(*relay.Config) { return func(c *relay.Config) { c.Toke
 // may pass.
 func TestItComesBack(t *testing.T) {
 	t.Parallel()
-	r, a := double.New(t, double.Config{}), &api{}
+	r, a := double.New(t), &api{}
 	e := begin(t, r.URL(), a)
-	agent := r.Agent("s1")
+	agent := r.Accept()
 	for n, lose := range []func(){
-		func() {},
-		func() { r.Cut("s1") },
-		func() { r.End("s1", 1000, "") },
-		func() { r.End("s1", 1001, "bye") },
-		func() { r.End("s1", 1012, "service restart") },
-		func() { r.End("s1", 4999, "of its own") },
-		func() { r.Refuse(503, 429, 502, 500); r.Cut("s1") },
+		func() { agent.Cut() },
+		func() { agent.End(1000, "") },
+		func() { agent.End(1001, "bye") },
+		func() { agent.End(1012, "service restart") },
+		func() { agent.End(4999, "of its own") },
+		func() { r.Refuse(503, 429, 502, 500); agent.Cut() },
 	} {
 		lose()
-		r.Wait("s1", n+1)
+		agent = r.Accept()
 		assert.NotEmpty(t, agent.Ask(fmt.Sprintf(`{"request":{"request_id":"r%d","operation":"status"}}`, n)))
 		e.await(relay.Served)
 	}
-	assert.Len(t, r.Ledger(), 1+7+4)
+	assert.Len(t, r.Ledger(), 1+6+4)
 	e.stop()
 	assert.NoError(t, e.over())
 }
@@ -299,35 +293,25 @@ func TestSomeEndsAreFinal(t *testing.T) {
 	t.Parallel()
 	const denied = "does not take the token (%d): set the relay's token in $WEIR_RELAY_TOKEN or name a file with --relay-token-file"
 	for code, said := range map[int]string{
-		4009: "another relay client has taken this session over: each has a --session of its own",
+		1012: "another relay client has taken this session over: each has a --session of its own",
 		1008: `does not take the token (1008 "\x1b[2Jno"): set`, 4001: `(4001 "\x1b[2Jno")`, 4003: `(4003 "\x1b[2Jno")`,
 		400: "does not take the session (400): see --url and --session", 401: fmt.Sprintf(denied, 401), 403: fmt.Sprintf(denied, 403),
 		404: "it answers 404: see --url and --session", 301: "sends its clients elsewhere (301): name that place itself",
 	} {
 		t.Run(strconv.Itoa(code), func(t *testing.T) {
 			t.Parallel()
-			r := double.New(t, double.Config{})
+			r := double.New(t)
 			if code < 1000 {
 				r.Refuse(code)
 			}
 			e := begin(t, r.URL(), &api{}, token("canary-wrong"))
-			switch {
-			case code == 4009:
-				r.Wait("s1", 1)
-				second := begin(t, r.URL(), &api{})
-				r.Wait("s1", 2)
-				assert.Contains(t, string(r.Agent("s1").Ask(`{"request":{"request_id":"r","operation":"status"}}`)), `"ok":true`)
-				second.await(relay.Served)
-			case code > 1000:
-				r.Wait("s1", 1)
-				r.End("s1", code, "\x1b[2Jno")
+			if code > 1000 {
+				r.Accept().End(code, map[bool]string{true: "Replaced", false: "\x1b[2Jno"}[code == 1012])
 			}
 			err := e.over()
 			require.ErrorContains(t, err, said)
 			assert.NotContains(t, err.Error(), "canary-wrong")
-			if code != 4009 {
-				assert.Len(t, r.Ledger(), 1, "it is not asked again, and no redirect is followed")
-			}
+			assert.Len(t, r.Ledger(), 1, "it is not asked again, and no redirect is followed")
 		})
 	}
 }
@@ -335,7 +319,7 @@ func TestSomeEndsAreFinal(t *testing.T) {
 // TestTheTokenIsNotShown: no reason of a loss names the URL, which holds it.
 func TestTheTokenIsNotShown(t *testing.T) {
 	t.Parallel()
-	r := double.New(t, double.Config{})
+	r := double.New(t)
 	r.Close() // no server listens any more
 	e := begin(t, r.URL(), &api{}, token("canary-token"))
 	ev := e.await(relay.Lost)
@@ -348,13 +332,11 @@ func TestTheTokenIsNotShown(t *testing.T) {
 
 func TestPings(t *testing.T) {
 	t.Parallel()
-	r := double.New(t, double.Config{})
+	r := double.New(t)
 	e := begin(t, r.URL(), &api{}, func(c *relay.Config) { c.Ping, c.Pong = 10*time.Millisecond, 5*time.Second })
-	r.Wait("s1", 1)
-	r.Stall("s1")
+	r.Accept().Stall()
 	assert.Contains(t, e.await(relay.Lost).Reason, "pings")
-	r.Wait("s1", 2)
-	assert.NotEmpty(t, r.Agent("s1").Ask(`{"request":{"request_id":"r","operation":"status"}}`))
+	assert.NotEmpty(t, r.Accept().Ask(`{"request":{"request_id":"r","operation":"status"}}`))
 }
 
 // TestStopCutsWaitsShort: an interrupt ends the wait for an answer and for the next
@@ -368,18 +350,16 @@ func TestStopCutsWaitsShort(t *testing.T) {
 		close(ended)
 		return "", ctx.Err()
 	}}
-	r := double.New(t, double.Config{})
+	r := double.New(t)
 	e := begin(t, r.URL(), a)
-	r.Wait("s1", 1)
-	r.Agent("s1").Send(`{"request":{"request_id":"r","operation":"status"}}`)
+	r.Accept().Send(`{"request":{"request_id":"r","operation":"status"}}`)
 	<-begun
 	e.stop()
 	<-ended
 	require.NoError(t, e.over())
 
 	idle := begin(t, r.URL(), &api{}, func(c *relay.Config) { c.Wait, c.MaxWait = time.Hour, time.Hour })
-	r.Wait("s1", 2)
-	r.Cut("s1")
+	r.Accept().Cut()
 	assert.GreaterOrEqual(t, idle.await(relay.Lost).Wait, time.Hour/2)
 	idle.stop()
 	assert.NoError(t, idle.over())

@@ -25,8 +25,6 @@
 package agent
 
 import (
-	"bytes"
-	"encoding/json"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -109,10 +107,7 @@ func New(tb testing.TB, cfg Config) *Agent {
 		cfg.Script = []Act{{Fault: cfg.Fault}}
 	}
 	a := &Agent{cfg: cfg}
-	var err error
-	if a.Server, err = doubles.Serve[*Request](a.routes(), tb.Fatalf); err != nil {
-		tb.Fatalf("agent: %v", err)
-	}
+	a.Server = doubles.Serve[*Request](a.routes(), tb.Fatalf)
 	tb.Cleanup(a.Close)
 	return a
 }
@@ -150,15 +145,4 @@ func (a *Agent) health(status, body Fault, text string) http.HandlerFunc {
 		w.WriteHeader(code)
 		_, _ = w.Write([]byte(text))
 	}
-}
-
-// encode is the JSON of v without HTML escapes. A RawMessage in it must be JSON.
-func encode(v any) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		panic("agent: not JSON: " + err.Error())
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

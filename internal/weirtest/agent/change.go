@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"weir/internal/weirtest/doubles"
 	"weir/schemas"
 )
 
@@ -124,7 +125,7 @@ func faults() map[Fault]func(*plan) {
 				}
 			})
 		},
-		JSONOnStream: func(p *plan) { p.text = string(encode(p.sync)) },
+		JSONOnStream: func(p *plan) { p.text = doubles.Encode(p.sync) },
 
 		// Answers that say that the run failed, or contradict themselves.
 		Failed:    func(p *plan) { p.ends(failed(said)) },

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"weir/internal/weirtest/doubles"
 	"weir/schemas"
 )
 
@@ -70,7 +71,7 @@ func end(r *Request, act Act) map[string]any {
 	}
 	outputs := json.RawMessage(act.Outputs)
 	if len(outputs) == 0 {
-		outputs = encode(map[string]any{"echo": inputs})
+		outputs = json.RawMessage(doubles.Encode(map[string]any{"echo": inputs}))
 	}
 	doc := map[string]any{"status": schemas.RunOK, "request_id": r.Run.RequestID, "outputs": outputs}
 	if act.Error != nil {
@@ -104,7 +105,7 @@ func (p *plan) play(x *Exchange) bool {
 		return false
 	}
 	for i, f := range p.frames {
-		if !p.ready(x, i, f) || !x.Call.Event(x.Write(p.render(f, i == len(p.frames)-1))) {
+		if !p.ready(x, i, f) || !x.Exchange.Event(p.render(f, i == len(p.frames)-1)) {
 			return false
 		}
 	}
@@ -117,7 +118,7 @@ func (p *plan) playDocument(x *Exchange) bool {
 	}
 	text := p.text
 	if text == "" {
-		text = string(encode(p.sync))
+		text = doubles.Encode(p.sync)
 	}
 	p.header["Content-Length"] = strconv.Itoa(len(text))
 	p.head(x, "application/json")
@@ -127,7 +128,7 @@ func (p *plan) playDocument(x *Exchange) bool {
 // head sends the head of the answer, with a content type where none was set.
 func (p *plan) head(x *Exchange, contentType string) {
 	for name, value := range p.header {
-		x.w.Header().Set(name, value)
+		x.W.Header().Set(name, value)
 	}
 	if set := p.header["Content-Type"]; set != "" {
 		contentType = set
@@ -151,7 +152,7 @@ func (p *plan) ready(x *Exchange, n int, f frame) bool {
 func (p *plan) render(f frame, last bool) string {
 	data := f.raw
 	if f.data != nil {
-		data = string(encode(f.data))
+		data = doubles.Encode(f.data)
 	}
 	if f.lines {
 		data = strings.ReplaceAll(data, `,"`, ",\n\"")

@@ -2,14 +2,30 @@ package agent
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"weir/internal/weirtest/doubles"
 	"weir/schemas"
 )
+
+// Exchange is one run and the answer to it.
+type Exchange struct {
+	*Request
+	doubles.Exchange
+}
+
+// Stream is Begin for a stream of events.
+func (x *Exchange) Stream() { x.Begin(http.StatusOK, "text/event-stream") }
+
+// Event writes one event in the plain form; false: nobody takes it any more.
+func (x *Exchange) Event(name, data string) bool {
+	return x.Exchange.Event(fmt.Sprintf("event: %s\ndata: %s\n\n", name, strings.ReplaceAll(data, "\n", "\ndata: ")))
+}
 
 // run serves both routes.
 func (a *Agent) run(w http.ResponseWriter, r *http.Request) {
@@ -24,7 +40,7 @@ func (a *Agent) run(w http.ResponseWriter, r *http.Request) {
 	}
 	act := a.cfg.Script[min(a.Enter(record), len(a.cfg.Script))-1]
 	defer a.Remove(record.Call)
-	x := &Exchange{Request: record, w: w, Conn: doubles.Of(r.Context())}
+	x := &Exchange{Request: record, Exchange: doubles.NewExchange(record.Call, w, r)}
 	if !x.Wait(act.Begin) {
 		return
 	}
@@ -88,9 +104,9 @@ func refusal(w http.ResponseWriter, status int, id, code, message string) {
 }
 
 func answer(w http.ResponseWriter, status int, doc any) {
-	body := encode(doc)
+	body := doubles.Encode(doc)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body)
+	_, _ = io.WriteString(w, body)
 }

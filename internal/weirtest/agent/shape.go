@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 
+	"weir/internal/weirtest/doubles"
 	"weir/schemas"
 )
 
@@ -35,10 +36,10 @@ func (p *plan) half() {
 	if p.streaming() {
 		return
 	}
-	whole := encode(p.sync)
+	whole := doubles.Encode(p.sync)
 	p.begin = func(x *Exchange) bool {
 		x.Begin(http.StatusOK, "application/json")
-		x.Write(string(whole[:len(whole)/2]))
+		x.Write(whole[:len(whole)/2])
 		return die(x)
 	}
 }
@@ -52,11 +53,11 @@ func absent(status int) func(*plan) {
 func refused(status int, code string) func(*plan) {
 	return func(p *plan) {
 		p.status = status
-		p.text = string(encode(map[string]any{
+		p.text = doubles.Encode(map[string]any{
 			"request_id": p.request.Run.RequestID, "ok": false, "status": schemas.RunFault,
 			"outputs": map[string]any{}, "warnings": []string{},
 			"error": schemas.RunError{Code: code, Message: "the agent does not take it"},
-		}))
+		})
 		if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
 			p.header["Retry-After"] = "0"
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fs"
@@ -112,9 +113,9 @@ func keepToSelf() error {
 	}
 	for _, e := range entries {
 		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && to == "/dev/fuse" {
-			fd := 0
-			for _, c := range e.Name() {
-				fd = fd*10 + int(c-'0')
+			fd, err := strconv.Atoi(e.Name())
+			if err != nil {
+				return err
 			}
 			unix.CloseOnExec(fd)
 		}

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"weir/internal/weirtest/poll"
 )
@@ -41,21 +41,11 @@ func (c *Call) Sent() int { return int(c.sent.Load()) }
 // Answered notes whether all of the answer was written.
 func (c *Call) Answered(all bool) { c.done.Store(all) }
 
-// Event notes that an event was written, and passes on whether it was.
-func (c *Call) Event(written bool) bool {
-	if written {
-		c.sent.Add(1)
-	}
-	return written
-}
-
 // Server is the HTTP server of a double, and the ledger of the requests that it has read.
 type Server[R any] struct {
 	fatal  func(format string, args ...any)
-	server *http.Server
-	addr   string
+	server *httptest.Server
 	stop   context.CancelFunc
-	wg     sync.WaitGroup
 
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -64,31 +54,24 @@ type Server[R any] struct {
 }
 
 // Serve starts a server on a port of loopback. fatal ends a wait that takes too long; nil: it panics.
-func Serve[R any](handler http.Handler, fatal func(format string, args ...any)) (*Server[R], error) {
-	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp4", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:gosec // Close calls it
+func Serve[R any](handler http.Handler, fatal func(format string, args ...any)) *Server[R] {
 	if fatal == nil {
 		fatal = func(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 	}
-	s := &Server[R]{addr: listener.Addr().String(), stop: cancel, fatal: fatal}
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:gosec // Close calls it
+	s := &Server[R]{server: httptest.NewUnstartedServer(handler), stop: cancel, fatal: fatal}
 	s.changed = sync.NewCond(&s.mu)
-	s.server = &http.Server{
-		Handler: handler, ReadHeaderTimeout: 10 * time.Second,
-		BaseContext: func(net.Listener) context.Context { return ctx },
-	}
-	s.wg.Go(func() { _ = s.server.Serve(listener) })
-	return s, nil
+	s.server.Config.BaseContext = func(net.Listener) context.Context { return ctx }
+	s.server.Start()
+	return s
 }
 
 // Close cuts every connection and waits for what was under way. It may be called
 // twice; later dials are refused.
 func (s *Server[R]) Close() {
 	s.stop()
-	_ = s.server.Close()
-	s.wg.Wait()
+	s.server.CloseClientConnections()
+	s.server.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.running > 0 {
@@ -97,7 +80,7 @@ func (s *Server[R]) Close() {
 }
 
 // Addr is its host and port.
-func (s *Server[R]) Addr() string { return s.addr }
+func (s *Server[R]) Addr() string { return s.server.Listener.Addr().String() }
 
 // Ledger is every request so far, in order of arrival. A request is in it before the first
 // byte of its answer.

@@ -1,8 +1,10 @@
 package gitkit
 
+import "encoding/binary"
+
 // Delta are the lines of a delta that says it makes so many bytes of a base of so many.
 func Delta(base, result int64, lines ...[]byte) []byte {
-	b := appendNumber(appendNumber(nil, base), result)
+	b := binary.AppendUvarint(binary.AppendUvarint(nil, uint64(base)), uint64(result)) //nolint:gosec // sizes
 	for _, l := range lines {
 		b = append(b, l...)
 	}
@@ -29,13 +31,6 @@ func Copy(offset, size int64) []byte {
 
 // Insert is the line of a delta that brings bytes of its own: up to 127.
 func Insert(data string) []byte { return append([]byte{byte(len(data) & 0x7f)}, data...) }
-
-func appendNumber(b []byte, n int64) []byte {
-	for ; n > 0x7f; n >>= 7 {
-		b = append(b, byte(n&0x7f)|0x80)
-	}
-	return append(b, byte(n&0x7f))
-}
 
 const (
 	seed    = 1 << 20

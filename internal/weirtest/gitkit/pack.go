@@ -141,11 +141,10 @@ func DeflateZeros(size int64) []byte {
 
 func appendHead(b []byte, kind Type, size int64) []byte {
 	c := byte(kind&7)<<4 | byte(size&15)
-	for size >>= 4; size > 0; size >>= 7 {
-		b = append(b, c|0x80)
-		c = byte(size & 0x7f)
+	if size < 16 {
+		return append(b, c)
 	}
-	return append(b, c)
+	return binary.AppendUvarint(append(b, c|0x80), uint64(size>>4))
 }
 
 func appendOffset(b []byte, n int) []byte {

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"testing"
@@ -21,22 +22,8 @@ func Layout() schemas.Layout { return schemas.Layout{Partitions: 1} }
 // are filled in where a lacks them; payload, unless it is nil, is encoded as the action's.
 func Claim(t *testing.T, l *ledger.Ledger, a schemas.Action, payload any) *ledger.State {
 	t.Helper()
-	if a.Tenant == "" {
-		a.Tenant = "default"
-	}
-	if a.ID == "" {
-		a.ID = "a"
-	}
-	if a.Fingerprint == "" {
-		a.Fingerprint = "f"
-	}
-	if a.AcceptedAt.IsZero() {
-		a.AcceptedAt = time.Now()
-	}
-	if a.Deadline.IsZero() {
-		a.Deadline = time.Now().Add(time.Minute)
-	}
-	a.AcceptedAt, a.Deadline = a.AcceptedAt.UTC(), a.Deadline.UTC()
+	a.Tenant, a.ID, a.Fingerprint = cmp.Or(a.Tenant, "default"), cmp.Or(a.ID, "a"), cmp.Or(a.Fingerprint, "f")
+	a.AcceptedAt, a.Deadline = cmp.Or(a.AcceptedAt, time.Now()).UTC(), cmp.Or(a.Deadline, time.Now().Add(time.Minute)).UTC()
 	if payload != nil {
 		doc, err := ledger.Encode(payload)
 		require.NoError(t, err)

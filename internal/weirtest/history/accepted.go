@@ -1,6 +1,10 @@
 package history
 
-import "weir/schemas"
+import (
+	"slices"
+
+	"weir/schemas"
+)
 
 // accepted is I1. It reads the clients' answers and the accepted records: an answer that
 // accepts names an action that is on the log, and where every answer refuses there is
@@ -34,22 +38,14 @@ func (c *checker) accepted() {
 }
 
 func (c *checker) stored(at place) bool {
-	for _, a := range c.byID[at] {
-		if a.Accepted() != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.byID[at], func(a *Action) bool { return a.Accepted() != nil })
 }
 
 // said: the loss of an action was reported by what its client was told.
 func (c *checker) said(a *Action) bool {
-	for _, asked := range c.run.Asked {
-		if asked.Tenant == a.Tenant && asked.ID == a.ID && asked.Answer == Accepted {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.run.Asked, func(asked Asked) bool {
+		return asked.Tenant == a.Tenant && asked.ID == a.ID && asked.Answer == Accepted
+	})
 }
 
 // named is I9. It reads the clients' answers and the accepted records: all answers of one

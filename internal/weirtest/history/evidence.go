@@ -3,6 +3,7 @@ package history
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -64,12 +65,7 @@ func (c *checker) grounds(at place, e schemas.Evidence) {
 
 // tried reports whether a record's name is that of an attempt with a result.
 func (a *Action) tried(what string) bool {
-	for _, t := range a.Tries {
-		if t.Result != nil && t.record() == what {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.Tries, func(t *Try) bool { return t.Result != nil && t.record() == what })
 }
 
 // record is the name of the evidence of an attempt or a probe in its action.

@@ -129,17 +129,11 @@ func (n *name) single() bool {
 }
 
 func (l *lot) check(actions []*Action) {
-	l.denied, l.mocked = len(actions) > 0, len(l.tries) > 0
-	for _, a := range actions {
-		if s := a.Settled(); s == nil || s.Outcome != schemas.OutcomeDenied {
-			l.denied = false
-		}
-	}
-	for _, t := range l.tries {
-		if !t.Mocked() {
-			l.mocked = false
-		}
-	}
+	l.denied = len(actions) > 0 && !slices.ContainsFunc(actions, func(a *Action) bool {
+		s := a.Settled()
+		return s == nil || s.Outcome != schemas.OutcomeDenied
+	})
+	l.mocked = len(l.tries) > 0 && !slices.ContainsFunc(l.tries, func(t *Try) bool { return !t.Mocked() })
 }
 
 // most is how often an upstream may have heard of it, and why. Where no attempt is on the

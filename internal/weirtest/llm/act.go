@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Act is what the provider does with one request.
@@ -27,8 +26,6 @@ type Act struct {
 	// comes behind the last one, or before an answer that is no stream. A closed channel holds nothing
 	// up; nil: no wait.
 	Begin, Step, Hold <-chan struct{}
-	// Pace, if set, is all that happens with a stream: see there.
-	Pace *Pace
 	// Answer, if set, is all that happens.
 	Answer func(*Exchange)
 }
@@ -37,15 +34,6 @@ type Act struct {
 type Tool struct {
 	ID, Name  string
 	Arguments []string
-}
-
-// Pace is a stream for measuring: events that are made beforehand and leave at fixed
-// times from the first on. An event that is late moves none of those behind it.
-type Pace struct {
-	Chunks int
-	Every  time.Duration
-	// Text is the content of each.
-	Text string
 }
 
 // Fault is what is wrong with an answer.

@@ -1,27 +1,17 @@
 package llm
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
+
+	"weir/internal/weirtest/doubles"
 )
 
 // object is one of JSON.
 type object map[string]any
-
-// encode is the JSON of v without HTML escapes.
-func encode(v any) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		panic("llm: not JSON: " + err.Error())
-	}
-	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
-}
 
 // document is a chunk, or a whole answer.
 func (x *Exchange) document(kind string, choices ...object) object {
@@ -127,7 +117,7 @@ func (x *Exchange) whole() bool {
 		kind = ""
 	}
 	x.Begin(http.StatusOK, kind)
-	return x.Write(encode(d))
+	return x.Write(doubles.Encode(d))
 }
 
 // joined is the message that pieces make.

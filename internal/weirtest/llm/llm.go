@@ -49,8 +49,8 @@ type Config struct {
 	Default Act
 }
 
-// Prefix stands before the routes of a provider.
-const Prefix = "/v1"
+// prefix stands before the routes of a provider.
+const prefix = "/v1"
 
 // Server is a running double. Refused requests are in its ledger, too.
 type Server struct {
@@ -63,25 +63,22 @@ type Server struct {
 // New starts a provider that stops with its test.
 func New(tb testing.TB, cfg Config) *Server {
 	tb.Helper()
-	s, err := start(cfg, tb.Fatalf)
-	if err != nil {
-		tb.Fatalf("llm: %v", err)
-	}
+	s := start(cfg, tb.Fatalf)
 	tb.Cleanup(s.Close)
 	return s
 }
 
-// Start starts a provider without a test, such as for a benchmark's own process.
-func Start(cfg Config) (*Server, error) { return start(cfg, nil) }
+// Start starts a provider that outlives a test.
+func Start(cfg Config) *Server { return start(cfg, nil) }
 
-func start(cfg Config, fatal func(format string, args ...any)) (s *Server, err error) {
-	s = &Server{cfg: cfg}
-	s.Server, err = doubles.Serve[*Request](http.HandlerFunc(s.serve), fatal)
-	return s, err
+func start(cfg Config, fatal func(format string, args ...any)) *Server {
+	s := &Server{cfg: cfg}
+	s.Server = doubles.Serve[*Request](http.HandlerFunc(s.serve), fatal)
+	return s
 }
 
 // WaitRequest blocks until the n-th request, counted from 1, has come, and returns it.
 func (s *Server) WaitRequest(n int) *Request { return s.WaitFor(n) }
 
 // URL is the base that a model's routes are joined to, without a slash at the end.
-func (s *Server) URL() string { return "http://" + s.Addr() + Prefix }
+func (s *Server) URL() string { return "http://" + s.Addr() + prefix }

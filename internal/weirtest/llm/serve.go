@@ -10,7 +10,7 @@ import (
 )
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodGet && r.URL.Path == Prefix+schemas.RouteModels {
+	if r.Method == http.MethodGet && r.URL.Path == prefix+schemas.RouteModels {
 		s.list(w, r)
 		return
 	}
@@ -21,11 +21,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	record := &Request{Call: doubles.NewCall(), Method: r.Method, Path: r.URL.Path, Header: r.Header.Clone(), Body: body}
 	var known bool
 	record.Dialect, known = schemas.DialectOf(r.URL.Path)
-	known = known && r.URL.Path == Prefix+record.Dialect.Route()
+	known = known && r.URL.Path == prefix+record.Dialect.Route()
 	notJSON := json.Unmarshal(body, &record.Asked)
 	s.Enter(record)
 	defer s.Remove(record.Call)
-	x := &Exchange{Request: record, w: w, out: w, Conn: doubles.Of(r.Context())}
+	x := &Exchange{Request: record, Exchange: doubles.NewExchange(record.Call, w, r)}
 	switch {
 	case !known:
 		x.Refuse(http.StatusNotFound, "there is nothing here")
@@ -38,7 +38,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	default:
 		x.act = s.act(record)
 		done := x.complete()
-		x.end()
+		if packed, ok := x.Out.(io.Closer); ok {
+			_ = packed.Close()
+		}
 		record.Answered(done) // its caller may leave as soon as it has all
 		return
 	}
@@ -94,13 +96,11 @@ func (x *Exchange) complete() bool {
 		return true
 	}
 	if x.act.Fault == EchoKeyHeader {
-		x.w.Header().Set("X-Request-Id", x.Key())
+		x.W.Header().Set("X-Request-Id", x.Key())
 	}
 	switch {
 	case x.Dialect != schemas.DialectChat:
 		return x.speak()
-	case x.act.Pace != nil && x.Asked.Stream:
-		return x.pace(x.act.Pace)
 	case f != JSONAnswer && (x.Asked.Stream || f == SSEAnswer):
 		return x.stream()
 	default:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"weir/internal/weirtest/doubles"
 	"weir/schemas"
 )
 
@@ -35,7 +36,7 @@ func speech(d schemas.Dialect, previous string, texts []string, tools []Tool) (s
 	default:
 		const head = `{"id":"c","object":"chat.completion.chunk","created":1,"model":"real","choices":[{"index":0,"delta":{`
 		for _, text := range texts {
-			s.Pieces = append(s.Pieces, head+`"content":`+encode(text)+`},"finish_reason":null}]}`)
+			s.Pieces = append(s.Pieces, head+`"content":`+doubles.Encode(text)+`},"finish_reason":null}]}`)
 		}
 		s.End = []string{head + `},"finish_reason":"stop"}]}`}
 	}
@@ -51,7 +52,7 @@ func responses(previous string, texts []string, tools []Tool) (s Speech) {
 	response := func(status, output, usage string) string {
 		before := "null"
 		if previous != "" {
-			before = encode(previous)
+			before = doubles.Encode(previous)
 		}
 		return `{"id":"resp_theirs","object":"response","created_at":1764000000,"status":"` + status + `","error":null,"incomplete_details":null,"instructions":null,` +
 			`"metadata":{},"model":"real","output":[` + output + `],"parallel_tool_calls":true,"previous_response_id":` + before +
@@ -61,7 +62,7 @@ func responses(previous string, texts []string, tools []Tool) (s Speech) {
 	event(&s.Begin, "created", `"response":`+response("in_progress", "", "null"))
 	if tools == nil {
 		const at = `"item_id":"m1","output_index":0,"content_index":0,`
-		all := encode(strings.Join(texts, ""))
+		all := doubles.Encode(strings.Join(texts, ""))
 		item := func(status, content string) string {
 			return `{"type":"message","id":"m1","status":"` + status + `","role":"assistant","content":[` + content + `]}`
 		}
@@ -69,7 +70,7 @@ func responses(previous string, texts []string, tools []Tool) (s Speech) {
 		event(&s.Begin, "output_item.added", `"output_index":0,"item":`+item("in_progress", ""))
 		event(&s.Begin, "content_part.added", at+`"part":`+part(`""`))
 		for _, text := range texts {
-			event(&s.Pieces, "output_text.delta", at+`"delta":`+encode(text))
+			event(&s.Pieces, "output_text.delta", at+`"delta":`+doubles.Encode(text))
 		}
 		items = []string{item("completed", part(all))}
 		event(&s.End, "output_text.done", at+`"text":`+all)
@@ -78,14 +79,14 @@ func responses(previous string, texts []string, tools []Tool) (s Speech) {
 	}
 	for i, tool := range tools {
 		item := func(status, arguments string) string {
-			return fmt.Sprintf(`{"type":"function_call","id":"fc_%s","call_id":%q,"name":%q,"status":%q,"arguments":%s}`, tool.ID, tool.ID, tool.Name, status, encode(arguments))
+			return fmt.Sprintf(`{"type":"function_call","id":"fc_%s","call_id":%q,"name":%q,"status":%q,"arguments":%s}`, tool.ID, tool.ID, tool.Name, status, doubles.Encode(arguments))
 		}
 		at, all := fmt.Sprintf(`"output_index":%d,`, i), strings.Join(tool.Arguments, "")
 		event(&s.Pieces, "output_item.added", at+`"item":`+item("in_progress", ""))
 		for _, piece := range tool.Arguments {
-			event(&s.Pieces, "function_call_arguments.delta", at+`"item_id":"fc_`+tool.ID+`","delta":`+encode(piece))
+			event(&s.Pieces, "function_call_arguments.delta", at+`"item_id":"fc_`+tool.ID+`","delta":`+doubles.Encode(piece))
 		}
-		event(&s.Pieces, "function_call_arguments.done", at+`"item_id":"fc_`+tool.ID+`","name":"`+tool.Name+`","arguments":`+encode(all))
+		event(&s.Pieces, "function_call_arguments.done", at+`"item_id":"fc_`+tool.ID+`","name":"`+tool.Name+`","arguments":`+doubles.Encode(all))
 		items = append(items, item("completed", all))
 		event(&s.Pieces, "output_item.done", at+`"item":`+items[i])
 	}
@@ -99,7 +100,7 @@ func messages(texts []string, tools []Tool) (s Speech) {
 	const used = `{"input_tokens":7,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":`
 	s.Begin = []string{`{"type":"message_start","message":` + head + `],"stop_reason":null,"stop_sequence":null,"usage":` + used + `1}}}`}
 	delta := func(i int, kind, member, piece string) {
-		s.Pieces = append(s.Pieces, fmt.Sprintf(`{"type":"content_block_delta","index":%d,"delta":{"type":%q,%q:%s}}`, i, kind, member, encode(piece)))
+		s.Pieces = append(s.Pieces, fmt.Sprintf(`{"type":"content_block_delta","index":%d,"delta":{"type":%q,%q:%s}}`, i, kind, member, doubles.Encode(piece)))
 	}
 	reason, blocks := "end_turn", []string(nil)
 	if tools == nil {
@@ -107,7 +108,7 @@ func messages(texts []string, tools []Tool) (s Speech) {
 		for _, text := range texts {
 			delta(0, "text_delta", "text", text)
 		}
-		blocks = []string{`{"type":"text","text":` + encode(strings.Join(texts, "")) + `}`}
+		blocks = []string{`{"type":"text","text":` + doubles.Encode(strings.Join(texts, "")) + `}`}
 		s.End = []string{`{"type":"content_block_stop","index":0}`}
 	}
 	for i, tool := range tools {
@@ -147,7 +148,7 @@ func (x *Exchange) speak() bool {
 	}
 	x.Stream()
 	event := func(data string) bool {
-		return x.Event(x.Write("event: " + gjson.Get(data, "type").Str + "\ndata: " + data + "\n\n"))
+		return x.Event("event: " + gjson.Get(data, "type").Str + "\ndata: " + data + "\n\n")
 	}
 	if x.Dialect == schemas.DialectMessages {
 		s.Begin = slices.Insert(s.Begin, 1, `{"type":"ping"}`)

@@ -1,267 +1,203 @@
-// Package relay is a double of the WebSocket relay through which agents reach the
-// agent API: two ends meet in a session, as role=agent and role=relay, and each
-// gets what the other sends. It is an ordinary WebSocket server on loopback and
-// keeps a ledger of the connections that were asked for.
+// Package relay is a double of the WebSocket relay through which agents reach the agent API. It accepts the
+// connections of role relay, and the test is the agent at the other end of each.
 //
-// By default it is correct: parameters that are missing get 400, a wrong token 401,
-// who comes later puts an earlier one of its role out with 1012 "replaced", and
-// what has nobody to go to is dropped.
-//
-//	r := relay.New(t, relay.Config{Token: "shared"})
+//	r := relay.New(t)
 //	…                                        // something connects to r.URL()
-//	r.Wait("s1", 1)                          // blocks until it has, once
-//	a := r.Agent("s1")                       // the other end, over a connection of its own
+//	a := r.Accept()                          // blocks until it has
 //	answer := a.Ask(`{"request":{"request_id":"r1","operation":"ping","args":{}}}`)
-//	r.End("s1", 1012, "service restart")     // or Cut, or Stall, or Refuse
+//	a.End(1012, "service restart")           // or Cut, or Stall, or r.Refuse
 package relay
 
 import (
 	"context"
-	"net"
+	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
-
-	"weir/internal/weirtest/poll"
 )
 
-// The roles.
-const (
-	RoleAgent = "agent"
-	RoleRelay = "relay"
-)
-
-// maxMessage is the largest message that it passes on, in bytes.
-const maxMessage = 32 << 20
-
-// Config says what a relay is like. Its zero value asks nobody for a token.
-type Config struct {
-	// Token is asked of both roles; empty: none is.
-	Token string
-}
-
-// Attempt is a connection that was asked for.
+// Attempt is a connection that was requested.
 type Attempt struct{ Role, Session, Token string }
-
-// peer is the other end of its session.
-func (a Attempt) peer() place {
-	if a.Role == RoleAgent {
-		return place{a.Session, RoleRelay}
-	}
-	return place{a.Session, RoleAgent}
-}
-
-// place is one end of a session.
-type place struct{ session, role string }
 
 // Relay is a running double. It stops with its test.
 type Relay struct {
 	t      testing.TB
-	cfg    Config
-	server *http.Server
-	addr   string
+	server *httptest.Server
+	agents chan *Agent
 	wg     sync.WaitGroup
 
 	mu       sync.Mutex
 	ledger   []Attempt
 	refusing []int
-	ends     map[place]*end
-	came     map[place]int // how many connections ever had it
-	ended    bool
-}
-
-// end is one connection.
-type end struct {
-	conn    *websocket.Conn
-	raw     net.Conn
-	stalled atomic.Bool
+	conns    []*websocket.Conn
 }
 
 // New starts a relay.
-func New(tb testing.TB, cfg Config) *Relay {
+func New(tb testing.TB) *Relay {
 	tb.Helper()
-	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp4", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatalf("relay: %v", err)
-	}
-	r := &Relay{t: tb, cfg: cfg, addr: listener.Addr().String(), ends: map[place]*end{}, came: map[place]int{}}
-	r.server = &http.Server{
-		Handler: http.HandlerFunc(r.serve), ReadHeaderTimeout: 10 * time.Second,
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
-	}
-	r.wg.Go(func() { _ = r.server.Serve(listener) })
+	r := &Relay{t: tb, agents: make(chan *Agent, 100)}
+	r.server = httptest.NewServer(http.HandlerFunc(r.serve))
 	tb.Cleanup(r.Close)
 	return r
 }
 
-type connKey struct{}
-
 // URL is where it is, without parameters.
-func (r *Relay) URL() string { return "ws://" + r.addr }
+func (r *Relay) URL() string { return "ws" + strings.TrimPrefix(r.server.URL, "http") }
 
 // Close cuts every connection. It may be called twice; later dials are refused.
 func (r *Relay) Close() {
-	_ = r.server.Close()
+	r.server.Close()
 	r.mu.Lock()
-	r.ended = true
-	for _, e := range r.ends {
-		_ = e.raw.Close()
+	for _, conn := range r.conns {
+		_ = conn.CloseNow()
 	}
 	r.mu.Unlock()
 	r.wg.Wait()
 }
 
-// serve takes one connection and passes on what comes over it.
 func (r *Relay) serve(w http.ResponseWriter, req *http.Request) {
 	q := req.URL.Query()
-	a := Attempt{Role: q.Get("role"), Session: q.Get("sessionId"), Token: q.Get("token")}
-	if status := r.check(a); status != http.StatusSwitchingProtocols {
-		w.Header().Set("Location", "http://"+r.addr+"/elsewhere") // for a redirect
-		w.WriteHeader(status)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ledger = append(r.ledger, Attempt{Role: q.Get("role"), Session: q.Get("sessionId"), Token: q.Get("token")})
+	if len(r.refusing) > 0 {
+		w.Header().Set("Location", r.server.URL+"/elsewhere") // for a redirect
+		w.WriteHeader(r.refusing[0])
+		r.refusing = r.refusing[1:]
 		return
 	}
-	e := &end{}
+	a := &Agent{t: r.t, wg: &r.wg, answers: make(chan []byte, 100)}
 	conn, err := websocket.Accept(w, req, &websocket.AcceptOptions{
-		OnPingReceived: func(context.Context, []byte) bool { return !e.stalled.Load() },
+		OnPingReceived: func(context.Context, []byte) bool { return !a.stalled.Load() },
 	})
 	if err != nil {
 		return
 	}
-	conn.SetReadLimit(maxMessage)
-	raw, _ := req.Context().Value(connKey{}).(net.Conn)
-	e.conn, e.raw = conn, raw
-	if !r.join(a, e) {
-		_ = conn.CloseNow()
-		return
-	}
-	defer r.leave(a, e)
-	for {
-		kind, data, err := conn.Read(context.WithoutCancel(req.Context()))
-		if err != nil {
-			return
-		}
-		if peer := r.at(a.peer()); peer != nil {
-			_ = peer.conn.Write(context.WithoutCancel(req.Context()), kind, data) // nobody is left: it is dropped
-		}
-	}
+	conn.SetReadLimit(-1)
+	a.conn = conn
+	r.conns = append(r.conns, conn)
+	r.wg.Go(a.read)
+	r.agents <- a
 }
 
-// check is the status that a connection gets. It notes those that are refused.
-func (r *Relay) check(a Attempt) (status int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case len(r.refusing) > 0 && a.Role == RoleRelay:
-		status, r.refusing = r.refusing[0], r.refusing[1:]
-	case a.Session == "", a.Role != RoleAgent && a.Role != RoleRelay:
-		status = http.StatusBadRequest
-	case r.cfg.Token != "" && a.Token != r.cfg.Token:
-		status = http.StatusUnauthorized
-	default:
-		return http.StatusSwitchingProtocols
-	}
-	r.ledger = append(r.ledger, a)
-	return status
-}
+// Accept blocks until the next connection has come that was not refused.
+func (r *Relay) Accept() *Agent { return <-r.agents }
 
-// join puts an end into its session, and the one before it out.
-func (r *Relay) join(a Attempt, e *end) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ended {
-		return false
-	}
-	at := place{a.Session, a.Role}
-	if before := r.ends[at]; before != nil {
-		r.wg.Go(func() { _ = before.conn.Close(websocket.StatusServiceRestart, "replaced") })
-	}
-	r.ends[at] = e
-	r.came[at]++
-	r.wg.Add(1)
-	r.ledger = append(r.ledger, a)
-	return true
-}
-
-func (r *Relay) leave(a Attempt, e *end) {
-	_ = e.conn.CloseNow()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if at := (place{a.Session, a.Role}); r.ends[at] == e {
-		delete(r.ends, at)
-	}
-	r.wg.Done()
-}
-
-// at is the connection at one end of a session, or nil.
-func (r *Relay) at(p place) *end {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.ends[p]
-}
-
-// Ledger is a copy of the connections that were asked for, in their order.
+// Ledger is a copy of the connections that were requested, in their order, with those that were refused.
 func (r *Relay) Ledger() []Attempt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.ledger)
 }
 
-// Wait blocks until as many connections of role relay have come to a session, the
-// present one with it, and one is there.
-func (r *Relay) Wait(session string, times int) {
-	r.t.Helper()
-	at := place{session, RoleRelay}
-	poll.Until(r.t, func() bool {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.came[at] >= times && r.ends[at] != nil
-	}, "a relay end")
-}
-
-// WaitGone blocks until no connection of role relay is in a session.
-func (r *Relay) WaitGone(session string) {
-	r.t.Helper()
-	poll.Until(r.t, func() bool { return r.at(place{session, RoleRelay}) == nil }, "a relay end to go")
-}
-
-// Refuse answers the next connections of role relay with these statuses, one each.
+// Refuse answers the next connections with these statuses, one each.
 func (r *Relay) Refuse(statuses ...int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refusing = append(r.refusing, statuses...)
 }
 
-// End closes the relay end of a session with a code and a reason. It does not wait
-// for that to be heard.
-func (r *Relay) End(session string, code int, reason string) {
-	if e := r.present(session); e != nil {
-		r.wg.Go(func() { _ = e.conn.Close(websocket.StatusCode(code), reason) }) // it waits for the other side
+// Agent is the agent at the other end of a connection. It belongs to the test's goroutine.
+type Agent struct {
+	t       testing.TB
+	wg      *sync.WaitGroup
+	conn    *websocket.Conn
+	stalled atomic.Bool
+	answers chan []byte // closed at the end of the connection
+	// ledger is what the test has received, and left the part of it that no Answer has returned.
+	ledger, left [][]byte
+}
+
+func (a *Agent) read() {
+	defer close(a.answers)
+	for {
+		_, data, err := a.conn.Read(context.Background())
+		if err != nil {
+			_ = a.conn.CloseNow()
+			return
+		}
+		a.answers <- data
 	}
 }
 
-// Cut ends the connection of the relay end without a word.
-func (r *Relay) Cut(session string) {
-	if e := r.present(session); e != nil {
-		_ = e.raw.Close()
+// Send sends a message as text.
+func (a *Agent) Send(message string) { a.write(websocket.MessageText, message) }
+
+// SendBinary sends a message that is no text.
+func (a *Agent) SendBinary(message string) { a.write(websocket.MessageBinary, message) }
+
+func (a *Agent) write(kind websocket.MessageType, message string) {
+	a.t.Helper()
+	if err := a.conn.Write(context.Background(), kind, []byte(message)); err != nil {
+		a.t.Errorf("relay: the agent cannot send: %v", err)
 	}
 }
 
-// Stall has the connection of the relay end stay, without an answer to its pings.
-func (r *Relay) Stall(session string) {
-	if e := r.present(session); e != nil {
-		e.stalled.Store(true)
+// Ask sends a request and blocks for its answer.
+func (a *Agent) Ask(message string) []byte {
+	a.t.Helper()
+	a.Send(message)
+	return a.Answer(idOf([]byte(message)))
+}
+
+// Answer blocks for the answer to a request_id that was not returned before.
+func (a *Agent) Answer(id string) (answer []byte) {
+	a.t.Helper()
+	for {
+		if n := slices.IndexFunc(a.left, func(data []byte) bool { return idOf(data) == id }); n >= 0 {
+			answer = a.left[n]
+			a.left = slices.Delete(a.left, n, n+1)
+			return answer
+		}
+		data, ok := <-a.answers
+		if !ok {
+			a.t.Errorf("relay: no answer to %q: the connection has ended", id)
+			return nil
+		}
+		a.ledger, a.left = append(a.ledger, data), append(a.left, data)
 	}
 }
 
-func (r *Relay) present(session string) *end {
-	e := r.at(place{session, RoleRelay})
-	if e == nil {
-		r.t.Errorf("relay: there is no relay end in session %q", session)
+// Ledger is what the agent has received up to the newest answer that the test has taken.
+func (a *Agent) Ledger() [][]byte { return a.ledger }
+
+// WaitGone blocks until the connection has ended.
+func (a *Agent) WaitGone() {
+	for data := range a.answers {
+		a.ledger = append(a.ledger, data)
 	}
-	return e
+}
+
+// End closes the connection with a code and a reason. It does not wait for the other side.
+func (a *Agent) End(code int, reason string) {
+	a.wg.Go(func() { _ = a.conn.Close(websocket.StatusCode(code), reason) })
+}
+
+// Cut ends the connection without a word.
+func (a *Agent) Cut() { _ = a.conn.CloseNow() }
+
+// Stall has the connection stay, without an answer to its pings.
+func (a *Agent) Stall() { a.stalled.Store(true) }
+
+// idOf is the request_id of a message, in its request or beside it.
+func idOf(message []byte) string {
+	type names struct {
+		RequestID string `json:"request_id"`
+	}
+	var doc struct {
+		names
+
+		Request names `json:"request"`
+	}
+	_ = json.Unmarshal(message, &doc) // what is no message has no id
+	if doc.Request.RequestID != "" {
+		return doc.Request.RequestID
+	}
+	return doc.RequestID
 }

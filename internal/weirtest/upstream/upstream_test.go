@@ -15,24 +15,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func dial(t *testing.T, s *upstream.Server) net.Conn {
-	t.Helper()
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.Addr().String())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	return conn
-}
-
-// ask sends text and reads until the end of the connection.
-func ask(t *testing.T, s *upstream.Server, text string) (string, error) {
-	t.Helper()
-	conn := dial(t, s)
-	_, err := io.WriteString(conn, text)
-	require.NoError(t, err)
-	answer, err := io.ReadAll(conn)
-	return string(answer), err
-}
-
 // TestEchoesTellTheSecret shows that each echo repeats what it is to repeat:
 // what never came back could not have leaked.
 func TestEchoesTellTheSecret(t *testing.T) {
@@ -54,9 +36,14 @@ func TestEchoesTellTheSecret(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := upstream.New(t, tt.behaviour)
-			answer, err := ask(t, s, "GET / HTTP/1.1\r\nAuthorization: "+secret+"\r\nConnection: close\r\n\r\n")
+			conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.Addr().String())
 			require.NoError(t, err)
-			assert.Contains(t, answer, tt.tells)
+			defer conn.Close()
+			_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nAuthorization: "+secret+"\r\nConnection: close\r\n\r\n")
+			require.NoError(t, err)
+			answer, err := io.ReadAll(conn)
+			require.NoError(t, err)
+			assert.Contains(t, string(answer), tt.tells)
 			assert.Equal(t, int64(len(answer)), s.Written())
 		})
 	}
