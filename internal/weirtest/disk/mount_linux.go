@@ -112,3 +112,29 @@ func (v *Volume) Unmount() error {
 	}
 	return errors.Join(err, v.remove())
 }
+
+// Fill writes a file until no more than so many bytes are left on its disk; 0 is nothing at all, also
+// of what is reserved for root.
+func Fill(path string, room int64) error {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // the test names the file
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for chunk := make([]byte, 1<<20); len(chunk) > 0; {
+		var fs unix.Statfs_t
+		if err := unix.Statfs(path, &fs); err != nil {
+			return err
+		}
+		if left := int64(fs.Bavail)*fs.Bsize - room; room > 0 { //nolint:gosec // a disk is no larger
+			chunk = chunk[:max(0, min(int64(len(chunk)), left))]
+		}
+		if _, err := f.Write(chunk); errors.Is(err, unix.ENOSPC) {
+			chunk = chunk[:len(chunk)/2]
+		} else if err != nil {
+			return err
+		}
+	}
+	_ = f.Sync() // there may be no room for it
+	return nil
+}
