@@ -24,7 +24,7 @@ func TestChatClient(t *testing.T) {
 	t.Parallel()
 	tools := llm.Act{Tools: []llm.Tool{{ID: "call-1", Name: "weather", Arguments: []string{`{"city":`, `"Oslo"}`}}}}
 	provider := llm.New(t, llm.Config{Key: providerKey, Models: map[string]llm.Act{"sim/tools": tools}, Listed: []string{"sim/plain", "sim/tools"}})
-	w := serveChat(t, t.TempDir(), chatConfig(t, provider, ""))
+	w := serveChat(t, chatConfig(t, provider, ""))
 	parameters := map[string]any{"type": "object", "properties": map[string]any{"city": map[string]any{"type": "string"}}}
 	withTools := map[string]any{"tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "weather", "parameters": parameters}}}}
 	withUsage := map[string]any{"stream_options": map[string]any{"include_usage": true}}

@@ -52,12 +52,9 @@ const providerKey = "AGWCANARY-provider-key-2f61"
 const needsNPM = "this test asks with an npm package that is not installed: run `make clients`"
 
 // serveChat starts the program with the secret of the provider.
-func serveChat(tb testing.TB, dir, config string, args ...string) *weir {
+func serveChat(tb testing.TB, config string) *weir {
 	tb.Helper()
-	w, err := tryServe(program.How{Environ: []string{"WEIR_SECRET_PROVIDER=" + providerKey}}, dir, append([]string{"--config", config}, args...)...)
-	require.NoError(tb, err)
-	endWith(tb, w)
-	return w
+	return serveWith(tb, []string{"WEIR_SECRET_PROVIDER=" + providerKey}, tb.TempDir(), "--config", config)
 }
 
 // newProvider is a provider that says providerText, but for the models with acts of their own.
@@ -131,7 +128,7 @@ func (l *modelLines) read(t *testing.T, line string) {
 	case v.Get("final").Exists():
 		l.final, l.requestID = v.Get("final"), v.Get("requestID").Str
 	case v.Get("error").Exists():
-		failure := decode[modelFailure](t, v.Get("error").Raw)
+		failure := program.Decode[modelFailure](t, v.Get("error").Raw)
 		l.failure = &failure
 	case v.Get("frames").Exists():
 		for _, f := range v.Get("frames").Array() {
@@ -171,8 +168,7 @@ func callModel(t *testing.T, o modelOrder) modelLines {
 // charged is how many requests the budget of a model has counted.
 func charged(t *testing.T, w *weir, model string) float64 {
 	t.Helper()
-	_, text := w.request(t, http.MethodGet, schemas.RouteBudgets, "")
-	for _, b := range decode[struct{ Items []schemas.BudgetView }](t, text).Items {
+	for _, b := range program.Items[schemas.BudgetView](t, w.Client, schemas.RouteBudgets) {
 		if b.Budget == "each" && b.Model == model {
 			assert.Zero(t, b.Open)
 			return b.Requests.Used
@@ -186,7 +182,7 @@ func charged(t *testing.T, w *weir, model string) float64 {
 func TestModelClients(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)
-	w := serveChat(t, t.TempDir(), providerConfig(t, p, "  # no more\n"))
+	w := serveChat(t, providerConfig(t, p, "  # no more\n"))
 	for _, client := range openAIClients {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
@@ -254,9 +250,8 @@ func TestModelClients(t *testing.T) {
 func TestModelClientErrors(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, map[string]llm.Act{"sim/down": {Fault: llm.Status(http.StatusInternalServerError)}})
-	w := serveChat(t, t.TempDir(), providerConfig(t, p, "  busy: {per: [model], models: [sim/busy], window: 8760h, requests: 1}\n"))
-	_, text := w.request(t, http.MethodPost, "/v1/responses", `{"model":"sim/busy","input":"Say it."}`)
-	require.Contains(t, text, `"completed"`, "the first one has room")
+	w := serveChat(t, providerConfig(t, p, "  busy: {per: [model], models: [sim/busy], window: 8760h, requests: 1}\n"))
+	require.Contains(t, w.Ask(t, http.MethodPost, "/v1/responses", `{"model":"sim/busy","input":"Say it."}`).Body, `"completed"`, "the first one has room")
 	cases := []struct {
 		name, model string
 		more        map[string]any
@@ -304,7 +299,7 @@ func TestModelClientErrors(t *testing.T) {
 func TestModelStreamsCut(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)
-	w := serveChat(t, t.TempDir(), providerConfig(t, p, ""))
+	w := serveChat(t, providerConfig(t, p, ""))
 	for _, client := range append(slices.Clone(openAIClients), anthropicClient) {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
