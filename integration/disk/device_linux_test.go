@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -166,7 +165,7 @@ func TestFullDisk(t *testing.T) { //nolint:paralleltest // its process is its ow
 
 	// Somebody else takes what is left of the disk, while it runs and at the next start.
 	filler := filepath.Join(d.volume.Dir, "filler")
-	swallow(t, filler)
+	require.NoError(t, disk.Fill(filler, 0))
 	status, body, err := w.post(t.Context(), p, "late", 200_000)
 	t.Logf("with nothing left: %d %.200s %v", status, body, err)
 	require.False(t, err == nil && status == http.StatusOK)
@@ -184,18 +183,4 @@ func TestFullDisk(t *testing.T) { //nolint:paralleltest // its process is its ow
 	w.fill(t, p, 3, 100)
 	p.Kill()
 	require.NoError(t, d.volume.Unmount())
-}
-
-// swallow writes a file until the disk is full.
-func swallow(t *testing.T, path string) {
-	t.Helper()
-	f, err := os.Create(path)
-	require.NoError(t, err)
-	block := []byte(strings.Repeat("x", 4096))
-	for err == nil {
-		_, err = f.Write(block)
-	}
-	_ = f.Sync()
-	require.NoError(t, f.Close())
-	t.Logf("the disk is full: %v", err)
 }
