@@ -5,7 +5,6 @@ package faults_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -172,25 +171,8 @@ func (d *drive) unmount() error {
 	return unix.Unmount(d.mounted, unix.MNT_DETACH)
 }
 
-// fill leaves no room on a small one, and empty gives it back.
-func (d *drive) fill() error {
-	file, err := os.Create(filepath.Join(d.mounted, "ballast"))
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	for chunk := make([]byte, 1<<20); len(chunk) > 0; {
-		if _, err := file.Write(chunk); err != nil {
-			if !errors.Is(err, unix.ENOSPC) {
-				return err
-			}
-			chunk = chunk[:len(chunk)/2]
-		}
-	}
-	return nil
-}
-
-func (d *drive) empty() error { return os.Remove(filepath.Join(d.mounted, "ballast")) }
+// ballast is the file that leaves no room on a small one.
+func (d *drive) ballast() string { return filepath.Join(d.mounted, "ballast") }
 
 // darkens takes the power from so many servers, in the middle of what a disk writes, several
 // times.
@@ -236,7 +218,7 @@ func (r rack) dark(ctx context.Context, s *fixture, servers int) {
 func fills(servers int) func(context.Context, *fixture, rack) {
 	return func(ctx context.Context, s *fixture, drives rack) {
 		for i := range servers {
-			s.must(drives[i].fill())
+			s.must(disk.Fill(drives[i].ballast(), 0))
 			s.inject("disks filled", 1)
 		}
 		if servers == cluster.Size {
@@ -246,7 +228,7 @@ func fills(servers int) func(context.Context, *fixture, rack) {
 			s.goOn(ctx, "the load with one disk full")
 		}
 		for i := range servers {
-			s.must(drives[i].empty())
+			s.must(os.Remove(drives[i].ballast()))
 			s.cluster.Servers[i].Kill() // one that had no room does not go on by itself
 		}
 		s.revive(ctx)
