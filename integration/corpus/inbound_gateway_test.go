@@ -87,21 +87,10 @@ func (g *gateway) act(t *testing.T, token, path string, header ...string) string
 	return id
 }
 
-func (g *gateway) dial(t *testing.T) *net.TCPConn {
-	t.Helper()
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.url, "http://"))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	require.NoError(t, conn.SetDeadline(time.Now().Add(5*hang)))
-	tcp, ok := conn.(*net.TCPConn)
-	require.True(t, ok)
-	return tcp
-}
-
 // send writes bytes on a connection of their own and reads the answer.
 func (g *gateway) send(t *testing.T, raw io.Reader, method string) answer {
 	t.Helper()
-	conn := g.dial(t)
+	conn := dial(t, g.url)
 	go func() { _, _ = io.Copy(conn, raw) }() // ends with the connection
 	began := time.Now()
 	h := receive(t, conn, method)

@@ -129,6 +129,18 @@ type answer struct {
 	took   time.Duration
 }
 
+// dial opens a connection that ends with the test.
+func dial(t *testing.T, url string) *net.TCPConn {
+	t.Helper()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	require.NoError(t, conn.SetDeadline(time.Now().Add(5*hang)))
+	tcp, ok := conn.(*net.TCPConn)
+	require.True(t, ok)
+	return tcp
+}
+
 // must sends a request that is answered with this status.
 func (w *weir) must(t *testing.T, token, method, path string, doc any, status int, header ...string) answer {
 	t.Helper()
