@@ -20,6 +20,29 @@ type Volume struct {
 	remove func() error
 }
 
+// Drive is a device with a volume on it, which can be mounted again.
+type Drive struct {
+	*Device
+	*Volume
+
+	folder string
+}
+
+// NewDrive makes one of so many bytes and mounts it below a folder.
+func NewDrive(folder string, size int64) (d *Drive, err error) {
+	d = &Drive{folder: folder}
+	if d.Device, err = Format(folder, size); err == nil {
+		err = d.Mount()
+	}
+	return d, err
+}
+
+// Mount mounts the device as it is now.
+func (d *Drive) Mount() (err error) {
+	d.Volume, err = Mount(d.Device, d.folder)
+	return err
+}
+
 // Format makes a device with an empty ext4 on it. It needs a folder for the image.
 func Format(dir string, size int64) (*Device, error) {
 	path := filepath.Join(dir, "ext4.img")
