@@ -304,14 +304,14 @@ func (c *call) plainValue(name string) string {
 		all := items[schemas.EventView](c.t, g.must(c.t, c.value("task_token"), http.MethodGet, "/v1/actions/"+c.value("action")+"/events", nil, http.StatusOK))
 		return strconv.FormatUint(all[len(all)-1].Seq, 10)
 	case "etag":
-		return g.etag(c.t, c.value("operator_token"))
+		return g.by(c.value("operator_token")).Etag(c.t)
 	case "stale_etag":
-		stale := g.etag(c.t, c.value("operator_token"))
+		stale := g.by(c.value("operator_token")).Etag(c.t)
 		c.createRule("operator_token", c.mock("later"))
 		return stale
 	case "etag_of_other_tenant":
 		c.createRule("neighbour_token", c.mock("a"))
-		return g.etag(c.t, c.value("neighbour_token"))
+		return g.by(c.value("neighbour_token")).Etag(c.t)
 	}
 	return ""
 }

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -13,7 +14,11 @@ import (
 )
 
 // Client sends requests to a Weir, with a token if it has one.
-type Client struct{ Base, Token string }
+type Client struct {
+	Base, Token string
+	// HTTP sends them; nil: that of net/http.
+	HTTP *http.Client
+}
 
 // Answer is one with its body read.
 type Answer struct {
@@ -29,14 +34,17 @@ func (p *Program) Client() Client { return Client{Base: p.URL} }
 func (a Answer) ID() string { return a.Header.Get("Weir-Action-Id") }
 
 // As is a client of the same Weir with another token.
-func (c Client) As(token string) Client { return Client{c.Base, token} }
+func (c Client) As(token string) Client {
+	c.Token = token
+	return c
+}
 
 // Try sends a request and reads the answer, as Ask of this package does.
 func (c Client) Try(ctx context.Context, method, path, body string, header ...string) (Answer, error) {
 	if c.Token != "" {
 		header = append([]string{"Authorization", "Bearer " + c.Token}, header...)
 	}
-	resp, text, err := Ask(ctx, method, c.Base+path, body, header...)
+	resp, text, err := askBy(ctx, cmp.Or(c.HTTP, http.DefaultClient), method, c.Base+path, body, header...) //nolint:forbidigo // from outside
 	if err != nil {
 		return Answer{}, err
 	}
