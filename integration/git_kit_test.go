@@ -175,11 +175,11 @@ type pushing struct {
 }
 
 // pushHalf begins a push to the branch of a task, whose rest follows at 2 KiB/s until it ends.
-func (w *weir) pushHalf(t *testing.T, repo string, task schemas.NewTask, body []byte) *pushing {
+func (w *weir) pushHalf(t *testing.T, task schemas.NewTask, body []byte) *pushing {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	r, pipe := io.Pipe()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.gitURL(repo)+"/"+schemas.GitReceivePack, r)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.gitURL("shop")+"/"+schemas.GitReceivePack, r)
 	require.NoError(t, err)
 	req.ContentLength = int64(len(body))
 	req.Header.Set("Content-Type", "application/x-git-receive-pack-request")

@@ -189,7 +189,7 @@ func TestGitOnACluster(t *testing.T) {
 	old := g.do(t, "repo", "rev-parse", "HEAD")
 	head := g.commit(t, "noise", noise(41, 1<<20))
 	pack := gitkit.PackOf(t, filepath.Join(g.dir, "repo"), false, head, old)
-	half := w.pushHalf(t, "shop", task, gitkit.PushBody(gitkit.Update{Old: old, New: head, Ref: schemas.RefOf(task.Branch)}, pack))
+	half := w.pushHalf(t, task, gitkit.PushBody(gitkit.Update{Old: old, New: head, Ref: schemas.RefOf(task.Branch)}, pack))
 	poll.Until(t, func() bool {
 		return strings.Contains(w.Ask(t, http.MethodGet, "/v1/actions?kind=push", "").Body, `"status":"started"`)
 	}, "the push to have begun")

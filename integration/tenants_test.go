@@ -161,30 +161,21 @@ func TestLargeAnswersAreStoredOnce(t *testing.T) {
 	require.Equal(t, http.StatusOK, second.execute(t, target.URL+"/b").Status)
 }
 
-// coder is a tenant with one repository and one task that runs.
-type coder struct {
-	*weir
-	repo string
-	task schemas.NewTask
-}
-
-// coder has a tenant make a repository, and take on a task there.
-func (w *weir) coder(t *testing.T, repo string) coder {
+// claimed is a new task that its agent has fetched.
+func (w *weir) claimed(t *testing.T) schemas.NewTask {
 	t.Helper()
-	w.MakeRepo(t, map[string]any{"name": repo})
-	k := coder{weir: w, repo: repo, task: w.makeTask(t, map[string]any{"repo": repo})}
-	w.As(k.task.Token).Must(t, http.StatusOK, http.MethodGet, schemas.RouteAgentTask, "")
-	k.task.TaskView = w.Task(t, k.task.ID)
-	require.NotEmpty(t, k.task.Base)
-	return k
+	task := w.makeTask(t, nil)
+	w.As(task.Token).Must(t, http.StatusOK, http.MethodGet, schemas.RouteAgentTask, "")
+	task.TaskView = w.Task(t, task.ID)
+	require.NotEmpty(t, task.Base)
+	return task
 }
 
 // push begins a push of one commit.
-func (k coder) push(t *testing.T) *pushing {
+func (w *weir) push(t *testing.T, task schemas.NewTask) *pushing {
 	t.Helper()
-	pack, head := gitkit.GoodCommit(string(noise(7, 1<<20)), k.task.Base)
-	body := gitkit.PushBody(gitkit.Update{Old: k.task.Base, New: head, Ref: schemas.RefOf(k.task.Branch)}, pack)
-	return k.pushHalf(t, k.repo, k.task, body)
+	pack, head := gitkit.GoodCommit(string(noise(7, 1<<20)), task.Base)
+	return w.pushHalf(t, task, gitkit.PushBody(gitkit.Update{Old: task.Base, New: head, Ref: schemas.RefOf(task.Branch)}, pack))
 }
 
 // running waits until so many actions of a kind run.
@@ -218,11 +209,13 @@ policy:
     - {name: fast, url_prefix: "%s/", methods: [GET, POST], network: loopback}
 `, slow.URL, fast.URL))
 	t.Cleanup(func() { close(hold) })
+	first.MakeRepo(t, map[string]any{"name": "shop"})
+	second.MakeRepo(t, map[string]any{"name": "shop"})
 	var pushes []*pushing
-	for i := range 4 { // 16 pushes and imports run at a time, and four pushes of a task
-		k := first.coder(t, fmt.Sprint("shop-", i))
+	for range 4 { // 16 pushes and imports run at a time, and four pushes of a task
+		task := first.claimed(t)
 		for range 4 {
-			pushes = append(pushes, k.push(t))
+			pushes = append(pushes, first.push(t, task))
 		}
 	}
 	first.running(t, schemas.KindPush, len(pushes))
@@ -233,10 +226,10 @@ policy:
 		<-begun
 	}
 
-	k := second.coder(t, "shop")
-	answer := k.push(t).finish()
+	task := second.claimed(t)
+	answer := second.push(t, task).finish()
 	require.Contains(t, answer, "unpack ok")
-	require.Contains(t, answer, "ok "+schemas.RefOf(k.task.Branch))
+	require.Contains(t, answer, "ok "+schemas.RefOf(task.Branch))
 	second.MakeRepo(t, map[string]any{"name": "copy", "import_url": url})
 
 	first.running(t, schemas.KindPush, len(pushes)) // none had to end for that
