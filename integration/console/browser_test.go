@@ -87,7 +87,7 @@ func (b *browser) listen(out io.Reader) {
 			return
 		}
 		if w, ok := b.waiting.LoadAndDelete(a.N); ok {
-			w.(chan answer) <- a //nolint:forcetypeassert // next stores no other
+			w.(chan answer) <- a //nolint:errcheck,forcetypeassert // next stores no other
 		}
 	}
 }

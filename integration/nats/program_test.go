@@ -152,9 +152,9 @@ func (s *site) programs(t *testing.T) {
 		return fmt.Sprintf(`{"request_id":%q,"allowlist_key":"target","method":"GET","url":"%s%s"}`, id, target.URL, path)
 	}
 	status := func(id string) string {
-		var view struct{ Status string }
+		var view schemas.ActionView
 		_ = json.Unmarshal([]byte(egress.Client().Ask(t, http.MethodGet, "/v1/actions/"+id, "").Body), &view)
-		return view.Status
+		return string(view.Status)
 	}
 	ends := func(id, want string) { // a read on another node takes the nearest copy, which may be behind
 		poll.Until(t, func() bool { return status(id) == want }, id, want)

@@ -139,7 +139,7 @@ func (v *Volume) Unmount() error {
 // Fill writes a file until no more than so many bytes are left on its disk; 0 is nothing at all, also
 // of what is reserved for root.
 func Fill(path string, room int64) error {
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // the test names the file
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
