@@ -87,7 +87,7 @@ python:
 NPM_INSTALL := ci
 $(PAGES): NPM_INSTALL := install --no-save
 $(PAGES): NEEDS_NPM := the pages of the console are built with it
-$(CLIENTS): NEEDS_NPM := TestChatClient, TestModelClients and their like, TestEventSource, TestNPMObserver and TestExamples need it
+$(CLIENTS): NEEDS_NPM := TestChatClient, TestModelClients and their like, TestEventSource and TestExamples need it
 $(AGENTS): NPM_INSTALL := ci --ignore-scripts
 $(AGENTS): NEEDS_NPM := TestCodingAgents needs it
 $(BROWSER): NEEDS_NPM := weir/integration/console needs it

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -64,22 +63,18 @@ func TestCodingAgents(t *testing.T) {
 			path := agentPrograms(t)
 			p := llm.New(t, llm.Config{Key: providerKey, Script: agent.script})
 			admin, people := serveAgents(t, p)
-			status, text, _ := people.do(t, http.MethodPost, schemas.RouteTasks, fmt.Sprintf(
-				`{"repo":"shop","description":"The sum is wrong. Mend it until test.sh passes.","branch":"mended","model":%q,"budget":{"requests":50}}`, agent.model))
-			require.Equal(t, http.StatusCreated, status, text)
-			task := decode[schemas.NewTask](t, text)
+			task := people.MakeTask(t, map[string]any{
+				"repo": "shop", "description": "The sum is wrong. Mend it until test.sh passes.", "branch": "mended", "model": agent.model, "budget": map[string]any{"requests": 50},
+			})
 
 			dir, output := runAgent(t, admin, people, task.ID, path, agent.recipe)
-			status, text, _ = people.do(t, http.MethodGet, schemas.RouteTasks+"/"+task.ID, "")
-			require.Equal(t, http.StatusOK, status, text)
-			view := decode[schemas.TaskView](t, text)
-			require.Equal(t, schemas.TaskStatusCompleted, view.Status, "%s\n%s", text, output)
+			require.Equal(t, schemas.TaskStatusCompleted, people.Task(t, task.ID).Status, output)
 
-			g := newClientGit(t, people.token)
+			g := newClientGit(t, people.Token)
 			g.do(t, ".", "clone", "-q", "-b", "mended", admin.gitURL("shop"), "copy")
-			program, err := os.ReadFile(filepath.Join(g.dir, "copy", "sum.sh"))
+			mended, err := os.ReadFile(filepath.Join(g.dir, "copy", "sum.sh"))
 			require.NoError(t, err)
-			require.Equal(t, "echo $(($1 + $2))\n", string(program))
+			require.Equal(t, "echo $(($1 + $2))\n", string(mended))
 
 			sent := p.Ledger()
 			require.Len(t, sent, len(agentCommands)+1, "no other request reaches the upstream")
@@ -93,16 +88,13 @@ func TestCodingAgents(t *testing.T) {
 			t.Log("the command has the task's token and no other secret")
 			environ, err := os.ReadFile(findFile(t, dir, "environ"))
 			require.NoError(t, err)
-			require.NotContains(t, string(environ), people.token)
+			require.NotContains(t, string(environ), people.Token)
 			require.NotContains(t, string(environ), providerKey)
 
-			_, text, _ = people.do(t, http.MethodGet, "/v1/actions?kind=chat&limit=100", "")
-			actions := decode[schemas.Page[schemas.ActionEntry]](t, text).Items
-			require.Len(t, actions, len(sent), "each call of a model is an action")
-			_, text, _ = people.do(t, http.MethodGet, schemas.RouteBudgets, "")
-			budgets := decode[struct{ Items []schemas.BudgetView }](t, text).Items
+			require.Len(t, program.Items[schemas.ActionEntry](t, people.Client, "/v1/actions?kind=chat&limit=100"), len(sent), "each call of a model is an action")
+			budgets := program.Items[schemas.BudgetView](t, people.Client, schemas.RouteBudgets)
 			i := slices.IndexFunc(budgets, func(b schemas.BudgetView) bool { return b.Task == task.ID && b.Budget == schemas.BudgetOfTask })
-			require.GreaterOrEqual(t, i, 0, text)
+			require.GreaterOrEqual(t, i, 0, budgets)
 			require.InEpsilon(t, len(sent), budgets[i].Requests.Used, 1e-9)
 		})
 	}
@@ -126,39 +118,32 @@ func agentPrograms(t *testing.T) string {
 }
 
 // serveAgents is a Weir with models, and with a repository of the tenant people whose test fails.
-func serveAgents(t *testing.T, p *llm.Server) (admin, people caller) {
+func serveAgents(t *testing.T, p *llm.Server) (admin, people *weir) {
 	t.Helper()
 	backend := gitkit.NewBackend(t)
 	source, _ := gitkit.NewRepo(t)
 	gitkit.Write(t, source, "sum.sh", "echo $(($1 - $2))\n")
 	gitkit.Write(t, source, "test.sh", "test \"$(sh sum.sh 2 3)\" = 5 && echo passed || { echo 'failed: 2 + 3'; exit 1; }\n")
 	origin, _ := backend.Add(t, "shop", source)
-	dir := t.TempDir()
-	w := serveChat(t, dir, configFile(t, fmt.Sprintf(`auth: {mode: tokens}
-models:
+	admin = serveTokens(t, []string{"WEIR_SECRET_PROVIDER=" + providerKey}, t.TempDir(), fmt.Sprintf(`models:
   "*": {url: %q, headers: {Authorization: "Bearer ${secret:PROVIDER}"}, price: {input: 1, output: 2}, max_output: 1000}
 policy:
   allowlist:
     - {name: origin, url_prefix: "%s/", methods: [GET, POST], network: loopback}
-`, p.URL(), backend.URL)), "--durability", "process")
-	secret, err := os.ReadFile(filepath.Join(dir, "admin.token"))
-	require.NoError(t, err)
-	admin = caller{w, strings.TrimSpace(string(secret))}
+`, p.URL(), backend.URL))
 	people = admin.tenant(t, "people")
-	status, text, _ := people.do(t, http.MethodPost, schemas.RouteRepos, fmt.Sprintf(`{"name":"shop","import_url":%q}`, origin))
-	require.Equal(t, http.StatusCreated, status, text)
+	people.MakeRepo(t, map[string]any{"name": "shop", "import_url": origin})
 	return admin, people
 }
 
 // runAgent runs `weir runner` with a recipe until a task has ended. It returns the directory of
 // the tasks, and the output of the runner and of the recipe.
-func runAgent(t *testing.T, admin, people caller, task, path, recipe string) (dir, output string) {
+func runAgent(t *testing.T, admin, people *weir, task, path, recipe string) (dir, output string) {
 	t.Helper()
-	status, text, _ := admin.do(t, http.MethodPost, "/v1/tokens", `{"name":"runner","tenant":"people","scopes":["tasks:work"]}`)
-	require.Equal(t, http.StatusCreated, status, text)
 	dir = t.TempDir()
 	token := filepath.Join(dir, "runner.token")
-	require.NoError(t, os.WriteFile(token, []byte(decode[schemas.NewToken](t, text).Secret), 0o600))
+	secret := admin.MakeToken(t, schemas.TokenRequest{Name: "runner", Tenant: "people", Scopes: []string{schemas.ScopeTasksWork}}).Secret
+	require.NoError(t, os.WriteFile(token, []byte(secret), 0o600))
 	command, err := filepath.Abs(filepath.Join("..", "deploy", "runner", recipe))
 	require.NoError(t, err)
 	require.FileExists(t, command)
@@ -168,7 +153,7 @@ func runAgent(t *testing.T, admin, people caller, task, path, recipe string) (di
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	require.NoError(t, cmd.Start())
-	_, events, _ := people.do(t, http.MethodGet, schemas.RouteTasks+"/"+task+"/events", "", "Accept", "text/event-stream") // to its end
+	events := people.Ask(t, http.MethodGet, schemas.RouteTasks+"/"+task+"/events", "", "Accept", "text/event-stream").Body // to its end
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))
 	require.NoError(t, cmd.Wait(), "%s\n%s", out.String(), events)
 	logs, err := filepath.Glob(filepath.Join(dir, "tasks", "*.log"))

@@ -29,7 +29,7 @@ const targetKey = "AGWCANARY-target-key-71c3"
 
 // unchanged is a Weir, its targets, and a token for its clients.
 type unchanged struct {
-	caller
+	*weir
 	proxy     string // with the token, as HTTPS_PROXY has it
 	ca        string // file: who signed the certificates of the targets, and what Weir signs with
 	forge     *api   // plain HTTP
@@ -60,8 +60,8 @@ func newUnchanged(t *testing.T) *unchanged {
 	u.gitTLS.TLS = authority.Config("git.localhost")
 	u.gitTLS.StartTLS()
 	t.Cleanup(u.gitTLS.Close)
-	config := fmt.Sprintf(`auth: {mode: tokens}
-proxy: {listen: "127.0.0.1:0", ca_cert: %q, ca_key: %q}
+	basic := base64.StdEncoding.EncodeToString([]byte("weir:" + targetKey))
+	admin := serveTokens(t, []string{"WEIR_SECRET_TARGET=" + targetKey, "WEIR_SECRET_GIT=" + basic, "SSL_CERT_FILE=" + ca}, t.TempDir(), fmt.Sprintf(`proxy: {listen: "127.0.0.1:0", ca_cert: %q, ca_key: %q}
 policy:
   allowed_hosts: []
   allowlist:
@@ -73,19 +73,9 @@ policy:
     - {name: registry, url_prefix: "%s/", methods: [GET], network: loopback, connect: tunnel}
     - {name: modules, url_prefix: "%s/", methods: [GET], network: loopback, connect: tunnel}
     - {name: git-tls, url_prefix: "%s/", methods: [GET, POST], network: loopback, connect: tunnel}
-`, ca, key, u.forge.URL, u.secure.URL, u.payments.URL, u.payTLS.URL, u.git.URL, u.registry.URL, u.modules.URL, named("git", u.gitTLS))
-	dir := t.TempDir()
-	basic := base64.StdEncoding.EncodeToString([]byte("weir:" + targetKey))
-	w, err := tryServe(program.How{Environ: []string{"WEIR_SECRET_TARGET=" + targetKey, "WEIR_SECRET_GIT=" + basic, "SSL_CERT_FILE=" + ca}}, dir, "--config", configFile(t, config), "--durability", "process")
-	require.NoError(t, err)
-	endWith(t, w)
-	admin, err := os.ReadFile(filepath.Join(dir, "admin.token"))
-	require.NoError(t, err)
-	u.caller = caller{w, strings.TrimSpace(string(admin))}
-	status, text, _ := u.do(t, http.MethodPost, "/v1/tokens", `{"name":"agent","tenant":"agents","scopes":["actions:write","evidence:read"]}`)
-	require.Equal(t, http.StatusCreated, status, text)
-	u.token = decode[schemas.NewToken](t, text).Secret
-	u.proxy = strings.Replace(w.Proxy, "http://", "http://agent:"+u.token+"@", 1)
+`, ca, key, u.forge.URL, u.secure.URL, u.payments.URL, u.payTLS.URL, u.git.URL, u.registry.URL, u.modules.URL, named("git", u.gitTLS)))
+	u.weir = admin.as(admin.MakeToken(t, schemas.TokenRequest{Name: "agent", Tenant: "agents", Scopes: []string{schemas.ScopeActionsWrite, schemas.ScopeEvidenceRead}}).Secret)
+	u.proxy = strings.Replace(u.Proxy, "http://", "http://agent:"+u.Token+"@", 1)
 	return u
 }
 
@@ -144,7 +134,7 @@ func TestUnchangedClients(t *testing.T) {
 	t.Cleanup(func() {
 		for _, a := range []*api{u.forge, u.secure, u.payments, u.payTLS, u.registry, u.modules} {
 			for _, r := range a.requests() {
-				assert.NotContains(t, r.text(), u.token, "a target received the token")
+				assert.NotContains(t, r.text(), u.Token, "a target received the token")
 			}
 		}
 	})
@@ -153,10 +143,8 @@ func TestUnchangedClients(t *testing.T) {
 // evidence are the records of a kind that contain a text.
 func (u *unchanged) evidence(t *testing.T, kind, text string) (lines []string) {
 	t.Helper()
-	status, page, _ := u.do(t, http.MethodGet, "/v1/evidence?limit=1000&kind="+kind, "", "Accept", "application/json")
-	require.Equal(t, http.StatusOK, status, page)
-	require.NotContains(t, page, targetKey)
-	for _, item := range decode[schemas.Page[json.RawMessage]](t, page).Items {
+	for _, item := range program.Items[json.RawMessage](t, u.Client, "/v1/evidence?limit=1000&kind="+kind) {
+		require.NotContains(t, string(item), targetKey)
 		if strings.Contains(string(item), text) {
 			lines = append(lines, string(item))
 		}
@@ -179,8 +167,8 @@ func node(t *testing.T, environ []string, args ...string) string {
 func octokit(t *testing.T, u *unchanged) {
 	t.Helper()
 	type found map[string]any
-	straight := decode[found](t, node(t, nil, "octokit", u.forge.Direct, targetKey))
-	through := decode[found](t, node(t, nil, "octokit", u.via("forge"), u.token))
+	straight := program.Decode[found](t, node(t, nil, "octokit", u.forge.Direct, targetKey))
+	through := program.Decode[found](t, node(t, nil, "octokit", u.via("forge"), u.Token))
 	assert.Regexp(t, `^[0-9a-z-]+$`, through["action"])
 	delete(through, "action")
 	assert.True(t, straight["archive"] == through["archive"], "the archive differs") //nolint:testifylint // it is long
@@ -193,7 +181,7 @@ func octokit(t *testing.T, u *unchanged) {
 func stripe(t *testing.T, u *unchanged, target *api, base string, proxy ...string) {
 	t.Helper()
 	straight := newAPI(t, "straight", nil, newPayments("Bearer "+targetKey))
-	assert.JSONEq(t, node(t, nil, "stripe", straight.Direct, targetKey), node(t, []string{"NODE_EXTRA_CA_CERTS=" + u.ca}, append([]string{"stripe", base, u.token}, proxy...)...))
+	assert.JSONEq(t, node(t, nil, "stripe", straight.Direct, targetKey), node(t, []string{"NODE_EXTRA_CA_CERTS=" + u.ca}, append([]string{"stripe", base, u.Token}, proxy...)...))
 	forms := 0
 	for _, r := range target.requests() {
 		if r.Method == http.MethodPost && r.URL.Path == "/v1/customers" {
@@ -213,13 +201,13 @@ func curl(t *testing.T, u *unchanged) {
 	run := func(args ...string) string {
 		return runClient(t, dir, nil, "curl", append([]string{"--silent", "--show-error", "--fail"}, args...)...)
 	}
-	token := "Authorization: Bearer " + u.token
+	token := "Authorization: Bearer " + u.Token
 	assert.JSONEq(t, login, run("-H", token, u.via("forge")+"/user"))
 	run("-H", token, "-o", "archive.gz", u.via("forge")+"/repos/acme/shop/tarball/main")
 	got, err := os.ReadFile(filepath.Join(dir, "archive.gz"))
 	require.NoError(t, err)
 	assert.True(t, bytes.Equal(archive, got), "the archive differs")
-	assert.JSONEq(t, login, run("--user", "agent:"+u.token, u.via("forge")+"/user"))
+	assert.JSONEq(t, login, run("--user", "agent:"+u.Token, u.via("forge")+"/user"))
 	assert.JSONEq(t, login, run("-x", u.proxy, u.forge.URL+"/user"))
 	assert.Contains(t, run("-x", u.proxy, "--cacert", u.ca, u.registry.URL+"/left"), u.integrity)
 	assert.JSONEq(t, login, run("-x", u.proxy, "--cacert", u.ca, u.secure.URL+"/user"))
@@ -234,8 +222,8 @@ func undici(t *testing.T, u *unchanged) {
 			Text   string `json:"text"`
 		} `json:"answers"`
 	}
-	out := node(t, []string{"NODE_EXTRA_CA_CERTS=" + u.ca}, "undici", u.Proxy, u.token, u.secure.URL+"/user", u.registry.URL+"/left", u.secure.URL+"/nothing")
-	got := decode[answers](t, out).Answers
+	out := node(t, []string{"NODE_EXTRA_CA_CERTS=" + u.ca}, "undici", u.Proxy, u.Token, u.secure.URL+"/user", u.registry.URL+"/left", u.secure.URL+"/nothing")
+	got := program.Decode[answers](t, out).Answers
 	require.Len(t, got, 3)
 	assert.JSONEq(t, login, got[0].Text)
 	assert.Contains(t, got[1].Text, u.integrity)

@@ -35,51 +35,30 @@ func TestGitDiskIsFull(t *testing.T) { //nolint:paralleltest // its process is i
 	require.NoError(t, unix.Mount("tmpfs", repos, "tmpfs", 0, "size=24m"))
 	defer func() { require.NoError(t, unix.Unmount(repos, unix.MNT_DETACH)) }()
 	w := serve(t, dir, "--config", policyFile(t, target.URL(), ""))
-	w.makeRepo(t, "shop")
-	task := w.makeTask(t, "")
+	w.MakeRepo(t, map[string]any{"name": "shop"})
+	task := w.makeTask(t, nil)
 	g, old, head := w.noisy(t, task, 27)
 
 	ballast := filepath.Join(repos, "ballast")
 	for _, room := range []int64{1 << 20, 0} { // it becomes full in the middle of the pack; it is full before
-		swallow(t, ballast, repos, room)
+		require.NoError(t, disk.Fill(ballast, room))
 		out, err := g.run(t.Context(), "repo", "push", "origin", "HEAD")
 		require.Error(t, err, "a push that has no room went through")
 		t.Logf("with %d bytes left: %s", room, out)
 		assert.Contains(t, out, "there is no room left on the disk of the repositories", "who pushes reads what is wrong")
 		assert.NotContains(t, out, dir)
-		assert.Equal(t, old, w.task(t, task.ID).Head)
+		assert.Equal(t, old, w.Task(t, task.ID).Head)
 		assert.Empty(t, quarantined(t, filepath.Join(repos, "repos")), "nothing of it is left")
 	}
 	g.do(t, ".", "clone", "-q", "-b", task.Branch, w.gitURL("shop"), "copy")
 	assert.Equal(t, old, g.do(t, "copy", "rev-parse", "HEAD"), "what is there can be fetched")
-	resp, text := w.request(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"POST","url":"%s/meanwhile","body":{}}`, target.URL()))
-	require.Equal(t, http.StatusOK, resp.StatusCode, text)
+	w.Must(t, http.StatusOK, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"POST","url":"%s/meanwhile","body":{}}`, target.URL()))
 
 	require.NoError(t, os.Remove(ballast))
 	g.do(t, "repo", "push", "-q", "origin", "HEAD")
-	assert.Equal(t, head, w.task(t, task.ID).Head)
-	w.makeRepo(t, "another")
-	for _, a := range evidenceOf[schemas.PushAudit](t, w, schemas.EvidencePush, "") {
+	assert.Equal(t, head, w.Task(t, task.ID).Head)
+	w.MakeRepo(t, map[string]any{"name": "another"})
+	for _, a := range w.pushes(t) {
 		assert.Contains(t, []string{schemas.AuditOK, string(schemas.GitRejected)}, a.Result)
-	}
-}
-
-// swallow writes a file that leaves so much room on the disk of a directory.
-func swallow(t *testing.T, path, dir string, room int64) {
-	t.Helper()
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	require.NoError(t, err)
-	defer f.Close()
-	for {
-		var fs unix.Statfs_t
-		require.NoError(t, unix.Statfs(dir, &fs))
-		left := int64(fs.Bavail)*fs.Bsize - room
-		if left <= 0 {
-			return
-		}
-		if _, err := f.Write(make([]byte, min(left, 1<<20))); err != nil {
-			require.ErrorIs(t, err, unix.ENOSPC)
-			return
-		}
 	}
 }

@@ -3,11 +3,10 @@
 package integration_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -20,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tmaxmax/go-sse"
 
+	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
 
@@ -74,27 +74,12 @@ func (g *clientGit) commit(tb testing.TB, name string, data []byte) string {
 // gitURL is where a Weir serves a repository.
 func (w *weir) gitURL(repo string) string { return w.URL + schemas.RouteGit + "/" + repo + ".git" }
 
-// makeRepo makes an empty hosted repository.
-func (w *weir) makeRepo(tb testing.TB, name string) {
+// makeTask files a task for the repository "shop", with further members.
+func (w *weir) makeTask(tb testing.TB, more map[string]any) schemas.NewTask {
 	tb.Helper()
-	resp, text := w.request(tb, http.MethodPost, schemas.RouteRepos, fmt.Sprintf(`{"name":%q}`, name))
-	require.Equal(tb, http.StatusCreated, resp.StatusCode, text)
-}
-
-// makeTask files a task for the repository "shop", with whatever else its body has.
-func (w *weir) makeTask(tb testing.TB, rest string) schemas.NewTask {
-	tb.Helper()
-	resp, text := w.request(tb, http.MethodPost, schemas.RouteTasks, `{"repo":"shop","description":"Paint the shed"`+rest+"}")
-	require.Equal(tb, http.StatusCreated, resp.StatusCode, text)
-	return decode[schemas.NewTask](tb, text)
-}
-
-// task is a task as its people see it.
-func (w *weir) task(tb testing.TB, id string) schemas.TaskView {
-	tb.Helper()
-	resp, text := w.request(tb, http.MethodGet, schemas.RouteTasks+"/"+id, "")
-	require.Equal(tb, http.StatusOK, resp.StatusCode, text)
-	return decode[schemas.TaskView](tb, text)
+	doc := map[string]any{"repo": "shop", "description": "Paint the shed"}
+	maps.Copy(doc, more)
+	return w.MakeTask(tb, doc)
 }
 
 // happened waits until something has happened to a task.
@@ -117,19 +102,10 @@ func (w *weir) happened(ctx context.Context, id, what string) error {
 	return fmt.Errorf("the task ended, and it was not %s", what)
 }
 
-// asAgent sends a request with the token of a task.
-func (w *weir) asAgent(tb testing.TB, token, method, path, body string) (int, string) {
-	tb.Helper()
-	resp, text := w.request(tb, method, path, body, "Authorization", "Bearer "+token)
-	return resp.StatusCode, text
-}
-
 // begin has the holder of a task's token fetch the task, and clone its branch.
 func (w *weir) begin(tb testing.TB, t schemas.NewTask) *clientGit {
 	tb.Helper()
-	status, text := w.asAgent(tb, t.Token, http.MethodGet, schemas.RouteAgentTask, "")
-	require.Equal(tb, http.StatusOK, status, text)
-	told := decode[schemas.AgentTask](tb, text)
+	told := program.Get[schemas.AgentTask](tb, w.As(t.Token), schemas.RouteAgentTask)
 	require.Equal(tb, schemas.TaskStatusRunning, told.Status)
 	g := newClientGit(tb, t.Token)
 	g.do(tb, ".", "clone", "-q", "-b", told.GitBranch, told.GitRepoURL, "repo")
@@ -138,11 +114,11 @@ func (w *weir) begin(tb testing.TB, t schemas.NewTask) *clientGit {
 
 // serveShop is a Weir with the repository "shop", a task there, with whatever else its body has,
 // and the git of the task's agent.
-func serveShop(tb testing.TB, config, rest string) (*weir, schemas.NewTask, *clientGit) {
+func serveShop(tb testing.TB, config string, more map[string]any) (*weir, schemas.NewTask, *clientGit) {
 	tb.Helper()
 	w := serve(tb, tb.TempDir(), "--config", configFile(tb, config))
-	w.makeRepo(tb, "shop")
-	task := w.makeTask(tb, rest)
+	w.MakeRepo(tb, map[string]any{"name": "shop"})
+	task := w.makeTask(tb, more)
 	return w, task, w.begin(tb, task)
 }
 
@@ -163,18 +139,19 @@ func (w *weir) noisy(tb testing.TB, task schemas.NewTask, seed byte) (g *clientG
 	return g, old, g.commit(tb, "noise", noise(seed, 4<<20))
 }
 
-// evidenceOf are the payloads of an action's evidence of a kind.
-func evidenceOf[T any](tb testing.TB, w *weir, kind, query string) []T {
+// pushes are the records of pushes.
+func (w *weir) pushes(tb testing.TB) []schemas.PushAudit {
 	tb.Helper()
-	resp, text := w.request(tb, http.MethodGet, "/v1/evidence?limit=1000&kind="+kind+query, "", "Accept", "application/json")
-	require.Equal(tb, http.StatusOK, resp.StatusCode, text)
-	page := decode[schemas.Page[schemas.Evidence]](tb, text)
-	all := make([]T, len(page.Items))
-	for i, e := range page.Items {
-		dec := json.NewDecoder(bytes.NewReader(e.Payload))
-		require.NoError(tb, dec.Decode(&all[i]))
+	return program.Evidence[schemas.PushAudit](tb, w.Client, schemas.EvidencePush, "")
+}
+
+// results counts pushes by their results.
+func results(pushes []schemas.PushAudit) map[string]int {
+	n := map[string]int{}
+	for _, a := range pushes {
+		n[a.Result]++
 	}
-	return all
+	return n
 }
 
 // memory is a figure of a process's memory, as /proc names it, in bytes.
@@ -198,11 +175,11 @@ type pushing struct {
 }
 
 // pushHalf begins a push to the branch of a task, whose rest follows at 2 KiB/s until it ends.
-func (w *weir) pushHalf(t *testing.T, repo string, task schemas.NewTask, body []byte) *pushing {
+func (w *weir) pushHalf(t *testing.T, task schemas.NewTask, body []byte) *pushing {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	r, pipe := io.Pipe()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.gitURL(repo)+"/"+schemas.GitReceivePack, r)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.gitURL("shop")+"/"+schemas.GitReceivePack, r)
 	require.NoError(t, err)
 	req.ContentLength = int64(len(body))
 	req.Header.Set("Content-Type", "application/x-git-receive-pack-request")

@@ -17,7 +17,6 @@ import (
 
 	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/poll"
-	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
 
@@ -25,7 +24,7 @@ import (
 // can be pushed from, and partial.
 func TestGitClone(t *testing.T) {
 	t.Parallel()
-	w, task, g := serveShop(t, "", "")
+	w, task, g := serveShop(t, "", nil)
 	for i := range 3 {
 		g.commit(t, "text", fmt.Appendf(nil, "%stext %d\n", strings.Repeat("one line and another\n", 5000), i)) // a delta of the one before
 	}
@@ -46,7 +45,7 @@ func TestGitClone(t *testing.T) {
 	pusher.do(t, ".", "clone", "-q", "--depth=1", "-b", task.Branch, url, "repo")
 	head := pusher.commit(t, "more", []byte("text\n"))
 	pusher.do(t, "repo", "push", "-q", "origin", "HEAD")
-	assert.Equal(t, head, w.task(t, task.ID).Head, "a push need not have all that it is built on")
+	assert.Equal(t, head, w.Task(t, task.ID).Head, "a push need not have all that it is built on")
 	g.do(t, "repo", "pull", "-q")
 	assert.Equal(t, "5", g.do(t, "repo", "rev-list", "--count", "HEAD"), "and the history is whole")
 
@@ -62,7 +61,7 @@ func TestGitClone(t *testing.T) {
 // refused, as is a pack that is too large, and the person at git reads why.
 func TestGitRefusesWithAReason(t *testing.T) {
 	t.Parallel()
-	w, task, g := serveShop(t, "git: {max_pack: 1MiB}\n", `,"branch":"paint"`)
+	w, task, g := serveShop(t, "git: {max_pack: 1MiB}\n", map[string]any{"branch": "paint"})
 	first := g.commit(t, "a", []byte("a"))
 	g.do(t, "repo", "push", "-q", "origin", "HEAD")
 	g.do(t, "repo", "tag", "v1")
@@ -95,21 +94,18 @@ func TestGitRefusesWithAReason(t *testing.T) {
 	out, err = g.run(t.Context(), "repo", "push", "origin", "HEAD")
 	require.Error(t, err)
 	assert.Contains(t, out, "larger than is allowed")
-	assert.Equal(t, first, w.task(t, task.ID).Head, "nothing was moved")
-	audits := evidenceOf[schemas.PushAudit](t, w, schemas.EvidencePush, "")
-	results := map[string]int{}
-	for _, a := range audits {
-		results[a.Result]++
-	}
-	assert.Equal(t, []int{9, 6, 1}, []int{len(audits), results[string(schemas.GitRefDenied)], results[string(schemas.GitPackTooLarge)]})
+	assert.Equal(t, first, w.Task(t, task.ID).Head, "nothing was moved")
+	pushes := w.pushes(t)
+	n := results(pushes)
+	assert.Equal(t, []int{9, 6, 1}, []int{len(pushes), n[string(schemas.GitRefDenied)], n[string(schemas.GitPackTooLarge)]})
 }
 
 // TestGitTellsWhoMayNot: the person at git reads what is wrong. The token of a task that has
 // ended is none, and the task's branch stays.
 func TestGitTellsWhoMayNot(t *testing.T) {
 	t.Parallel()
-	w, task, g := serveShop(t, "", "")
-	w.makeRepo(t, "other")
+	w, task, g := serveShop(t, "", nil)
+	w.MakeRepo(t, map[string]any{"name": "other"})
 	head := g.commit(t, "a", []byte("a"))
 	g.do(t, "repo", "push", "-q", "origin", "HEAD")
 	const hidden = "remote: there is no such repository, or this token may not see it (NOT_FOUND)"
@@ -129,8 +125,7 @@ func TestGitTellsWhoMayNot(t *testing.T) {
 	remote := strings.Replace(w.gitURL("shop"), "http://", "http://agent:"+task.Token+"@", 1)
 	assert.Contains(t, password.do(t, ".", "ls-remote", remote), "refs/heads/"+task.Branch, "a token may be a password")
 
-	status, text := w.asAgent(t, task.Token, http.MethodPost, schemas.RouteAgentComplete, `{"description":"done"}`)
-	require.Equal(t, http.StatusOK, status, text)
+	w.As(task.Token).Must(t, http.StatusOK, http.MethodPost, schemas.RouteAgentComplete, `{"description":"done"}`)
 	out, err := password.run(t.Context(), ".", "ls-remote", remote)
 	require.Error(t, err)
 	assert.Contains(t, out, "Authentication failed")
@@ -140,7 +135,7 @@ func TestGitTellsWhoMayNot(t *testing.T) {
 		require.Error(t, err, args)
 		assert.Contains(t, out, "terminal prompts disabled", "%v: git would ask for another token", args)
 	}
-	v := w.task(t, task.ID)
+	v := w.Task(t, task.ID)
 	assert.Equal(t, []any{head, schemas.TaskStatusCompleted}, []any{v.Head, v.Status})
 }
 
@@ -148,14 +143,14 @@ func TestGitTellsWhoMayNot(t *testing.T) {
 func TestGitLargePush(t *testing.T) {
 	t.Parallel()
 	const size = 128 << 20
-	w, task, g := serveShop(t, "", "")
+	w, task, g := serveShop(t, "", nil)
 	g.do(t, "repo", "config", "core.compression", "0")
 	head := g.commit(t, "large", noise(7, size))
 	before := memory(t, w.PID(), "VmHWM")
 	g.do(t, "repo", "push", "-q", "origin", "HEAD")
-	assert.Equal(t, head, w.task(t, task.ID).Head)
+	assert.Equal(t, head, w.Task(t, task.ID).Head)
 	assert.Less(t, memory(t, w.PID(), "VmHWM")-before, int64(64<<20), "the pack is nowhere in memory")
-	audits := evidenceOf[schemas.PushAudit](t, w, schemas.EvidencePush, "")
+	audits := w.pushes(t)
 	require.Len(t, audits, 1)
 	assert.Greater(t, audits[0].Bytes, int64(size))
 	reader := newClientGit(t, task.Token)
@@ -180,40 +175,35 @@ func TestGitOnACluster(t *testing.T) {
 	for range 2 {
 		serve(t, t.TempDir(), "--config", configFile(t, log))
 	}
-	w.makeRepo(t, "shop")
-	task := w.makeTask(t, "")
+	w.MakeRepo(t, map[string]any{"name": "shop"})
+	task := w.makeTask(t, nil)
 	g := w.begin(t, task)
 	for i := range 5 {
 		head := g.commit(t, fmt.Sprint("file-", i), []byte("text\n"))
 		begun := time.Now()
 		g.do(t, "repo", "push", "-q", "origin", "HEAD")
 		t.Logf("pushed in %v", time.Since(begun))
-		assert.Equal(t, head, w.task(t, task.ID).Head)
+		assert.Equal(t, head, w.Task(t, task.ID).Head)
 	}
 
 	old := g.do(t, "repo", "rev-parse", "HEAD")
 	head := g.commit(t, "noise", noise(41, 1<<20))
 	pack := gitkit.PackOf(t, filepath.Join(g.dir, "repo"), false, head, old)
-	half := w.pushHalf(t, "shop", task, gitkit.PushBody(gitkit.Update{Old: old, New: head, Ref: schemas.RefOf(task.Branch)}, pack))
+	half := w.pushHalf(t, task, gitkit.PushBody(gitkit.Update{Old: old, New: head, Ref: schemas.RefOf(task.Branch)}, pack))
 	poll.Until(t, func() bool {
-		_, text := w.request(t, http.MethodGet, "/v1/actions?kind=push", "")
-		return strings.Contains(text, `"status":"started"`)
+		return strings.Contains(w.Ask(t, http.MethodGet, "/v1/actions?kind=push", "").Body, `"status":"started"`)
 	}, "the push to have begun")
 	w.Kill()
 	half.leave()
 	w = serve(t, t.TempDir(), "--config", own)
 	poll.Until(t, func() bool {
-		return len(evidenceOf[schemas.PushAudit](t, w, schemas.EvidencePush, "")) == 6
+		return len(w.pushes(t)) == 6
 	}, "the push to end")
-	results := map[string]int{}
-	for _, a := range evidenceOf[schemas.PushAudit](t, w, schemas.EvidencePush, "") {
-		results[a.Result]++
-	}
-	assert.Equal(t, map[string]int{schemas.AuditOK: 5, string(schemas.GitIncomplete): 1}, results)
+	assert.Equal(t, map[string]int{schemas.AuditOK: 5, string(schemas.GitIncomplete): 1}, results(w.pushes(t)))
 	assert.Empty(t, quarantined(t, filepath.Join(repos, "repos")), "nothing of it is left")
-	assert.Equal(t, old, w.task(t, task.ID).Head)
+	assert.Equal(t, old, w.Task(t, task.ID).Head)
 	g.do(t, "repo", "push", "-q", w.gitURL("shop"), "HEAD:"+task.Branch)
-	assert.Equal(t, head, w.task(t, task.ID).Head)
+	assert.Equal(t, head, w.Task(t, task.ID).Head)
 }
 
 // TestGitUpstream: a repository that stays where it is, on a server that wants a password. The
@@ -231,13 +221,10 @@ func TestGitUpstream(t *testing.T) {
     - {name: forge, url_prefix: "%s/shop.git/", methods: [GET, POST], network: loopback, headers: {Authorization: "Basic ${secret:FORGE}"}}
 `, forge.URL))
 	secret := base64.StdEncoding.EncodeToString([]byte("weir:" + password))
-	w, err := tryServe(program.How{Environ: []string{"WEIR_SECRET_FORGE=" + secret}}, t.TempDir(), "--config", config)
-	require.NoError(t, err)
-	endWith(t, w)
-	resp, text := w.request(t, http.MethodPost, schemas.RouteRepos, fmt.Sprintf(`{"name":"shop","upstream_url":%q,"allowlist_key":"forge"}`, url))
-	require.Equal(t, http.StatusCreated, resp.StatusCode, text)
+	w := serveWith(t, []string{"WEIR_SECRET_FORGE=" + secret}, t.TempDir(), "--config", config)
+	text := w.Must(t, http.StatusCreated, http.MethodPost, schemas.RouteRepos, fmt.Sprintf(`{"name":"shop","upstream_url":%q,"allowlist_key":"forge"}`, url))
 	assert.Contains(t, text, `"mode":"proxy"`)
-	task := w.makeTask(t, `,"branch":"paint"`)
+	task := w.makeTask(t, map[string]any{"branch": "paint"})
 	g := w.begin(t, task)
 	require.Equal(t, first, g.do(t, "repo", "rev-parse", "HEAD"), "it begins at the upstream's branch")
 	require.NotContains(t, g.do(t, "repo", "remote", "-v"), forge.URL)
@@ -245,7 +232,7 @@ func TestGitUpstream(t *testing.T) {
 	head := g.commit(t, "shed", []byte("red\n"))
 	g.do(t, "repo", "push", "-q", "origin", "HEAD")
 	assert.Equal(t, head, gitkit.Git(t, dir, "rev-parse", "refs/heads/paint"))
-	assert.Equal(t, head, w.task(t, task.ID).Head)
+	assert.Equal(t, head, w.Task(t, task.ID).Head)
 
 	before := len(forge.Requests())
 	out, err := g.run(t.Context(), "repo", "push", "origin", "HEAD:refs/heads/sneaky")
@@ -259,10 +246,8 @@ func TestGitUpstream(t *testing.T) {
 	assert.Equal(t, head, g.do(t, "again", "rev-parse", "HEAD"))
 	assert.NotContains(t, g.do(t, "again", "ls-remote"), "refs/heads/sneaky")
 
-	audits := evidenceOf[schemas.PushAudit](t, w, schemas.EvidencePush, "")
-	require.Len(t, audits, 2)
-	resp, calls := w.request(t, http.MethodGet, "/v1/evidence?kind="+schemas.EvidenceAttempt, "", "Accept", "application/json")
-	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Len(t, w.pushes(t), 2)
+	calls := w.Must(t, http.StatusOK, http.MethodGet, "/v1/evidence?kind="+schemas.EvidenceAttempt, "", "Accept", "application/json")
 	assert.Contains(t, calls, `"entry":"forge"`, "every call to the upstream leaves evidence")
 	assert.NotContains(t, calls, "AGWCANARY")
 	for _, hidden := range []string{secret, password} {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/poll"
+	"weir/internal/weirtest/program"
 	"weir/internal/weirtest/upstream"
 	"weir/schemas"
 )
@@ -39,8 +40,8 @@ func TestDrain(t *testing.T) {
 	answered := make(chan string, 1)
 	go func() {
 		body := fmt.Sprintf(`{"type":"Http","request_id":"slow","args":{"method":"POST","url":"%s/slow","body":{}}}`, target.URL())
-		_, text, err := w.try(t.Context(), http.MethodPost, "/v1/execute", body)
-		answered <- fmt.Sprint(text, err)
+		a, err := w.Try(t.Context(), http.MethodPost, "/v1/execute", body)
+		answered <- fmt.Sprint(a.Body, err)
 	}()
 	target.WaitHits(1)
 	decisions := make([]string, 3)
@@ -48,13 +49,12 @@ func TestDrain(t *testing.T) {
 		decisions[i] = fmt.Sprintf(`{"effect_ref":"e%d","target_state":{"method":"POST","url":"%s/%d","allowlist_key":"up","body":{}}}`, i, target.URL(), i)
 	}
 	body := fmt.Sprintf(`{"request_id":"plan","state:env.snapshot":{},"artifact:proposed.plan":{"decisions":[%s]}}`, strings.Join(decisions, ","))
-	resp, text := w.request(t, http.MethodPost, "/v1/plans", body, "Prefer", "respond-async")
-	require.Equal(t, http.StatusAccepted, resp.StatusCode, text)
+	w.Must(t, http.StatusAccepted, http.MethodPost, "/v1/plans", body, "Prefer", "respond-async")
 	target.WaitHits(2)
 
 	require.NoError(t, w.Signal(syscall.SIGTERM))
 	for err := error(nil); err == nil; { // the listener closes first
-		_, _, err = w.try(t.Context(), http.MethodGet, "/healthz", "", "Connection", "close")
+		_, err = w.Try(t.Context(), http.MethodGet, "/healthz", "", "Connection", "close")
 	}
 	close(release)
 	assert.Contains(t, <-answered, `"status":200`)
@@ -88,16 +88,12 @@ func TestTaskOutlivesKills(t *testing.T) {
 		git.do(t, "repo", "push", "-q", w.gitURL("shop"), "HEAD:"+task.Branch)
 	}
 	complete := func() {
-		status, text := w.asAgent(t, task.Token, http.MethodPost, schemas.RouteAgentComplete, `{"description":"The shed is red"}`)
-		require.Equal(t, http.StatusOK, status, text)
+		w.As(task.Token).Must(t, http.StatusOK, http.MethodPost, schemas.RouteAgentComplete, `{"description":"The shed is red"}`)
 	}
 	for _, step := range []func(){
-		func() { w.makeRepo(t, "shop") },
-		func() { task = w.makeTask(t, "") },
-		func() {
-			status, text := w.asAgent(t, task.Token, http.MethodGet, schemas.RouteAgentTask, "")
-			require.Equal(t, http.StatusOK, status, text)
-		},
+		func() { w.MakeRepo(t, map[string]any{"name": "shop"}) },
+		func() { task = w.makeTask(t, nil) },
+		func() { w.As(task.Token).Must(t, http.StatusOK, http.MethodGet, schemas.RouteAgentTask, "") },
 		func() {
 			git = newClientGit(t, task.Token)
 			git.do(t, ".", "clone", "-q", "-b", task.Branch, w.gitURL("shop"), "repo")
@@ -108,27 +104,24 @@ func TestTaskOutlivesKills(t *testing.T) {
 			left := make(chan struct{})
 			go func() {
 				defer close(left)
-				_, _, _ = w.try(ctx, http.MethodPost, schemas.RouteAgentInquiry, `{"inquiry":"Which colour?"}`, "Authorization", "Bearer "+task.Token)
+				_, _ = w.As(task.Token).Try(ctx, http.MethodPost, schemas.RouteAgentInquiry, `{"inquiry":"Which colour?"}`)
 			}()
 			require.NoError(t, w.happened(t.Context(), task.ID, "asked"))
 			leave()
 			<-left
 		},
 		func() {
-			resp, text := w.request(t, http.MethodPost, schemas.RouteTasks+"/"+task.ID+"/answer", `{"answer":"Red"}`)
-			require.Equal(t, http.StatusOK, resp.StatusCode, text)
+			w.Must(t, http.StatusOK, http.MethodPost, schemas.RouteTasks+"/"+task.ID+"/answer", `{"answer":"Red"}`)
 		},
 		func() { // and asks the same again
-			status, text := w.asAgent(t, task.Token, http.MethodPost, schemas.RouteAgentInquiry, `{"inquiry":"Which colour?"}`)
-			require.Equal(t, http.StatusOK, status, text)
+			text := w.As(task.Token).Must(t, http.StatusOK, http.MethodPost, schemas.RouteAgentInquiry, `{"inquiry":"Which colour?"}`)
 			assert.Equal(t, `"Red"`, strings.TrimSpace(text))
 		},
 		push,
 		complete,
 		func() { // its answer was lost; another report comes too late
 			complete()
-			status, text := w.asAgent(t, task.Token, http.MethodPost, schemas.RouteAgentFail, `{"description":"no"}`)
-			require.Equal(t, http.StatusBadRequest, status, text)
+			text := w.As(task.Token).Must(t, http.StatusBadRequest, http.MethodPost, schemas.RouteAgentFail, `{"description":"no"}`)
 			assert.Contains(t, text, "Task is not running")
 		},
 		func() { require.NoError(t, w.happened(t.Context(), task.ID, "settled")) },
@@ -139,14 +132,11 @@ func TestTaskOutlivesKills(t *testing.T) {
 		w = serve(t, dir)
 		step()
 	}
-	v := w.task(t, task.ID)
+	v := w.Task(t, task.ID)
 	assert.Equal(t, []any{schemas.TaskStatusCompleted, "The shed is red", head, 2}, []any{v.Status, v.Result, v.Head, v.Pushes})
 	require.Len(t, v.Inquiries, 1)
-	status, text := w.asAgent(t, task.Token, http.MethodGet, schemas.RouteAgentTask, "")
-	assert.Equal(t, http.StatusOK, status, text)
-	assert.Equal(t, schemas.TaskStatusCompleted, decode[schemas.AgentTask](t, text).Status)
-	status, _ = w.asAgent(t, task.Token, http.MethodPost, schemas.RouteAgentInquiry, `{"inquiry":"?"}`)
-	assert.Equal(t, http.StatusUnauthorized, status)
+	assert.Equal(t, schemas.TaskStatusCompleted, program.Get[schemas.AgentTask](t, w.As(task.Token), schemas.RouteAgentTask).Status)
+	w.As(task.Token).Must(t, http.StatusUnauthorized, http.MethodPost, schemas.RouteAgentInquiry, `{"inquiry":"?"}`)
 
 	ends, events, audits := 0, map[string]int{}, map[string]int{}
 	for _, e := range allEvents(t, w, task.ID) {
@@ -158,7 +148,7 @@ func TestTaskOutlivesKills(t *testing.T) {
 		}
 	}
 	assert.Equal(t, 1, ends)
-	for _, a := range evidenceOf[schemas.TaskAudit](t, w, schemas.EvidenceTask, "&action_id="+task.ID) {
+	for _, a := range program.Evidence[schemas.TaskAudit](t, w.Client, schemas.EvidenceTask, "&action_id="+task.ID) {
 		audits[a.What]++
 	}
 	once := map[string]int{"accepted": 1, "opened": 1, "claimed": 1, "asked": 1, "answered": 1, "pushed": 2, "reported": 1, "settled": 1}
@@ -166,7 +156,7 @@ func TestTaskOutlivesKills(t *testing.T) {
 	for _, what := range []string{"opened", "claimed", "asked", "answered", "pushed", "reported"} {
 		assert.Equal(t, once[what], events[what], what)
 	}
-	for _, a := range evidenceOf[schemas.PushAudit](t, w, schemas.EvidencePush, "") {
+	for _, a := range w.pushes(t) {
 		assert.Equal(t, []string{schemas.AuditOK, task.ID}, []string{a.Result, a.TaskID})
 	}
 }
@@ -180,16 +170,14 @@ func TestHangupReloads(t *testing.T) {
 	w := serve(t, t.TempDir(), "--config", file)
 	require.NoError(t, w.Signal(syscall.SIGHUP)) // the file is watched as well: a signal alone is enough
 	poll.Until(t, func() bool {
-		_, body := w.request(t, http.MethodGet, "/metrics", "")
-		return strings.Contains(body, `weir_policy_reloads_total{result="ok"} 1`+"\n")
+		return strings.Contains(w.Ask(t, http.MethodGet, "/metrics", "").Body, `weir_policy_reloads_total{result="ok"} 1`+"\n")
 	})
 	hangUp := func(method string) {
 		require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, policy, method), 0o600))
 		require.NoError(t, w.Signal(syscall.SIGHUP))
 	}
 	methods := func() []string {
-		_, body := w.request(t, http.MethodGet, "/v1/policy", "")
-		return decode[schemas.PolicyView](t, body).Entries[0].Methods
+		return program.Get[schemas.PolicyView](t, w.Client, "/v1/policy").Entries[0].Methods
 	}
 	hangUp("POST")
 	poll.Until(t, func() bool { return methods()[0] == http.MethodPost })

@@ -52,12 +52,9 @@ const providerKey = "AGWCANARY-provider-key-2f61"
 const needsNPM = "this test asks with an npm package that is not installed: run `make clients`"
 
 // serveChat starts the program with the secret of the provider.
-func serveChat(tb testing.TB, dir, config string, args ...string) *weir {
+func serveChat(tb testing.TB, config string) *weir {
 	tb.Helper()
-	w, err := tryServe(program.How{Environ: []string{"WEIR_SECRET_PROVIDER=" + providerKey}}, dir, append([]string{"--config", config}, args...)...)
-	require.NoError(tb, err)
-	endWith(tb, w)
-	return w
+	return serveWith(tb, []string{"WEIR_SECRET_PROVIDER=" + providerKey}, tb.TempDir(), "--config", config)
 }
 
 // newProvider is a provider that says providerText, but for the models with acts of their own.
@@ -101,14 +98,13 @@ func (o modelOrder) asking(w *weir, model string, more map[string]any) modelOrde
 	return o
 }
 
-// modelLines are the lines that clients/models.mjs prints.
-type modelLines struct {
+// modelAnswer is the line that clients/models.mjs prints of an order.
+type modelAnswer struct {
 	events    []string
 	frames    []string
 	final     gjson.Result
 	requestID string
 	failure   *modelFailure
-	done      bool
 }
 
 // modelFailure is what a package throws.
@@ -122,28 +118,8 @@ type modelFailure struct {
 	RequestID string `json:"requestID"`
 }
 
-func (l *modelLines) read(t *testing.T, line string) {
-	t.Helper()
-	v := gjson.Parse(line)
-	switch {
-	case v.Get("event").Exists():
-		l.events = append(l.events, v.Get("event").Raw)
-	case v.Get("final").Exists():
-		l.final, l.requestID = v.Get("final"), v.Get("requestID").Str
-	case v.Get("error").Exists():
-		failure := decode[modelFailure](t, v.Get("error").Raw)
-		l.failure = &failure
-	case v.Get("frames").Exists():
-		for _, f := range v.Get("frames").Array() {
-			l.frames = append(l.frames, f.Str)
-		}
-	case v.Get("done").Exists():
-		l.done = true
-	}
-}
-
 // callModels runs packages, one order after the other, and returns what each printed.
-func callModels(t *testing.T, orders ...modelOrder) (all []modelLines) {
+func callModels(t *testing.T, orders ...modelOrder) (all []modelAnswer) {
 	t.Helper()
 	program.Needs(t, filepath.Join("clients", "node_modules", "openai7"), needsNPM)
 	text, err := json.Marshal(orders)
@@ -152,27 +128,37 @@ func callModels(t *testing.T, orders ...modelOrder) (all []modelLines) {
 	cmd.Dir, cmd.Stderr = "clients", t.Output()
 	out, err := cmd.Output()
 	require.NoError(t, err)
-	var l modelLines
 	for line := range strings.Lines(string(out)) {
-		l.read(t, line)
-		if l.done {
-			all, l = append(all, l), modelLines{}
+		said := gjson.Parse(line)
+		a := modelAnswer{final: said.Get("final"), requestID: said.Get("requestID").Str}
+		for _, e := range said.Get("events").Array() {
+			a.events = append(a.events, e.Raw)
 		}
+		for _, f := range said.Get("frames").Array() {
+			a.frames = append(a.frames, f.Str)
+		}
+		if e := said.Get("error"); e.Exists() {
+			failure := program.Decode[modelFailure](t, e.Raw)
+			a.failure = &failure
+		}
+		all = append(all, a)
 	}
 	require.Len(t, all, len(orders))
 	return all
 }
 
-func callModel(t *testing.T, o modelOrder) modelLines {
+// callModel is callModels for one order, in which the package throws nothing.
+func callModel(t *testing.T, o modelOrder) modelAnswer {
 	t.Helper()
-	return callModels(t, o)[0]
+	a := callModels(t, o)[0]
+	require.Nil(t, a.failure)
+	return a
 }
 
 // charged is how many requests the budget of a model has counted.
 func charged(t *testing.T, w *weir, model string) float64 {
 	t.Helper()
-	_, text := w.request(t, http.MethodGet, schemas.RouteBudgets, "")
-	for _, b := range decode[struct{ Items []schemas.BudgetView }](t, text).Items {
+	for _, b := range program.Items[schemas.BudgetView](t, w.Client, schemas.RouteBudgets) {
 		if b.Budget == "each" && b.Model == model {
 			assert.Zero(t, b.Open)
 			return b.Requests.Used
@@ -186,13 +172,12 @@ func charged(t *testing.T, w *weir, model string) float64 {
 func TestModelClients(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)
-	w := serveChat(t, t.TempDir(), providerConfig(t, p, "  # no more\n"))
+	w := serveChat(t, providerConfig(t, p, ""))
 	for _, client := range openAIClients {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
 			model := "sim/" + client
 			got := callModel(t, modelOrder{Client: client, Op: "create"}.asking(w, model, nil))
-			require.Nil(t, got.failure)
 			require.Equal(t, providerText, got.final.Get("output_text").Str)
 			require.Equal(t, "completed", got.final.Get("status").Str)
 			id := got.final.Get("id").Str
@@ -201,19 +186,16 @@ func TestModelClients(t *testing.T) {
 			require.NotEmpty(t, got.requestID)
 
 			got = callModel(t, modelOrder{Client: client, Op: "create"}.asking(w, model, map[string]any{"previous_response_id": id}))
-			require.Nil(t, got.failure)
 			require.Equal(t, id, got.final.Get("previous_response_id").Str)
 			require.True(t, slices.ContainsFunc(askedOf(p, "/v1/responses"), func(r *llm.Request) bool {
 				return gjson.GetBytes(r.Body, "previous_response_id").Str == "resp_theirs"
 			}), "the upstream receives its own id")
 
 			got = callModel(t, modelOrder{Client: client, Op: "create"}.asking(w, model, map[string]any{"background": true}))
-			require.Nil(t, got.failure)
 			require.Contains(t, []string{"queued", "in_progress", "completed"}, got.final.Get("status").Str)
 			id = got.final.Get("id").Str
 			settled(t, w, strings.TrimPrefix(id, "resp_"))
 			got = callModel(t, modelOrder{Client: client, Op: "retrieve", ID: id, Base: w.URL + "/v1"})
-			require.Nil(t, got.failure)
 			require.Equal(t, []string{id, "completed", providerText}, []string{got.final.Get("id").Str, got.final.Get("status").Str, got.final.Get("output_text").Str})
 			require.InEpsilon(t, 3, charged(t, w, model), 1e-9, "three requests")
 
@@ -223,26 +205,21 @@ func TestModelClients(t *testing.T) {
 					body["encoding_format"] = format
 				}
 				got = callModel(t, modelOrder{Client: client, Op: "embeddings"}.asking(w, "sim/embed", body))
-				require.Nil(t, got.failure)
 				require.JSONEq(t, `[0.5]`, got.final.Get("data.0.embedding").Raw, "%s", got.final)
 			}
 			got = callModel(t, modelOrder{Client: client, Op: "models", Base: w.URL + "/v1"})
-			require.Nil(t, got.failure)
 			require.JSONEq(t, `["sim/one"]`, got.final.Raw)
 		})
 	}
 	t.Run(anthropicClient, func(t *testing.T) {
 		t.Parallel()
 		got := callModel(t, modelOrder{Client: anthropicClient, Op: "create"}.asking(w, "sim/claude", nil))
-		require.Nil(t, got.failure)
 		require.Equal(t, providerText, got.final.Get("content.0.text").Str)
 		require.NotEmpty(t, got.requestID)
 		got = callModel(t, modelOrder{Client: anthropicClient, Op: "count"}.asking(w, "sim/claude", nil))
-		require.Nil(t, got.failure)
 		require.Equal(t, int64(9), got.final.Get("input_tokens").Int())
 		require.InEpsilon(t, 1, charged(t, w, "sim/claude"), 1e-9, "a count costs nothing")
 		got = callModel(t, modelOrder{Client: anthropicClient, Op: "models", Base: w.URL})
-		require.Nil(t, got.failure)
 		require.JSONEq(t, `["sim/one"]`, got.final.Raw)
 		for _, r := range askedOf(p, "/v1/messages") {
 			require.Equal(t, "2026-10-21", r.Header.Get("Anthropic-Version"), "the version is the package's")
@@ -250,13 +227,53 @@ func TestModelClients(t *testing.T) {
 	})
 }
 
+// TestChatClient asks with the npm package that most programs ask with, under every base that it may be
+// given: for whole answers, for streams, with tools, and for the list of models.
+func TestChatClient(t *testing.T) {
+	t.Parallel()
+	tools := llm.Act{Tools: []llm.Tool{{ID: "call-1", Name: "weather", Arguments: []string{`{"city":`, `"Oslo"}`}}}}
+	provider := llm.New(t, llm.Config{Key: providerKey, Models: map[string]llm.Act{"sim/tools": tools}, Listed: []string{"sim/plain", "sim/tools"}})
+	w := serveChat(t, providerConfig(t, provider, ""))
+	parameters := map[string]any{"type": "object", "properties": map[string]any{"city": map[string]any{"type": "string"}}}
+	withTools := map[string]any{"tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "weather", "parameters": parameters}}}}
+	withUsage := map[string]any{"stream_options": map[string]any{"include_usage": true}}
+	text := map[string]any{"choices.0.message.content": "Hello, world", "choices.0.finish_reason": "stop"}
+	called := map[string]any{"choices.0.message.tool_calls.#": 1.0, "choices.0.message.tool_calls.0.function.name": "weather", "choices.0.message.tool_calls.0.function.arguments": `{"city":"Oslo"}`}
+	var orders []modelOrder
+	var wants []map[string]any
+	add := func(base, op, model string, more, want map[string]any) {
+		o := modelOrder{Client: chatClient, Op: op}.asking(w, model, more)
+		o.Base = w.URL + base
+		orders, wants = append(orders, o), append(wants, want)
+	}
+	for _, base := range []string{"", "/v1", "/api", "/api/v1", "/api/"} {
+		add(base, "create", "sim/plain", nil, text)
+	}
+	add("/v1", "stream", "sim/plain", nil, text)
+	add("/v1", "stream", "sim/plain", withUsage, text)
+	add("/v1", "create", "sim/tools", withTools, called)
+	add("/v1", "stream", "sim/tools", withTools, called)
+	add("/v1", "models", "", nil, map[string]any{"@this": []any{"sim/plain", "sim/tools"}})
+	for i, got := range callModels(t, orders...) {
+		what := fmt.Sprintf("%s %s: %+v", orders[i].Op, orders[i].Base, got)
+		require.Nil(t, got.failure, what)
+		for path, want := range wants[i] {
+			require.Equal(t, want, got.final.Get(path).Value(), "%s %s", path, what)
+		}
+		_, usage := orders[i].Body["stream_options"]
+		for _, chunk := range got.events {
+			require.True(t, usage || !gjson.Get(chunk, "usage").IsObject(), "nobody asked for it: %s", chunk)
+		}
+		require.Equal(t, orders[i].Op == "create" || usage, got.final.Get("usage.total_tokens").Int() > 0, what)
+	}
+}
+
 // TestModelClientErrors compares the errors of Weir with the classes that the packages have for them.
 func TestModelClientErrors(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, map[string]llm.Act{"sim/down": {Fault: llm.Status(http.StatusInternalServerError)}})
-	w := serveChat(t, t.TempDir(), providerConfig(t, p, "  busy: {per: [model], models: [sim/busy], window: 8760h, requests: 1}\n"))
-	_, text := w.request(t, http.MethodPost, "/v1/responses", `{"model":"sim/busy","input":"Say it."}`)
-	require.Contains(t, text, `"completed"`, "the first one has room")
+	w := serveChat(t, providerConfig(t, p, "  busy: {per: [model], models: [sim/busy], window: 8760h, requests: 1}\n"))
+	require.Contains(t, w.Ask(t, http.MethodPost, "/v1/responses", `{"model":"sim/busy","input":"Say it."}`).Body, `"completed"`, "the first one has room")
 	cases := []struct {
 		name, model string
 		more        map[string]any
@@ -304,17 +321,15 @@ func TestModelClientErrors(t *testing.T) {
 func TestModelStreamsCut(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)
-	w := serveChat(t, t.TempDir(), providerConfig(t, p, ""))
+	w := serveChat(t, providerConfig(t, p, ""))
 	for _, client := range append(slices.Clone(openAIClients), anthropicClient) {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
 			model := "sim/" + client
 			order := modelOrder{Client: client, Op: "stream", Cut: true, Headers: map[string]string{"Idempotency-Key": client}}.asking(w, model, nil)
 			cut := callModel(t, order)
-			require.Nil(t, cut.failure)
 			order.Cut = false
 			whole := callModel(t, order)
-			require.Nil(t, whole.failure)
 			require.Equal(t, whole.frames, cut.frames)
 			require.Equal(t, whole.events, cut.events)
 			require.JSONEq(t, whole.final.Raw, cut.final.Raw)
@@ -329,11 +344,9 @@ func TestModelStreamsCut(t *testing.T) {
 			t.Log("the protocol's own resume: the response's id, and the number of the last event")
 			order.Op, order.Headers = "cuts", map[string]string{"Idempotency-Key": client + "-2"}
 			own := callModel(t, order)
-			require.Nil(t, own.failure)
 			require.Len(t, own.events, len(whole.events))
 			order.Op, order.ID, order.After = "resume", gjson.Get(own.events[0], "response.id").Str, -1
 			again := callModel(t, order)
-			require.Nil(t, again.failure)
 			require.Equal(t, again.events, own.events)
 			require.InEpsilon(t, 2, charged(t, w, model), 1e-9)
 		})

@@ -14,31 +14,46 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
 
-// weir is a running `weir serve`.
-type weir struct{ *program.Program }
-
-// serve starts `weir serve` on a data directory and waits until it is ready. It ends with
-// the test, which shows what it logged if it failed.
-func serve(tb testing.TB, dir string, args ...string) *weir {
-	tb.Helper()
-	w, err := tryServe(program.How{}, dir, args...)
-	require.NoError(tb, err)
-	endWith(tb, w)
-	return w
+// weir is a running `weir serve`, and a client of it.
+type weir struct {
+	*program.Program
+	program.Client
 }
 
-// endWith ends the process with the test, which shows the end of its log if it failed.
-func endWith(tb testing.TB, w *weir) {
+// as is the same program with a client that has a token.
+func (w *weir) as(token string) *weir { return &weir{w.Program, w.As(token)} }
+
+// tenant is it with a client of a tenant of that name.
+func (w *weir) tenant(tb testing.TB, name string) *weir {
 	tb.Helper()
+	return w.as(w.MakeToken(tb, schemas.TokenRequest{
+		Name: name, Tenant: name, Scopes: []string{schemas.ScopeTasksWrite, schemas.ScopeActionsWrite, schemas.ScopeActionsRead}, Rate: "100000/s",
+	}).Secret)
+}
+
+// serve starts `weir serve` on a data directory and waits until it is ready. It ends with
+// the test, which shows the end of its log if it failed.
+func serve(tb testing.TB, dir string, args ...string) *weir {
+	tb.Helper()
+	return serveWith(tb, nil, dir, args...)
+}
+
+// serveWith is serve with more in the environment.
+func serveWith(tb testing.TB, environ []string, dir string, args ...string) *weir {
+	tb.Helper()
+	w, err := tryServe(program.How{Environ: environ}, dir, args...)
+	require.NoError(tb, err)
 	tb.Cleanup(func() {
 		w.Kill()
 		if tb.Failed() {
@@ -46,34 +61,32 @@ func endWith(tb testing.TB, w *weir) {
 			tb.Logf("the end of weir's stderr:\n%s", said[max(0, len(said)-8<<10):])
 		}
 	})
+	return w
 }
 
-// tryServe is serve with an environment or a working directory; the caller ends it.
+// serveTokens is serveWith where tokens are asked for, with the client of the first admin.
+func serveTokens(tb testing.TB, environ []string, dir, config string) *weir {
+	tb.Helper()
+	return serveWith(tb, environ, dir, "--config", configFile(tb, "auth: {mode: tokens}\n"+config), "--durability", "process").admin(tb, dir)
+}
+
+// admin is it with the client of the admin that the first start on a data directory made.
+func (w *weir) admin(tb testing.TB, dir string) *weir {
+	tb.Helper()
+	secret, err := os.ReadFile(filepath.Join(dir, "admin.token"))
+	require.NoError(tb, err)
+	return w.as(strings.TrimSpace(string(secret)))
+}
+
+// tryServe is serve where a start may fail; the caller ends it.
 func tryServe(how program.How, dir string, args ...string) (*weir, error) {
 	how.Args = append([]string{"--data", dir}, args...)
 	how.Environ = append(how.Environ, "HTTP_PROXY=http://127.0.0.1:1", "HTTPS_PROXY=http://127.0.0.1:1")
 	p, err := program.Run(binary, how)
-	return &weir{p}, err
-}
-
-// request sends one request and returns the answer with its body read.
-func (w *weir) request(tb testing.TB, method, path, body string, header ...string) (*http.Response, string) {
-	tb.Helper()
-	resp, text, err := w.try(tb.Context(), method, path, body, header...)
-	require.NoError(tb, err)
-	return resp, text
-}
-
-func (w *weir) try(ctx context.Context, method, path, body string, header ...string) (*http.Response, string, error) {
-	return program.Ask(ctx, method, w.URL+path, body, header...)
-}
-
-// decode reads a JSON document or fails the test.
-func decode[T any](tb testing.TB, text string) T {
-	tb.Helper()
-	var v T
-	require.NoError(tb, json.Unmarshal([]byte(text), &v), text)
-	return v
+	if err != nil {
+		return nil, err
+	}
+	return &weir{p, program.Client{Base: p.URL}}, nil
 }
 
 // configFile writes a configuration.
@@ -97,16 +110,17 @@ func policyFile(tb testing.TB, upstream, more string) string {
 
 // patiently asks again while the answer is that the log is away: on a busy machine the servers
 // of a cluster may say so, and clients come again.
-func patiently(ctx context.Context, ask func() (status int, err error)) error {
+func patiently(ctx context.Context, w *weir, status int, method, path, body string, header ...string) (program.Answer, error) {
 	for {
-		status, err := ask()
-		if err != nil || status != http.StatusServiceUnavailable {
-			return err
+		a, err := w.Try(ctx, method, path, body, header...)
+		if err != nil || a.Status == status {
+			return a, err
 		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
+		if a.Status != http.StatusServiceUnavailable {
+			return a, fmt.Errorf("status %d: %s", a.Status, a.Body)
+		}
+		if err := poll.Rest(ctx, 100*time.Millisecond); err != nil {
+			return a, err
 		}
 	}
 }
@@ -116,23 +130,12 @@ func logged(ctx context.Context, w *weir, id string) (all []schemas.EventView, e
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for after := "0"; ; {
-		var text string
-		err := patiently(ctx, func() (int, error) {
-			resp, body, err := w.try(ctx, http.MethodGet, "/v1/actions/"+id+"/events?live=long-poll&limit=1000&after="+after, "", "Accept", "application/json")
-			if err == nil && resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusServiceUnavailable {
-				err = fmt.Errorf("status %d: %s", resp.StatusCode, body)
-			}
-			if err != nil {
-				return 0, err
-			}
-			text = body
-			return resp.StatusCode, nil
-		})
+		a, err := patiently(ctx, w, http.StatusOK, http.MethodGet, "/v1/actions/"+id+"/events?live=long-poll&limit=1000&after="+after, "", "Accept", "application/json")
 		if err != nil {
 			return nil, err
 		}
 		var page schemas.Page[schemas.EventView]
-		if err := json.Unmarshal([]byte(text), &page); err != nil {
+		if err := json.Unmarshal([]byte(a.Body), &page); err != nil {
 			return nil, err
 		}
 		all = append(all, page.Items...)

@@ -101,7 +101,7 @@ func expand(env *testscript.Env) error {
 // running are the programs that the scripts started, by work directory.
 type running struct{ w *weir }
 
-func cmdServe(ts *testscript.TestScript, neg bool, args []string) {
+func cmdServe(ts *testscript.TestScript, _ bool, args []string) {
 	dir := ts.MkAbs(".")
 	cwd := ""
 	if len(args) > 0 && args[0] == "-here" {
@@ -112,17 +112,8 @@ func cmdServe(ts *testscript.TestScript, neg bool, args []string) {
 	w, err := tryServe(program.How{Dir: cwd, Environ: []string{
 		"WEIR_SECRET_STORY=" + ts.Getenv("WEIR_SECRET_STORY"), "WEIR_SECRET_STORY_PROVIDER=" + ts.Getenv("WEIR_SECRET_STORY_PROVIDER"),
 	}}, filepath.Join(dir, "data"), args...)
-	if neg {
-		if err == nil {
-			w.Kill()
-			ts.Fatalf("weir started")
-		}
-		fmt.Fprintln(ts.Stderr(), err)
-		return
-	}
 	ts.Check(err)
 	ts.Setenv("WEIR_URL", w.URL)
-	ts.Setenv("WEIR_NATS", w.NATS)
 	ts.Setenv("WEIR_PROXY", w.Proxy)
 	r := &running{w: w}
 	programs.Store(dir, r)
@@ -170,26 +161,26 @@ func cmdHTTP(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("unknown flag %s", rest[0])
 		}
 	}
-	resp, text, err := started(ts).try(contextOf(ts), args[0], args[1], body, header...)
+	a, err := started(ts).Try(contextOf(ts), args[0], args[1], body, header...)
 	ts.Check(err)
-	for end := time.Now().Add(time.Minute); !strings.Contains(text, until) && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); !strings.Contains(a.Body, until) && time.Now().Before(end); {
 		ts.Check(poll.Rest(contextOf(ts), 20*time.Millisecond))
-		resp, text, err = started(ts).try(contextOf(ts), args[0], args[1], body, header...)
+		a, err = started(ts).Try(contextOf(ts), args[0], args[1], body, header...)
 		ts.Check(err)
 	}
-	fmt.Fprintf(ts.Stdout(), "HTTP %d\n", resp.StatusCode)
+	fmt.Fprintf(ts.Stdout(), "HTTP %d\n", a.Status)
 	for _, name := range shownHeaders() {
-		if v := resp.Header.Get(name); v != "" {
+		if v := a.Header.Get(name); v != "" {
 			fmt.Fprintf(ts.Stdout(), "%s: %s\n", name, v)
 		}
 	}
-	fmt.Fprintf(ts.Stdout(), "\n%s\n", text)
-	if id := resp.Header.Get("Weir-Action-Id"); id != "" {
+	fmt.Fprintf(ts.Stdout(), "\n%s\n", a.Body)
+	if id := a.ID(); id != "" {
 		ts.Setenv("ACTION", id)
 	}
-	ts.Check(os.WriteFile(ts.MkAbs("body"), []byte(text), 0o600))
-	if failed := resp.StatusCode >= http.StatusBadRequest; failed != neg {
-		ts.Fatalf("status %d: %s", resp.StatusCode, text)
+	ts.Check(os.WriteFile(ts.MkAbs("body"), []byte(a.Body), 0o600))
+	if failed := a.Status >= http.StatusBadRequest; failed != neg {
+		ts.Fatalf("status %d: %s", a.Status, a.Body)
 	}
 }
 

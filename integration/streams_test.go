@@ -15,7 +15,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -26,9 +25,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"weir/internal/broker/embedded"
 	"weir/internal/weirtest/agent"
 	"weir/internal/weirtest/cluster"
+	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
@@ -136,7 +135,7 @@ func follow(t *testing.T, args ...string) (until func(stop func(told) bool) []to
 	scan := bufio.NewScanner(out)
 	return func(stop func(told) bool) (all []told) {
 		for scan.Scan() {
-			l := decode[told](t, scan.Text())
+			l := program.Decode[told](t, scan.Text())
 			if all = append(all, l); stop(l) {
 				return all
 			}
@@ -144,26 +143,6 @@ func follow(t *testing.T, args ...string) (until func(stop func(told) bool) []to
 		require.FailNow(t, "the client ended or fell silent", "%v", all)
 		return nil
 	}
-}
-
-// TestNPMObserver reads the evidence with the npm package nats and its defaults.
-func TestNPMObserver(t *testing.T) {
-	t.Parallel()
-	program.Needs(t, filepath.Join("clients", "node_modules", "nats"), needsNPM)
-	target := httptest.NewServer(http.NotFoundHandler())
-	t.Cleanup(target.Close)
-	dir := t.TempDir()
-	w := serve(t, dir, "--nats-listen", "127.0.0.1:0")
-	for range 3 {
-		w.request(t, http.MethodPost, "/v1/execute", fmt.Sprintf(`{"method":"GET","url":%q}`, target.URL))
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "node", "observe.mjs", embedded.CredentialsFile(dir), "3")
-	cmd.Dir, cmd.Stderr = "clients", t.Output()
-	out, err := cmd.Output()
-	require.NoError(t, err)
-	require.Equal(t, 3, strings.Count(string(out), schemas.EvidenceRoot+".default."), "%s", out)
 }
 
 // TestEventSource follows runs with the npm package eventsource, which keeps to
@@ -184,8 +163,7 @@ func TestEventSource(t *testing.T) {
 			order := runBody("watched", agent.TaskType, `{"text":"naïve\r\n\u2028 words"}`)
 			args := []string{"http://" + between.Addr() + schemas.RouteRunStream, order}
 			if route == "actions" {
-				resp, text := w.request(t, http.MethodPost, schemas.RouteRunSync, order, "Prefer", "respond-async")
-				require.Equal(t, http.StatusAccepted, resp.StatusCode, text)
+				w.Must(t, http.StatusAccepted, http.MethodPost, schemas.RouteRunSync, order, "Prefer", "respond-async")
 				args = []string{"http://" + between.Addr() + "/v1/actions/watched/events"}
 			}
 			until := follow(t, args...)
@@ -340,17 +318,7 @@ func newViewer(nodes []*weir, rng *rand.Rand, i int) *viewer {
 
 func (v *viewer) watch(ctx context.Context) error {
 	if !v.runs { // a read of an action starts none
-		err := patiently(ctx, func() (int, error) {
-			resp, text, err := v.nodes[0].try(ctx, http.MethodPost, schemas.RouteRunSync, v.order, "Prefer", "respond-async")
-			if err == nil && resp.StatusCode != http.StatusAccepted && resp.StatusCode != http.StatusServiceUnavailable {
-				err = fmt.Errorf("not accepted: %d %s", resp.StatusCode, text)
-			}
-			if err != nil {
-				return 0, err
-			}
-			return resp.StatusCode, nil
-		})
-		if err != nil {
+		if _, err := patiently(ctx, v.nodes[0], http.StatusAccepted, http.MethodPost, schemas.RouteRunSync, v.order, "Prefer", "respond-async"); err != nil {
 			return err
 		}
 	}
@@ -370,19 +338,20 @@ func (v *viewer) read(ctx context.Context, node, limit int, after string) (statu
 	}
 	client := cutAfter(limit)
 	defer client.CloseIdleConnections()
-	err = patiently(ctx, func() (int, error) {
+	for {
 		resp, err := open(ctx, client, method, url, body, "Last-Event-ID", after)
 		if err != nil {
-			status, data, cut = 0, nil, true
-			return 0, ctx.Err()
+			return 0, nil, true, ctx.Err()
 		}
-		defer resp.Body.Close()
-		status = resp.StatusCode
 		data, err = io.ReadAll(resp.Body)
-		cut = err != nil
-		return status, ctx.Err()
-	})
-	return status, data, cut, err
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusServiceUnavailable {
+			return resp.StatusCode, data, err != nil, ctx.Err()
+		}
+		if err := poll.Rest(ctx, 100*time.Millisecond); err != nil {
+			return 0, nil, false, err
+		}
+	}
 }
 
 // pieces reads the stream in pieces until the server says that there is no more.

@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/broker/embedded"
+	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
 
@@ -32,30 +33,26 @@ type write struct {
 	size int
 	// durable waits for the barrier behind the record.
 	durable bool
-	// evidence goes to the other stream, under an id of its own and without a guard.
-	evidence bool
 }
 
 // writes are the records before the call and those after it.
 type writes struct{ before, after []write }
 
 // The sizes are those of Weir's own records of the call that is measured, and so are the
-// barriers: TestFloorWritesWhatWeirWrites holds them to it.
+// barriers: TestFloorWritesWhatWeirWrites holds them to it. No design keeps the promises with
+// fewer records: evidence, which Weir writes beside them, is not among them.
 func weirWrites(method string) writes {
 	return writes{
 		before: []write{
 			{what: "accepted", size: 460, durable: true},
 			{what: "attempt", size: 453, durable: method != http.MethodGet},
 		},
-		after: []write{
-			{what: "evidence", size: 666, evidence: true},
-			{what: "settled", size: 640, durable: true},
-		},
+		after: []write{{what: "settled", size: 640, durable: true}},
 	}
 }
 
-// floor serves the call. Each record is waited for before the next; the call is made on a
-// connection of its own, or, with the least of records, on one that is kept.
+// floor serves the call, which it makes on a connection that is kept. Each record is waited for
+// before the next.
 type floor struct {
 	server *embedded.Server
 	nc     *nats.Conn
@@ -66,12 +63,9 @@ type floor struct {
 // floorLayout is what an embedded node has by default.
 func floorLayout() schemas.Layout { return schemas.Layout{Partitions: 1} }
 
-const (
-	floorStream   = "FLOOR"
-	floorEvidence = "FLOOR_EVIDENCE"
-)
+const floorStream = "FLOOR"
 
-// floorCommand runs the floor: DIR DURABILITY all|least METHOD.
+// floorCommand runs the floor: DIR DURABILITY METHOD.
 const floorCommand = "floor"
 
 func floorMain(ctx context.Context, args []string) int {
@@ -83,12 +77,8 @@ func floorMain(ctx context.Context, args []string) int {
 }
 
 func runFloor(ctx context.Context, args []string) (err error) {
-	f := &floor{writes: weirWrites(args[3])}
-	f.client.Transport = &http.Transport{DisableKeepAlives: true, Proxy: nil}
-	if args[2] == "least" {
-		f.writes.after = f.writes.after[1:] // no design keeps the promises with fewer records
-		f.client.Transport = &http.Transport{MaxIdleConnsPerHost: 1000, Proxy: nil}
-	}
+	f := &floor{writes: weirWrites(args[2])}
+	f.client.Transport = &http.Transport{MaxIdleConnsPerHost: 1000, Proxy: nil}
 	f.server, err = embedded.Start(embedded.Config{Dir: args[0], Layout: floorLayout(), Durability: schemas.Durability(args[1])})
 	if err != nil {
 		return err
@@ -114,7 +104,7 @@ func runFloor(ctx context.Context, args []string) (err error) {
 	return nil
 }
 
-// open connects as Weir does, and makes the streams.
+// open connects as Weir does, and makes the stream.
 func (f *floor) open(ctx context.Context) (err error) {
 	if f.nc, err = f.server.Connect(nats.Name("floor"), nats.ReconnectBufSize(-1)); err != nil {
 		return err
@@ -124,12 +114,6 @@ func (f *floor) open(ctx context.Context) (err error) {
 		return err
 	}
 	_, err = js.CreateStream(ctx, jetstream.StreamConfig{Name: floorStream, Subjects: []string{"floor.log.>"}, Storage: jetstream.FileStorage})
-	if err != nil {
-		return err
-	}
-	_, err = js.CreateStream(ctx, jetstream.StreamConfig{
-		Name: floorEvidence, Subjects: []string{"floor.evidence.>"}, Storage: jetstream.FileStorage, Duplicates: 10 * time.Minute,
-	})
 	return err
 }
 
@@ -214,14 +198,10 @@ func (a *action) append(ctx context.Context, w write) error {
 		w.size += a.body
 	}
 	action := ".default.http." + a.id
-	m := &nats.Msg{Subject: "floor.log.0." + section + action, Data: document(a.id, w), Header: nats.Header{}}
-	if w.evidence {
-		m.Subject = "floor.evidence.default.http.up." + a.id
-		m.Header.Set("Nats-Msg-Id", a.id)
-	} else {
-		m.Header["Nats-Expected-Last-Subject-Sequence"] = []string{strconv.FormatUint(a.last, 10)}
-		m.Header["Nats-Expected-Last-Subject-Sequence-Subject"] = []string{"floor.log.0.*" + action}
-	}
+	m := &nats.Msg{Subject: "floor.log.0." + section + action, Data: document(a.id, w), Header: nats.Header{
+		"Nats-Expected-Last-Subject-Sequence":         {strconv.FormatUint(a.last, 10)},
+		"Nats-Expected-Last-Subject-Sequence-Subject": {"floor.log.0.*" + action},
+	}}
 	reply, err := a.nc.RequestMsgWithContext(ctx, m)
 	if err != nil {
 		return err
@@ -236,9 +216,7 @@ func (a *action) append(ctx context.Context, w write) error {
 	if ack.Seq == 0 {
 		return fmt.Errorf("refused: %s", ack.Error)
 	}
-	if !w.evidence {
-		a.last = ack.Seq
-	}
+	a.last = ack.Seq
 	return nil
 }
 
@@ -249,8 +227,8 @@ func document(id string, w write) []byte {
 }
 
 // TestFloorWritesWhatWeirWrites keeps the floor honest: for one call both leave the same
-// records, in the same order, of about the same size. Where Weir comes to write fewer, the
-// floor has to as well.
+// records in the log, in the same order, of about the same size. Where Weir comes to write fewer,
+// the floor has to as well.
 func TestFloorWritesWhatWeirWrites(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{http.MethodPost, http.MethodGet} {
@@ -260,13 +238,12 @@ func TestFloorWritesWhatWeirWrites(t *testing.T) {
 			body := map[string]string{http.MethodPost: smallBody}[method]
 			nodeDir, floorDir := t.TempDir(), t.TempDir()
 			for _, p := range []*process{
-				startWeir(t, nodeDir, weirConfig(t, upstream, ""), "process"), start(t, floorCommand, floorDir, "process", "all", method),
+				startWeir(t, nodeDir, weirConfig(t, upstream, ""), "process"), start(t, floorCommand, floorDir, "process", method),
 			} {
 				execute(p, same(callOf(method, upstream+"/x", body))).put(t, load{callers: 1}, limit{calls: 1})
 				terminate(t, p)
 			}
-			wrote := written(t, nodeDir, schemas.LogStream(0), schemas.EvidenceStream)
-			least := written(t, floorDir, floorStream, floorEvidence)
+			wrote, least := written(t, nodeDir, schemas.LogStream(0)), written(t, floorDir, floorStream)
 			require.Len(t, least, len(wrote), "records")
 			for i, w := range wrote {
 				require.Equal(t, w.what, least[i].what)
@@ -276,8 +253,8 @@ func TestFloorWritesWhatWeirWrites(t *testing.T) {
 	}
 }
 
-// written reads what lies in a data directory, the log first.
-func written(t *testing.T, dir, log, evidence string) (all []write) {
+// written reads the log in a data directory.
+func written(t *testing.T, dir, log string) (all []write) {
 	t.Helper()
 	server, err := embedded.Start(embedded.Config{Dir: dir, Layout: floorLayout(), Durability: schemas.DurabilityProcess})
 	require.NoError(t, err)
@@ -287,22 +264,13 @@ func written(t *testing.T, dir, log, evidence string) (all []write) {
 	defer nc.Close()
 	js, err := jetstream.New(nc)
 	require.NoError(t, err)
-	for _, name := range []string{log, evidence} {
-		s, err := js.Stream(t.Context(), name)
+	s, err := js.Stream(t.Context(), log)
+	require.NoError(t, err)
+	state := s.CachedInfo().State
+	for seq := state.FirstSeq; seq <= state.LastSeq; seq++ {
+		m, err := s.GetMsg(t.Context(), seq)
 		require.NoError(t, err)
-		state := s.CachedInfo().State
-		for seq := state.FirstSeq; seq <= state.LastSeq; seq++ {
-			m, err := s.GetMsg(t.Context(), seq)
-			require.NoError(t, err)
-			var head struct {
-				Type string `json:"type"`
-			}
-			require.NoError(t, json.Unmarshal(m.Data, &head))
-			if name == evidence {
-				head.Type = "evidence"
-			}
-			all = append(all, write{what: head.Type, size: len(m.Data), evidence: name == evidence})
-		}
+		all = append(all, write{what: program.Decode[struct{ Type string }](t, string(m.Data)).Type, size: len(m.Data)})
 	}
 	return all
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/poll"
+	"weir/internal/weirtest/program"
 )
 
 // load is how calls are made: by so many callers, each one after the other, or at a rate,
@@ -291,16 +292,12 @@ func (l *lot) once(tb testing.TB, want int) {
 func settled(tb testing.TB, all ...*process) (sum int) {
 	tb.Helper()
 	for _, p := range all {
-		resp, err := http.Get(p.URL + "/metrics")
-		require.NoError(tb, err)
-		text, err := io.ReadAll(resp.Body)
-		require.NoError(tb, err)
-		require.NoError(tb, resp.Body.Close())
+		text := program.Client{Base: p.URL}.Ask(tb, http.MethodGet, "/metrics", "").Body
 		http.DefaultClient.CloseIdleConnections()
-		_, count, ok := strings.Cut(string(text), `weir_actions_settled_total{kind="http",outcome="succeeded"} `)
+		_, count, ok := strings.Cut(text, `weir_actions_settled_total{kind="http",outcome="succeeded"} `)
 		require.True(tb, ok, "the count of settled actions is not among the metrics")
 		var n float64
-		_, err = fmt.Sscan(count, &n)
+		_, err := fmt.Sscan(count, &n)
 		require.NoError(tb, err)
 		sum += int(n)
 	}

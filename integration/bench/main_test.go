@@ -42,13 +42,13 @@ var (
 	span     = flag.Duration("span", 4*time.Second, "with -full, how long each load lasts")
 	rounds   = flag.Int("rounds", 3, "with -full, how often each load is made; the median is shown")
 	callers  = flag.String("callers", "1,16,64,256", "with -full, the closed loops: callers, each with one call at a time")
-	rates    = flag.String("rates", "100,300,1000", "with -full, the open loops: calls a second, whatever becomes of those before")
 	durables = flag.String("durability", "process,disk", "the durabilities")
 	method   = flag.String("method", "POST", "what is called: POST is of class once, GET of class safe")
 	payload  = flag.Int("payload", 0, "with -full, bytes of the body of a call that is no GET")
-	backlog  = flag.Int("backlog", 1_000_000, "with -full, how many actions are queued on a node")
-	history  = flag.Int("history", 1_000_000, "with -full, how many ended actions a node has")
 )
+
+// million is how many actions a node has with -full, queued or ended.
+const million = 1_000_000
 
 // benchEnv makes the test binary a program: the floor, or Weir. They are built alike so.
 const benchEnv = "BENCH_PROGRAM"
@@ -72,7 +72,7 @@ func TestMain(m *testing.M) {
 	}()
 	var code int
 	if args := os.Args[1:]; args[0] == floorCommand {
-		code = floorMain(ctx, args[len(args)-4:])
+		code = floorMain(ctx, args[len(args)-3:])
 	} else {
 		code = app.Main(ctx, args, os.Environ(), app.Streams{In: strings.NewReader(""), Out: os.Stdout, Err: os.Stderr})
 	}

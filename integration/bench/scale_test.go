@@ -4,7 +4,6 @@ package bench_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"net/http"
 	"strings"
@@ -21,20 +20,19 @@ import (
 	"weir/schemas"
 )
 
-var (
-	copies     = flag.String("copies", "1,3", "with -full, how many servers of three have the log, in TestScale")
-	crews      = flag.String("workers", "1,2,4,8", "with -full, how many workers share the work")
-	slots      = flag.Int("slots", 1, "with -full, workers.slots of each of them")
-	partitions = flag.Int("partitions", 2, "with -full, the queues that they share")
-	takes      = flag.Duration("takes", 100*time.Millisecond, "how long their target takes over a call")
-	worked     = flag.Duration("worked", 20*time.Second, "with -full, how long each number of workers has work")
-)
-
 // usualPartitions are the default of a cluster, and usualSlots are for
 // work that is not counted.
 const (
 	usualPartitions = 8
 	usualSlots      = 64
+)
+
+// Of workers that share the work: the queues, how long their target takes over a call, and how long
+// each number of them has work with -full.
+const (
+	partitions = 2
+	takes      = 100 * time.Millisecond
+	worked     = 20 * time.Second
 )
 
 // TestScale measures roles of Weir as processes of their own over three NATS servers, the
@@ -45,10 +43,9 @@ func TestScale(t *testing.T) { //nolint:paralleltest // it measures
 	part := func(name string, copies, partitions int, measure func(*testing.T, *ground)) {
 		t.Run(fmt.Sprintf("%s/R%d", name, copies), func(t *testing.T) { measure(t, newGround(t, servers, copies, partitions)) })
 	}
-	all := sized(numbers(t, *copies), []int{1, 3})
-	for _, n := range all {
-		part("copies", n, sized(usualPartitions, 2), measureCosts)
-		part("workers", n, sized(*partitions, 2), measureWorkers)
+	for _, n := range []int{1, 3} { // servers that have the log
+		part("copies", n, sized(usualPartitions, partitions), measureCosts)
+		part("workers", n, partitions, measureWorkers)
 	}
 }
 
@@ -154,17 +151,18 @@ const fifths = 5
 // measureWorkers has more and more workers do work of which each can only do so much at a
 // time: a call takes long and no processor.
 func measureWorkers(t *testing.T, g *ground) { //nolint:thelper // it is a part of the test
-	rows := newTable(fmt.Sprintf("%s, `workers.slots` %d, a target that takes %s, %s of work", g.where, *slots, *takes, *worked),
+	rows := newTable(fmt.Sprintf("%s, `workers.slots` 1, a target that takes %s, %s of work", g.where, takes, worked),
 		"workers", "ideal", "calls/s", "of ideal", "of linear")
 	alone := 0.0
-	for _, n := range sized(numbers(t, *crews), []int{1, 2}) {
+	for _, n := range sized([]int{1, 2, 4, 8}, []int{1, 2}) {
 		for range sized(*rounds, 1) {
-			atOnce := n * sized(*slots, 2) * g.partitions
+			slots := sized(1, 2)
+			atOnce := n * slots * g.partitions
 			ideal := float64(atOnce) / takes.Seconds()
 			work := sized(int(ideal*worked.Seconds())/fifths*fifths, 12*fifths*n)
-			l := g.target.lot(work, *takes)
+			l := g.target.lot(work, takes)
 			execute(g.ingress, l.next).async().put(t, load{callers: 64}, limit{calls: work})
-			crew := g.crew(t, n, sized(*slots, 2))
+			crew := g.crew(t, n, slots)
 			poll.Until(t, func() bool { return l.waiting.Load() == int64(atOnce) }, "every slot works")
 			l.part.Store(int64(work / fifths))
 			begun := time.Now()

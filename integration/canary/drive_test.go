@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/program"
 	"weir/internal/weirtest/upstream"
 	"weir/schemas"
 )
@@ -82,7 +83,7 @@ func (w *world) requests(section string, at int) {
 	ids := []string{beacon, beacon + ".task"}
 	if section == "for others" {
 		for _, kind := range schemas.Kinds() {
-			page := decode[schemas.Page[schemas.ActionEntry]](w.t, w.owner.get("/v1/actions?limit=1&kind="+string(kind)))
+			page := program.Decode[schemas.Page[schemas.ActionEntry]](w.t, w.owner.get("/v1/actions?limit=1&kind="+string(kind)))
 			if assert.Len(w.t, page.Items, 1, "no action of the kind %s", kind) {
 				ids = append(ids, page.Items[0].ID)
 			}
@@ -128,14 +129,7 @@ func (w *world) line(m []string) {
 	}
 }
 
-func (w *world) etag() string {
-	_, text := w.owner.send(http.MethodPost, schemas.RouteAgentAPI, `{"request_id":"s","operation":"status","args":{}}`)
-	return decode[struct {
-		Data struct {
-			Etag string `json:"rules_etag"`
-		} `json:"data"`
-	}](w.t, text).Data.Etag
-}
+func (w *world) etag() string { return program.Client{Base: w.p.URL, Token: w.owner.token}.Etag(w.t) }
 
 // upstreams sets what the upstreams answer.
 func (w *world) upstreams() {

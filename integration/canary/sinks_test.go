@@ -92,7 +92,7 @@ func (w *world) evidence() []byte {
 	left := map[string]bool{}
 	pages(w, "/v1/evidence?limit=500", func(r json.RawMessage) {
 		all.Write(beyond(r))
-		e := decode[schemas.Evidence](w.t, string(r))
+		e := program.Decode[schemas.Evidence](w.t, string(r))
 		left[fmt.Sprint(strings.HasPrefix(e.ActionID, sensitiveRun), " ", e.Kind)] = true
 	})
 	for _, want := range []string{

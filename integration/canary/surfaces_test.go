@@ -21,6 +21,7 @@ import (
 	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/llm"
 	"weir/internal/weirtest/poll"
+	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
 
@@ -251,10 +252,10 @@ func (w *world) task(class string, more object) held {
 		"repo": beacon, "pool": schemas.PoolNone, "description": of("description"), "model": of("model"), "metadata": object{of("metadata name"): of("metadata")},
 	}, more)))
 	require.Equal(w.t, http.StatusCreated, status, text)
-	made := decode[schemas.NewTask](w.t, text)
+	made := program.Decode[schemas.NewTask](w.t, text)
 	h := held{&person{w: w, token: made.Token}, made.TaskView}
 	poll.Until(w.t, func() bool {
-		h.view = decode[schemas.TaskView](w.t, w.owner.get(schemas.RouteTasks+"/"+made.ID))
+		h.view = program.Decode[schemas.TaskView](w.t, w.owner.get(schemas.RouteTasks+"/"+made.ID))
 		return h.view.Base != ""
 	}, "a task's branch")
 	return h
@@ -291,7 +292,7 @@ func (w *world) ends(end string, finish func(held)) {
 		h.ask(post, schemas.RouteAgentInquiry, w.json(object{"inquiry": w.g.plant("task inquiry")}))
 	}()
 	poll.Until(w.t, func() bool {
-		return len(decode[schemas.TaskView](w.t, w.owner.get(schemas.RouteTasks+"/"+h.view.ID)).Inquiries) > 0
+		return len(program.Decode[schemas.TaskView](w.t, w.owner.get(schemas.RouteTasks+"/"+h.view.ID)).Inquiries) > 0
 	}, "a question")
 	w.owner.ask(http.MethodGet, schemas.RouteTasks+"/"+h.view.ID, "")
 	w.owner.ask(post, schemas.RouteTasks+"/"+h.view.ID+"/answer", w.json(object{"answer": w.g.plant("task answer")}))

@@ -112,7 +112,7 @@ func (w *world) start() {
 		w.past = append(w.past, w.p)
 	}
 	w.p = p
-	c := decode[map[string]string](w.t, string(w.file("data/nats-credentials.json")))
+	c := program.Decode[map[string]string](w.t, string(w.file("data/nats-credentials.json")))
 	nc, err := nats.Connect(c["url"], nats.UserInfo(c["user"], c["password"]), nats.Timeout(patience))
 	require.NoError(w.t, err)
 	w.t.Cleanup(nc.Close)
@@ -188,7 +188,7 @@ func (w *world) made(by *person, req object) *person {
 	w.t.Helper()
 	resp, text := by.send(http.MethodPost, "/v1/tokens", w.json(req))
 	require.Equal(w.t, http.StatusCreated, resp.StatusCode, text)
-	t := decode[schemas.NewToken](w.t, text)
+	t := program.Decode[schemas.NewToken](w.t, text)
 	w.g.known("a token", secretOf(t.Secret))
 	return &person{w: w, token: t.Secret, id: t.ID}
 }
@@ -246,7 +246,7 @@ func (w *world) begin(service, path, body string) string {
 	resp, text := w.owner.send(http.MethodPost, path, body, "Prefer", "respond-async")
 	require.Equal(w.t, http.StatusAccepted, resp.StatusCode, text)
 	w.wait(service)
-	return decode[schemas.Receipt](w.t, text).ID
+	return program.Decode[schemas.Receipt](w.t, text).ID
 }
 
 // wait waits until a service holds one more request.
@@ -271,17 +271,11 @@ func (w *world) json(v any) string {
 	return string(raw)
 }
 
-func decode[T any](t *testing.T, text string) (v T) {
-	t.Helper()
-	require.NoError(t, json.Unmarshal([]byte(text), &v), text)
-	return v
-}
-
 // pages reads a list of the owner's to its end.
 func pages[T any](w *world, path string, item func(T)) {
 	w.t.Helper()
 	for next := path; next != ""; {
-		page := decode[schemas.Page[T]](w.t, w.owner.get(next))
+		page := program.Decode[schemas.Page[T]](w.t, w.owner.get(next))
 		for _, it := range page.Items {
 			item(it)
 		}

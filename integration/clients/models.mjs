@@ -1,22 +1,23 @@
-// Calls models with the packages of their providers and prints one JSON document a line: {event} for
-// each event of a stream, {final} for an answer or what a package made of a stream, {frames} for the
-// frames of a stream as they arrived, and {error} for what a package threw.
+// Calls models with the packages of their providers and prints one JSON document a line for each order:
+// events are those of streams, final is an answer or what a package made of a stream, frames are those
+// of streams as they arrived, and error is what a package threw.
 //
 //   node models.mjs '[{"client": "openai", "base": URL, "key": TOKEN, "op": "create", "body": {…}}, …]'
 //
-// {done} ends the lines of each order. client is openai (6), openai7, anthropic, or chat for the
+// client is openai (6), openai7, anthropic, or chat for the
 // completions of openai. headers are sent along. cut: the connection breaks after each event of a
 // stream, and the next one resumes with Idempotency-Key and Last-Event-ID.
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
 import OpenAI7 from "openai7";
 
-const print = (line) => process.stdout.write(JSON.stringify(line) + "\n");
 const last = /^event: (response\.(completed|incomplete|failed)|message_stop|error)$/m;
 
 /** Carries out one order. */
 async function run(order) {
   const frames = [];
+  const said = { events: [], frames };
+  const print = (part) => ("event" in part ? said.events.push(part.event) : Object.assign(said, part));
 
   /** Yields the frames of a stream, without comments. It breaks the connection after each one if asked to. */
   async function* read(url, init, response) {
@@ -137,8 +138,7 @@ async function run(order) {
     // The name of the class is in `name` too, because the package may be minified.
     print({ error: { name: e.constructor.name, kind: e.name, status: e.status, code: e.code, type: e.type, message: e.message, requestID: e.requestID, body: e.error } });
   }
-  print({ frames });
-  print({ done: true });
+  process.stdout.write(JSON.stringify(said) + "\n");
 }
 
 for (const order of JSON.parse(process.argv[2])) {

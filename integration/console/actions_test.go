@@ -18,7 +18,7 @@ func TestActions(t *testing.T) {
 	release := make(chan struct{})
 	n.up.Handle("/held", upstream.Hold(release, upstream.Respond(http.StatusOK, `{"held":true}`)))
 	n.up.Handle("/ok", upstream.Respond(http.StatusOK, `{"ok":true}`))
-	p := n.signIn("p", n.admin, nil)
+	p := n.signIn("p", n.Token, nil)
 
 	// The list shows accepted actions by itself.
 	n.call("done-1", http.MethodGet, n.up.URL()+"/ok")
@@ -87,9 +87,8 @@ func TestABinaryBody(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	n.up.Handle("/dot", upstream.Respond(http.StatusNotFound, "\x00\x01", upstream.Header("Content-Type", "image/png; x=y")))
-	p := n.signIn("p", n.admin, nil)
-	_, text, id := n.ask(n.admin, http.MethodPost, "/v1/execute", `{"request_id":"dot-1","method":"PUT","url":"`+n.up.URL()+`/dot","body_base64":"AP8K"}`)
-	require.Equal(t, "dot-1", id, text)
+	p := n.signIn("p", n.Token, nil)
+	require.Equal(t, "dot-1", n.Ask(t, http.MethodPost, "/v1/execute", `{"request_id":"dot-1","method":"PUT","url":"`+n.up.URL()+`/dot","body_base64":"AP8K"}`).ID())
 	p.to("#/actions/dot-1")
 	p.css(`section:has(#h-result) >> text=Body: 2 bytes of image/png`)
 	p.do(do{"op": "gone", "css": `section:has(#h-result) pre:has-text("AAE=")`})
@@ -128,7 +127,7 @@ func TestTheCallIsTheTitle(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	n.call("denied-1", http.MethodGet, "http://nowhere.example/secret")
-	p := n.signIn("p", n.admin, nil)
+	p := n.signIn("p", n.Token, nil)
 	p.seeRole("link", "denied-1")
 	p.evaluate(nil, called, nil)
 	p.to("#/actions?status=denied")
@@ -171,15 +170,14 @@ func TestResolve(t *testing.T) {
 	n.up.Handle("/lost", upstream.ResetBeforeResponse())
 	n.call("lost-1", http.MethodPost, n.up.URL()+"/lost")
 	n.status("lost-1", "outcome_unknown")
-	p := n.signIn("p", n.admin, nil)
+	p := n.signIn("p", n.Token, nil)
 	p.click("link", "lost-1")
 	p.click("button", "Resolve")
 	p.fill("Note", "seen in the ledger")
 	p.accessible()
 	p.click("button", "Applied")
 	p.css(`section:has(#h-facts) >> text=seen in the ledger`)
-	_, text, _ := n.ask(n.admin, http.MethodGet, "/v1/actions/lost-1", "")
-	require.Contains(t, text, `"effect":"applied"`)
+	require.Contains(t, n.Ask(t, http.MethodGet, "/v1/actions/lost-1", "").Body, `"effect":"applied"`)
 }
 
 // TestARestartIsSurvived: the page reports that it is not connected, keeps its rows and continues by itself.
@@ -187,9 +185,9 @@ func TestARestartIsSurvived(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	n.call("later-1", http.MethodGet, n.up.URL()+"/", schemas.HeaderDelay, "1h")
-	list := n.signIn("list", n.admin, nil)
+	list := n.signIn("list", n.Token, nil)
 	list.seeRole("link", "later-1")
-	one := n.signIn("one", n.admin, nil)
+	one := n.signIn("one", n.Token, nil)
 	one.to("#/actions/later-1")
 	one.css(`.event.waiting`)
 
@@ -202,8 +200,7 @@ func TestARestartIsSurvived(t *testing.T) {
 	n.call("after-1", http.MethodGet, "http://nowhere.example/")
 	list.seeRole("link", "after-1")
 	// The stream resumes after its last event: no event is there twice.
-	status, text, _ := n.ask(n.admin, http.MethodPost, "/v1/actions/later-1/cancel", "")
-	require.Less(t, status, 300, text)
+	require.Less(t, n.Ask(t, http.MethodPost, "/v1/actions/later-1/cancel", "").Status, 300)
 	one.css(`.event.settled`)
 	var accepted int
 	one.get(&accepted, do{"op": "count", "css": ".event.accepted"})

@@ -3,7 +3,6 @@
 package console_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,10 +23,10 @@ type browser struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards in and last
 	last    int
-	waiting map[int]chan answer
-	ended   error
+	waiting sync.Map // chan answer by its number
+	ended   chan struct{}
 }
 
 type answer struct {
@@ -60,7 +59,8 @@ func startBrowser() (*browser, error) {
 	if _, err := os.Stat(filepath.Join("node_modules", "playwright-core")); err != nil {
 		return nil, fmt.Errorf("%w with npm packages that are not installed: run `make browser`", errMissing)
 	}
-	b := &browser{waiting: map[int]chan answer{0: make(chan answer, 1)}}
+	b := &browser{ended: make(chan struct{})}
+	ready := b.next(0)
 	b.cmd = exec.Command("node", "drive.mjs", path)
 	b.cmd.Stderr = os.Stderr
 	if b.in, err = b.cmd.StdinPipe(); err != nil {
@@ -73,52 +73,50 @@ func startBrowser() (*browser, error) {
 	if err := b.cmd.Start(); err != nil {
 		return nil, err
 	}
-	ready := b.waiting[0]
 	go b.listen(out)
-	if a := <-ready; a.Error != "" {
-		return nil, errors.New(a.Error)
-	}
-	return b, nil
+	_, err = b.wait(ready)
+	return b, err
 }
 
-// listen hands out the answers, and says that the browser has ended to who still waits.
+// listen hands out the answers, until the browser has ended.
 func (b *browser) listen(out io.Reader) {
-	lines := bufio.NewReader(out)
-	for {
-		line, err := lines.ReadBytes('\n')
+	defer close(b.ended)
+	for dec := json.NewDecoder(out); ; {
 		var a answer
-		if err == nil {
-			err = json.Unmarshal(line, &a)
-		}
-		b.mu.Lock()
-		if err != nil {
-			b.ended = fmt.Errorf("the browser has ended: %w", err)
-			for _, w := range b.waiting {
-				w <- answer{Error: b.ended.Error()}
-			}
-			b.waiting = nil
-			b.mu.Unlock()
+		if dec.Decode(&a) != nil {
 			return
 		}
-		if w := b.waiting[a.N]; w != nil {
-			w <- a
-			delete(b.waiting, a.N)
+		if w, ok := b.waiting.LoadAndDelete(a.N); ok {
+			w.(chan answer) <- a //nolint:errcheck,forcetypeassert // next stores no other
 		}
-		b.mu.Unlock()
+	}
+}
+
+// next is where the answer of a number will come.
+func (b *browser) next(n int) chan answer {
+	got := make(chan answer, 1)
+	b.waiting.Store(n, got)
+	return got
+}
+
+func (b *browser) wait(got chan answer) (json.RawMessage, error) {
+	select {
+	case a := <-got:
+		if a.Error != "" {
+			return nil, errors.New(a.Error)
+		}
+		return a.Value, nil
+	case <-b.ended:
+		return nil, errors.New("the browser has ended")
 	}
 }
 
 // ask has one operation done. Any number may be asked at a time.
 func (b *browser) ask(d do) (json.RawMessage, error) {
 	b.mu.Lock()
-	if b.ended != nil {
-		b.mu.Unlock()
-		return nil, b.ended
-	}
 	b.last++
 	d["n"] = b.last
-	got := make(chan answer, 1)
-	b.waiting[b.last] = got
+	got := b.next(b.last)
 	line, err := json.Marshal(d)
 	if err == nil {
 		_, err = b.in.Write(append(line, '\n'))
@@ -127,11 +125,7 @@ func (b *browser) ask(d do) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := <-got
-	if a.Error != "" {
-		return nil, errors.New(a.Error)
-	}
-	return a.Value, nil
+	return b.wait(got)
 }
 
 // stop closes the browser and waits for it.

@@ -49,9 +49,7 @@ policy: {allowlist: [{name: broken, url_prefix: "http://broken.example/"}]}
 	p.see("No dead letters.")
 	for _, id := range []string{"poison-1", "poison-2", "poison-3"} {
 		body := `{"type":"Http","request_id":"` + id + `","args":{"method":"GET","url":"http://broken.example/"}}`
-		resp, _, err := program.Ask(t.Context(), http.MethodPost, a.URL()+"/v1/execute", body, "Prefer", "respond-async")
-		require.NoError(t, err)
-		require.Equal(t, http.StatusAccepted, resp.StatusCode)
+		program.Client{Base: a.URL()}.Must(t, http.StatusAccepted, http.MethodPost, "/v1/execute", body, "Prefer", "respond-async")
 	}
 	for _, id := range []string{"poison-1", "poison-2", "poison-3"} {
 		p.seeRole("link", id)

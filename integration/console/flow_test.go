@@ -40,7 +40,7 @@ func TestFlow(t *testing.T) {
 	release := make(chan struct{})
 	n.up.Handle("/ok", upstream.Respond(http.StatusOK, `{}`))
 	n.up.Handle("/held", upstream.Hold(release, upstream.Respond(http.StatusOK, `{}`)))
-	p := n.signIn("p", n.admin, nil)
+	p := n.signIn("p", n.Token, nil)
 	p.click("link", "Weir") // the first page
 	p.seeRole("heading", "Flow")
 	p.see("No actions yet.")
@@ -108,7 +108,7 @@ func TestFlowOfMany(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	n.call("later-1", http.MethodGet, n.up.URL()+"/", schemas.HeaderDelay, "1h")
-	p := n.signIn("p", n.admin, do{"reducedMotion": "reduce"})
+	p := n.signIn("p", n.Token, do{"reducedMotion": "reduce"})
 	p.seeRole("link", "later-1")
 	p.evaluate(nil, crowded, nil)
 	p.click("link", "Flow")
@@ -138,10 +138,9 @@ func TestEachNumberIsOfItsList(t *testing.T) {
 	n.inquire(n.file("asks-1", "Ask", `,"pool":"none"`).Token, "Which?")
 	n.file("asks-not", "Do not ask", `,"pool":"none"`)
 	for path, state := range map[string]string{schemas.RouteOperationsPin: `,"state":"closed"`, schemas.RouteOperationsPause: ""} {
-		status, text, _ := n.ask(n.admin, http.MethodPost, path, `{"entry":"up"`+state+`}`)
-		require.Equal(t, http.StatusOK, status, text)
+		n.Must(t, http.StatusOK, http.MethodPost, path, `{"entry":"up"`+state+`}`)
 	}
-	p := n.signIn("p", n.admin, nil)
+	p := n.signIn("p", n.Token, nil)
 	for _, of := range []struct {
 		name, rows string
 		n          int
@@ -161,8 +160,7 @@ func TestEachNumberIsOfItsList(t *testing.T) {
 	p.click("button", "denied 3")
 	p.css(`.chips button[aria-pressed="true"]:text-is("denied 3")`)
 	p.css(`main:has(tbody tr:nth-child(3)):not(:has(tbody tr:nth-child(4)))`)
-	status, text, _ := n.ask(n.admin, http.MethodPost, "/v1/actions/lost-0/resolve", `{"effect":"applied"}`)
-	require.Equal(t, http.StatusOK, status, text)
+	n.Must(t, http.StatusOK, http.MethodPost, "/v1/actions/lost-0/resolve", `{"effect":"applied"}`)
 	p.to("#/flow")
 	p.seeRole("link", "Outcome unknown, not resolved 1")
 	p.accessible()

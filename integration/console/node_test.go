@@ -3,7 +3,6 @@
 package console_test
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -12,29 +11,27 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/cluster"
+	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
 	"weir/internal/weirtest/upstream"
 	"weir/schemas"
 )
 
 // patience bounds every wait; nothing waits for long unless something is wrong.
-const (
-	patience = time.Minute
-	often    = 50 * time.Millisecond
-)
+const patience = time.Minute
 
 // node is a Weir with tokens, over the real program, and an upstream that it may call.
 type node struct {
-	t     *testing.T
-	dir   string
-	args  []string
-	prog  *program.Program
-	up    *upstream.Server
-	admin string
+	program.Client // that of the first admin
+
+	t    *testing.T
+	dir  string
+	args []string
+	prog *program.Program
+	up   *upstream.Server
 }
 
 func start(t *testing.T) *node {
@@ -59,7 +56,7 @@ func startWith(t *testing.T, more string) *node {
 	n.run()
 	secret, err := os.ReadFile(filepath.Join(n.dir, "admin.token"))
 	require.NoError(t, err)
-	n.admin = strings.TrimSpace(string(secret))
+	n.Client = program.Client{Base: n.prog.URL, Token: strings.TrimSpace(string(secret))}
 	t.Cleanup(func() { n.prog.Kill() })
 	return n
 }
@@ -71,8 +68,7 @@ func (n *node) entry(text string) {
 	old, err := os.ReadFile(config)
 	require.NoError(n.t, err)
 	require.NoError(n.t, os.WriteFile(config, append(old, "    - "+text+"\n"...), 0o600))
-	status, said, _ := n.ask(n.admin, http.MethodPost, "/v1/policy/reload", "")
-	require.Equal(n.t, http.StatusOK, status, said)
+	n.Must(n.t, http.StatusOK, http.MethodPost, "/v1/policy/reload", "")
 }
 
 func (n *node) run() {
@@ -82,24 +78,10 @@ func (n *node) run() {
 	require.NoError(n.t, err)
 }
 
-// ask sends a request with a token, and reads the answer.
-func (n *node) ask(token, method, path, body string, header ...string) (status int, text, id string) {
-	n.t.Helper()
-	ctx, cancel := context.WithTimeout(n.t.Context(), patience)
-	defer cancel()
-	resp, text, err := program.Ask(ctx, method, n.prog.URL+path, body, append([]string{"Authorization", "Bearer " + token}, header...)...)
-	require.NoError(n.t, err)
-	return resp.StatusCode, text, resp.Header.Get("Weir-Action-Id")
-}
-
 // token makes one with some scopes.
 func (n *node) token(name string, scopes ...string) string {
 	n.t.Helper()
-	body, err := json.Marshal(schemas.TokenRequest{Name: name, Scopes: scopes})
-	require.NoError(n.t, err)
-	status, text, _ := n.ask(n.admin, http.MethodPost, "/v1/tokens", string(body))
-	require.Equal(n.t, http.StatusCreated, status, text)
-	return decode[schemas.NewToken](n.t, text).Secret
+	return n.MakeToken(n.t, schemas.TokenRequest{Name: name, Scopes: scopes}).Secret
 }
 
 // call has one call made, or refused.
@@ -107,17 +89,16 @@ func (n *node) call(id, method, url string, header ...string) {
 	n.t.Helper()
 	body, err := json.Marshal(map[string]any{"type": "Http", "request_id": id, "args": map[string]any{"method": method, "url": url}})
 	require.NoError(n.t, err)
-	_, text, got := n.ask(n.admin, http.MethodPost, "/v1/execute", string(body), header...)
-	require.Equal(n.t, id, got, text)
+	a := n.Ask(n.t, http.MethodPost, "/v1/execute", string(body), header...)
+	require.Equal(n.t, id, a.ID(), a.Body)
 }
 
 // status waits until an action has a status.
 func (n *node) status(id, want string) {
 	n.t.Helper()
-	require.EventuallyWithT(n.t, func(c *assert.CollectT) {
-		_, text, _ := n.ask(n.admin, http.MethodGet, "/v1/actions/"+id, "")
-		assert.Contains(c, text, `"status":"`+want+`"`)
-	}, patience, often)
+	poll.Until(n.t, func() bool {
+		return strings.Contains(n.Ask(n.t, http.MethodGet, "/v1/actions/"+id, "").Body, `"status":"`+want+`"`)
+	}, id, want)
 }
 
 // signIn opens a window at the actions and signs in.
@@ -128,12 +109,4 @@ func (n *node) signIn(name, token string, options do) *page {
 	p.click("button", "Sign in")
 	p.seeRole("heading", "Actions")
 	return p
-}
-
-// decode reads a document or fails the test.
-func decode[T any](t *testing.T, text string) T {
-	t.Helper()
-	var v T
-	require.NoError(t, json.Unmarshal([]byte(text), &v), text)
-	return v
 }

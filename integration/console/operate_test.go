@@ -17,7 +17,7 @@ import (
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	n := start(t)
-	p := n.signIn("p", n.admin, nil)
+	p := n.signIn("p", n.Token, nil)
 	p.click("link", "Tokens")
 	p.css(`tr:has-text("first-admin") .badge.good`)
 	p.click("button", "New token")
@@ -38,22 +38,20 @@ func TestTokens(t *testing.T) {
 	var page string
 	p.evaluate(&page, `() => document.documentElement.outerHTML + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)`, nil)
 	require.NotContains(t, page, secret)
-	status, text, _ := n.ask(secret, http.MethodGet, "/v1/actions", "")
-	require.Equal(t, http.StatusOK, status, text)
+	n.As(secret).Must(t, http.StatusOK, http.MethodGet, "/v1/actions", "")
 	p.css(`tr:has-text("viewer") >> text=actions:read`)
 	p.click("button", "Revoke viewer")
 	p.accessible()
 	p.click("button", "Revoke the token")
 	p.css(`tr:has-text("viewer") .badge.bad >> text=revoked`)
-	status, _, _ = n.ask(secret, http.MethodGet, "/v1/actions", "")
-	require.Equal(t, http.StatusUnauthorized, status)
+	n.As(secret).Must(t, http.StatusUnauthorized, http.MethodGet, "/v1/actions", "")
 }
 
 // TestOperations: a pause from the page holds calls, the page Flow shows it, and a resume lets them go.
 func TestOperations(t *testing.T) {
 	t.Parallel()
 	n := start(t)
-	p := n.signIn("p", n.admin, nil)
+	p := n.signIn("p", n.Token, nil)
 	p.click("link", "Operations")
 	p.see("No call is paused or pinned.")
 	p.accessible()
@@ -72,7 +70,7 @@ func TestOperations(t *testing.T) {
 	p.see("No call is paused or pinned.")
 	n.status("held-1", "succeeded")
 
-	_, _, _ = n.ask(n.admin, http.MethodPost, schemas.RouteOperationsPin, `{"entry":"up","state":"closed"}`)
+	n.Ask(t, http.MethodPost, schemas.RouteOperationsPin, `{"entry":"up","state":"closed"}`)
 	p.css(`tr:has-text("entry up") >> text=pinned closed`)
 	p.click("button", "Unpin entry up")
 	p.see("No call is paused or pinned.")
@@ -83,12 +81,11 @@ func TestBudgetsAndNodes(t *testing.T) {
 	t.Parallel()
 	double := llm.New(t, llm.Config{Default: llm.Act{Texts: []string{"Hello."}}})
 	n := startWith(t, fmt.Sprintf("models:\n  \"sim/*\": {url: %q}\nbudgets:\n  daily: {per: [token], window: 24h, requests: 4}\n", double.URL()))
-	p := n.signIn("p", n.admin, nil)
+	p := n.signIn("p", n.Token, nil)
 	p.click("link", "Budgets")
 	p.see("No budget accounts yet.")
 	p.accessible()
-	status, text, _ := n.ask(n.admin, http.MethodPost, schemas.RouteChat, `{"model":"sim/small","messages":[{"role":"user","content":"Say it."}]}`)
-	require.Equal(t, http.StatusOK, status, text)
+	n.Must(t, http.StatusOK, http.MethodPost, schemas.RouteChat, `{"model":"sim/small","messages":[{"role":"user","content":"Say it."}]}`)
 	p.css(`tr:has-text("daily") td[data-name="requests"]:has-text("1 of 4")`)
 	p.accessible()
 

@@ -18,7 +18,7 @@ import (
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	n := start(t)
-	p := n.signIn("p", n.admin, nil)
+	p := n.signIn("p", n.Token, nil)
 	p.click("link", "Policy")
 	p.css(`table >> text=` + n.up.URL() + `/`)
 	p.fill("URL", "http://nowhere.example/x")
@@ -43,15 +43,15 @@ func TestPolicy(t *testing.T) {
 	p.css(`section:has(#h-denials) pre >> text=url_prefix: https://api.example.com/v1/orders`)
 	p.accessible()
 	// The page of the denied action says what would allow it, and leads to the explanation.
-	_, _, id := n.ask(n.admin, http.MethodPost, "/v1/execute", `{"method":"GET","url":"`+n.up.URL()+`/x","allowlist_key":"nothing"}`)
+	id := n.Ask(t, http.MethodPost, "/v1/execute", `{"method":"GET","url":"`+n.up.URL()+`/x","allowlist_key":"nothing"}`).ID()
 	p.to("#/actions/" + id)
 	p.css(`section:has(#h-decision) >> text=set allowlist_key to up`)
 	p.css(`section:has(#h-decision) pre >> text=name: nothing`)
 	p.accessible()
-	_, _, metadata := n.ask(n.admin, http.MethodPost, "/v1/execute", `{"method":"GET","url":"http://169.254.169.254/"}`)
+	metadata := n.Ask(t, http.MethodPost, "/v1/execute", `{"method":"GET","url":"http://169.254.169.254/"}`).ID()
 	p.to("#/actions/" + metadata)
 	p.css(`section:has(#h-decision) >> text=no change of the policy can allow this call`)
-	_, _, private := n.ask(n.admin, http.MethodPost, "/v1/execute", `{"method":"GET","url":"http://10.1.2.3/"}`)
+	private := n.Ask(t, http.MethodPost, "/v1/execute", `{"method":"GET","url":"http://10.1.2.3/"}`).ID()
 	p.to("#/actions/" + private)
 	p.css(`section:has(#h-decision) pre >> text=cidrs: [10.1.2.3/32]`)
 	p.to("#/actions/" + id)
@@ -67,7 +67,7 @@ func TestEvidence(t *testing.T) {
 	n := start(t)
 	n.up.Handle("/ok", upstream.Respond(http.StatusOK, `{}`))
 	n.call("before-1", http.MethodGet, n.up.URL()+"/ok")
-	p := n.signIn("p", n.admin, nil)
+	p := n.signIn("p", n.Token, nil)
 	p.click("link", "Evidence")
 	p.seeRole("link", "before-1")
 	n.call("live-1", http.MethodGet, n.up.URL()+"/ok")
@@ -110,7 +110,7 @@ func TestThePhoneAndTheKeyboard(t *testing.T) {
 	n.status("echo-1", "succeeded")
 	n.shop()
 	n.file("a-rather-long-id-of-a-task-that-a-person-has-chosen-0001", strings.Repeat("Shorten", 60), `,"pool":"none","branch":"`+strings.Repeat("long/", 30)+`x"`)
-	p := n.signIn("phone", n.admin, do{"viewport": do{"width": 360, "height": 740}, "colorScheme": "dark", "hasTouch": true})
+	p := n.signIn("phone", n.Token, do{"viewport": do{"width": 360, "height": 740}, "colorScheme": "dark", "hasTouch": true})
 	for _, at := range []struct{ hash, heading string }{
 		{"#/", "Flow"},
 		{"#/actions", "Actions"},

@@ -16,7 +16,7 @@ func TestRules(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	n.up.Handle("/orders", upstream.Respond(http.StatusOK, `{"real":true}`))
-	p := n.signIn("p", n.admin, nil)
+	p := n.signIn("p", n.Token, nil)
 	p.click("link", "Rules")
 	p.see("No rules.")
 	p.accessible()
@@ -57,8 +57,8 @@ func TestRules(t *testing.T) {
 	p.accessible()
 	p.click("button", "Create")
 	p.seeRole("button", "m-1")
-	_, text, _ := n.ask(n.admin, http.MethodPost, "/v1/execute", `{"method":"GET","url":"`+n.up.URL()+`/orders"}`)
-	require.Contains(t, text, `"mocked":"yes"`)
+	orders := `{"method":"GET","url":"` + n.up.URL() + `/orders"}`
+	require.Contains(t, n.Ask(t, http.MethodPost, "/v1/execute", orders).Body, `"mocked":"yes"`)
 	p.css(`tr:has-text("m-1") td[data-name="hits"]:text-is("1")`)
 
 	// Switch it, and all of them; calls are really sent again.
@@ -69,8 +69,7 @@ func TestRules(t *testing.T) {
 	p.click("switch", "All rules")
 	p.click("button", "Switch off")
 	p.see("All rules are off")
-	_, text, _ = n.ask(n.admin, http.MethodPost, "/v1/execute", `{"method":"GET","url":"`+n.up.URL()+`/orders"}`)
-	require.Contains(t, text, `"real":true`)
+	require.Contains(t, n.Ask(t, http.MethodPost, "/v1/execute", orders).Body, `"real":true`)
 }
 
 // TestTwoEditOneRule: the second is shown what the first has written, beside its own words, and decides.
@@ -78,7 +77,7 @@ func TestTwoEditOneRule(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	writer := n.token("writer", schemas.ScopeRulesWrite, schemas.ScopeActionsRead)
-	first, second := n.signIn("first", n.admin, nil), n.signIn("second", writer, nil)
+	first, second := n.signIn("first", n.Token, nil), n.signIn("second", writer, nil)
 	rule := func(ms string) string {
 		return `{"id":"d-1","type":"delay","group":"default","enabled":true,"priority":0,"match":{"url_pattern":"http://a.example/*","method":"ANY","include_query":false},"action":{"delay_ms":` + ms + `}}`
 	}
@@ -102,10 +101,8 @@ func TestTwoEditOneRule(t *testing.T) {
 	second.css(`section[aria-label="Theirs"] >> text=222`)
 	second.css(`section[aria-label="Yours"] >> text=333`)
 	second.accessible()
-	_, text, _ := n.ask(n.admin, http.MethodGet, "/v1/rules", "")
-	require.Contains(t, text, `"delay_ms":222`, "nothing was overwritten")
+	require.Contains(t, n.Ask(t, http.MethodGet, "/v1/rules", "").Body, `"delay_ms":222`, "nothing was overwritten")
 	second.click("button", "Overwrite with mine")
 	second.do(do{"op": "gone", "css": "dialog"})
-	_, text, _ = n.ask(n.admin, http.MethodGet, "/v1/rules", "")
-	require.Contains(t, text, `"delay_ms":333`)
+	require.Contains(t, n.Ask(t, http.MethodGet, "/v1/rules", "").Body, `"delay_ms":333`)
 }

@@ -17,6 +17,7 @@ import (
 	"weir/internal/weirtest/agent"
 	"weir/internal/weirtest/llm"
 	"weir/internal/weirtest/poll"
+	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
 
@@ -34,8 +35,7 @@ func give(t *testing.T, c chan<- struct{}) {
 func (n *node) order(id, taskType, inputs string) {
 	n.t.Helper()
 	body := fmt.Sprintf(`{"request_id":%q,"task_type":%q,"inputs":%s}`, id, taskType, inputs)
-	status, text, _ := n.ask(n.admin, http.MethodPost, schemas.RouteRunSync, body, "Prefer", "respond-async")
-	require.Equal(n.t, http.StatusAccepted, status, text)
+	n.Must(n.t, http.StatusAccepted, http.MethodPost, schemas.RouteRunSync, body, "Prefer", "respond-async")
 }
 
 // texts are what all that a selector finds says.
@@ -49,7 +49,7 @@ func (p *page) texts(selector string) (all []string) {
 func (p *page) steps() (n int) {
 	p.t.Helper()
 	for i, text := range p.texts(".piece.progress .words") {
-		require.Equal(p.t, i+1, decode[struct{ Step int }](p.t, text).Step)
+		require.Equal(p.t, i+1, program.Decode[struct{ Step int }](p.t, text).Step)
 		n = i + 1
 	}
 	return n
@@ -64,7 +64,7 @@ func TestARunIsWatched(t *testing.T) {
 		Progress: func(i int) string { return fmt.Sprintf(`{"piece":"no. %d <img src=x onerror=boom()>"}`, i) },
 	}}})
 	n := startWith(t, fmt.Sprintf("agents:\n  %s: {url: %q, mode: stream}\n", agent.TaskType, double.URL()))
-	p := n.signIn("p", n.admin, nil)
+	p := n.signIn("p", n.Token, nil)
 	p.click("link", "Runs and chats")
 	p.seeRole("heading", "Runs and chats")
 	p.see("No runs or chats yet.")
@@ -78,8 +78,7 @@ func TestARunIsWatched(t *testing.T) {
 	p.css(`.piece >> text=no. 0 <img`)
 	p.hidden(true) // and then it holds no connection
 	poll.Until(t, func() bool {
-		_, text, _ := n.ask(n.admin, http.MethodGet, "/metrics", "")
-		return strings.Contains(text, "\nweir_sse_streams 0\n")
+		return strings.Contains(n.Ask(t, http.MethodGet, "/metrics", "").Body, "\nweir_sse_streams 0\n")
 	})
 	give(t, step)
 	p.hidden(false)
@@ -113,7 +112,7 @@ func TestARunOverARestart(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	n.order("echo-1", schemas.TaskEcho, `{"steps":1000,"interval_ms":1000}`)
-	p := n.signIn("p", n.admin, nil)
+	p := n.signIn("p", n.Token, nil)
 	p.to("#/runs/echo-1")
 	p.css(`.piece.progress`)
 	n.prog.Kill()
@@ -149,7 +148,7 @@ func TestALongStream(t *testing.T) {
 	n := start(t)
 	n.order("long-1", schemas.TaskEcho, `{"steps":1000}`)
 	n.status("long-1", "succeeded")
-	p := n.signIn("p", n.admin, nil)
+	p := n.signIn("p", n.Token, nil)
 	p.to("#/runs/long-1")
 	p.css(`.piece.settled`)
 	p.see("503 earlier events are not shown.")
@@ -160,8 +159,7 @@ func TestALongStream(t *testing.T) {
 	p.click("button", "Newest")
 	p.do(do{"op": "gone", "role": "button", "name": "Newest"})
 
-	_, text, _ := n.ask(n.admin, http.MethodGet, "/v1/actions/long-1/events?limit=1000", "", "Accept", "application/json")
-	events := decode[schemas.Page[schemas.EventView]](t, text).Items
+	events := program.Items[schemas.EventView](t, n.Client, "/v1/actions/long-1/events?limit=1000")
 	gone, err := json.Marshal(schemas.Problem{Status: http.StatusGone, Code: schemas.StreamGone, EarliestID: strconv.FormatUint(events[990].Seq, 10)})
 	require.NoError(t, err)
 	p.do(do{"op": "instead", "glob": "**/v1/actions/long-1/events", "without": "last-event-id", "status": http.StatusGone, "body": string(gone)})
@@ -181,7 +179,7 @@ func TestAChatIsWatched(t *testing.T) {
 		"sim/tool": {Tools: []llm.Tool{{ID: "call_7", Name: "look_up", Arguments: []string{`{"q":`, `"tea"}`}}}},
 	}})
 	n := startWith(t, fmt.Sprintf("models:\n  \"sim/*\": {url: %q}\n", double.URL()))
-	p := n.signIn("p", n.admin, nil)
+	p := n.signIn("p", n.Token, nil)
 	p.to("#/runs")
 	id := n.chat("sim/slow", step)
 	p.click("link", id)
@@ -202,12 +200,12 @@ func TestAChatIsWatched(t *testing.T) {
 	require.Equal(t, []string{"Hello,\n  <b>world</b>"}, p.texts(".said"))
 	require.Equal(t, []string{"Let me think. "}, p.texts(".aside .words"))
 
-	_, _, id = n.ask(n.admin, http.MethodPost, schemas.RouteChat, `{"model":"sim/tool","messages":[{"role":"user","content":"Look."}]}`)
+	id = n.Ask(t, http.MethodPost, schemas.RouteChat, `{"model":"sim/tool","messages":[{"role":"user","content":"Look."}]}`).ID()
 	p.to("#/runs/" + id)
 	p.css(`.aside.tool >> text=Tool call: look_up`)
 	p.css(`.aside.tool >> text={"q":"tea"}`)
 	p.accessible()
-	_, _, id = n.ask(n.admin, http.MethodPost, schemas.RouteChat, `{"model":"sim/status-400","messages":[{"role":"user","content":"No."}]}`)
+	id = n.Ask(t, http.MethodPost, schemas.RouteChat, `{"model":"sim/status-400","messages":[{"role":"user","content":"No."}]}`).ID()
 	p.to("#/runs/" + id)
 	p.css(`.notice >> text=400`)
 	p.see("No answer arrived.")
@@ -221,7 +219,7 @@ func (n *node) chat(model string, step chan<- struct{}) string {
 	body := fmt.Sprintf(`{"model":%q,"stream":true,"messages":[{"role":"user","content":"Say it."}]}`, model)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.prog.URL+schemas.RouteChat, strings.NewReader(body))
 	require.NoError(n.t, err)
-	req.Header.Set("Authorization", "Bearer "+n.admin)
+	req.Header.Set("Authorization", "Bearer "+n.Token)
 	req.Header.Set("Content-Type", "application/json")
 	type answered struct {
 		resp *http.Response

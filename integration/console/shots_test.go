@@ -35,8 +35,7 @@ func TestShots(t *testing.T) { //nolint:paralleltest // one page after the other
 		give(t, words)
 	}
 	for range 2 {
-		status, text, _ := n.ask(n.admin, http.MethodPost, schemas.RouteChat, `{"model":"sim/large","messages":[{"role":"user","content":"What is a weir?"}]}`)
-		require.Equal(t, http.StatusOK, status, text)
+		n.Must(t, http.StatusOK, http.MethodPost, schemas.RouteChat, `{"model":"sim/large","messages":[{"role":"user","content":"What is a weir?"}]}`)
 	}
 	n.tasks()
 	release := make(chan struct{})
@@ -63,18 +62,16 @@ func TestShots(t *testing.T) { //nolint:paralleltest // one page after the other
 		`{"id":"mock-mail","name":"No mail leaves a rehearsal","type":"mock","match":{"url_pattern":"https://mail.example.com/*","method":"POST"},"action":{"status":202,"body":{"queued":true}}}`,
 		`{"id":"slow-orders","type":"delay","match":{"url_pattern":"` + n.up.URL() + `/orders*"},"action":{"delay_ms":1500},"scope":{"agent":"LIT_RETRIEVAL"}}`,
 	} {
-		etag := n.etag()
-		status, text, _ := n.ask(n.admin, http.MethodPost, "/v1/agent-api", `{"request_id":"`+etag+`","operation":"rules.create","args":{"rule":`+rule+`,"if_match":"`+etag+`"}}`)
-		require.Equal(t, http.StatusOK, status, text)
+		etag := n.Etag(t)
+		n.Must(t, http.StatusOK, http.MethodPost, "/v1/agent-api", `{"request_id":"`+etag+`","operation":"rules.create","args":{"rule":`+rule+`,"if_match":"`+etag+`"}}`)
 	}
-	status, text, _ := n.ask(n.admin, http.MethodPost, schemas.RouteOperationsPin, `{"entry":"up","state":"closed","reason":"their limits are wrong today"}`)
-	require.Equal(t, http.StatusOK, status, text)
+	n.Must(t, http.StatusOK, http.MethodPost, schemas.RouteOperationsPin, `{"entry":"up","state":"closed","reason":"their limits are wrong today"}`)
 	for _, form := range []struct {
 		name          string
 		width, height int
 		colours       string
 	}{{"wide-light", 1280, 860, "light"}, {"wide-dark", 1280, 860, "dark"}, {"phone-light", 390, 800, "light"}, {"phone-dark", 390, 800, "dark"}} {
-		p := n.signIn(form.name, n.admin, do{"viewport": do{"width": form.width, "height": form.height}, "colorScheme": form.colours})
+		p := n.signIn(form.name, n.Token, do{"viewport": do{"width": form.width, "height": form.height}, "colorScheme": form.colours})
 		for name, at := range map[string][2]string{
 			"flow": {"#/flow", "Flow"}, "actions": {"#/actions", "Actions"}, "action": {"#/actions/retried-1", "Timeline"}, "tasks": {"#/tasks", "Tasks"}, "task": {"#/tasks/totals-1", "Timeline"}, "runs": {"#/runs", "Runs and chats"}, "run": {"#/runs/review-1", "Stream"}, "chat": {"#/runs/" + chat, "Answer"}, "dead": {"#/dead", "Dead letters"}, "rules": {"#/rules", "Rules"}, "policy": {"#/policy", "Policy"}, "evidence": {"#/evidence", "Evidence"}, "denied": {"#/actions/mail-1", "Decision"},
 			"operations": {"#/operations", "Operations"}, "budgets": {"#/budgets", "Budgets"}, "tokens": {"#/tokens", "Tokens"}, "nodes": {"#/nodes", "Nodes"},
@@ -98,12 +95,6 @@ func review(i int) string {
 	return fmt.Sprintf(`{"message":%q,"percent":%d}`, said, 16*(i+1))
 }
 
-func (n *node) etag() string {
-	n.t.Helper()
-	_, text, _ := n.ask(n.admin, http.MethodGet, "/v1/rules", "")
-	return decode[schemas.RulePage](n.t, text).RulesEtag
-}
-
 // tasks creates some, and works on them.
 func (n *node) tasks() {
 	n.t.Helper()
@@ -116,29 +107,23 @@ func (n *node) tasks() {
 	require.Zero(n.t, git("push", "-q", "origin", "HEAD").Code)
 	require.NotZero(n.t, git("push", "-q", "origin", "HEAD:main").Code)
 	for _, prompt := range []string{"How are totals rounded?", "Write the test."} {
-		status, text, _ := n.ask(leased.Token, http.MethodPost, schemas.RouteChat, `{"model":"sim/large","messages":[{"role":"user","content":"`+prompt+`"}]}`)
-		require.Equal(n.t, http.StatusOK, status, text)
-		status, text, _ = n.ask(leased.Token, http.MethodPost, schemas.RouteAgentOutput, `{"text":"--- PASS: TestTotals (0.00s)\nok  \tshop/totals\t0.012s\n"}`)
-		require.Less(n.t, status, 300, text)
+		n.As(leased.Token).Must(n.t, http.StatusOK, http.MethodPost, schemas.RouteChat, `{"model":"sim/large","messages":[{"role":"user","content":"`+prompt+`"}]}`)
+		require.Less(n.t, n.As(leased.Token).Ask(n.t, http.MethodPost, schemas.RouteAgentOutput, `{"text":"--- PASS: TestTotals (0.00s)\nok  \tshop/totals\t0.012s\n"}`).Status, 300)
 	}
 	for _, path := range []string{"/orders", "/gone"} {
-		status, text, _ := n.ask(leased.Token, http.MethodPost, "/v1/execute", `{"method":"GET","url":"`+n.up.URL()+path+`"}`)
-		require.Less(n.t, status, 500, text)
+		require.Less(n.t, n.As(leased.Token).Ask(n.t, http.MethodPost, "/v1/execute", `{"method":"GET","url":"`+n.up.URL()+path+`"}`).Status, 500)
 	}
 	n.inquire(leased.Token, "Are totals to be rounded half up, or half to even?\nThe tests of the till say half up, the ledger says half to even.")
 	for i, what := range []string{"Take the old till's protocol out", "Say in the README how to seed a database"} {
 		n.file(fmt.Sprintf("done-%d", i), what, "")
 		done := n.lease(pool)
-		status, text, _ := n.ask(done.Token, http.MethodPost, schemas.RouteAgentComplete, `{"description":"Done, and tested."}`)
-		require.Equal(n.t, http.StatusOK, status, text)
+		n.As(done.Token).Must(n.t, http.StatusOK, http.MethodPost, schemas.RouteAgentComplete, `{"description":"Done, and tested."}`)
 	}
 	n.file("failed-1", "Upgrade the framework to the next version", "")
 	failed := n.lease(pool)
-	status, text, _ := n.ask(failed.Token, http.MethodPost, schemas.RouteAgentFail, `{"description":"It needs a newer compiler.","reason":"TechnicalIssues"}`)
-	require.Equal(n.t, http.StatusOK, status, text)
+	n.As(failed.Token).Must(n.t, http.StatusOK, http.MethodPost, schemas.RouteAgentFail, `{"description":"It needs a newer compiler.","reason":"TechnicalIssues"}`)
 	n.file("stopped-1", "Rewrite everything in another language", "")
-	status, text, _ = n.ask(n.admin, http.MethodPost, schemas.RouteTasks+"/stopped-1/cancel", "")
-	require.Less(n.t, status, 300, text)
+	require.Less(n.t, n.Ask(n.t, http.MethodPost, schemas.RouteTasks+"/stopped-1/cancel", "").Status, 300)
 	n.file("night-1", "Go through the dependencies and name those that are not used", `,"pool":"night"`)
 	n.file("hand-1", "Look at the flaky test of the cart", `,"pool":"none"`)
 }

@@ -20,24 +20,19 @@ import (
 // shop makes an empty repository of that name.
 func (n *node) shop() {
 	n.t.Helper()
-	status, text, _ := n.ask(n.admin, http.MethodPost, schemas.RouteRepos, `{"name":"shop"}`)
-	require.Equal(n.t, http.StatusCreated, status, text)
+	n.MakeRepo(n.t, map[string]any{"name": "shop"})
 }
 
 // file files a task for the repository "shop".
 func (n *node) file(id, description, rest string) schemas.NewTask {
 	n.t.Helper()
-	status, text, _ := n.ask(n.admin, http.MethodPost, schemas.RouteTasks, fmt.Sprintf(`{"repo":"shop","request_id":%q,"description":%q%s}`, id, description, rest))
-	require.Equal(n.t, http.StatusCreated, status, text)
-	return decode[schemas.NewTask](n.t, text)
+	return program.Decode[schemas.NewTask](n.t, n.Must(n.t, http.StatusCreated, http.MethodPost, schemas.RouteTasks, fmt.Sprintf(`{"repo":"shop","request_id":%q,"description":%q%s}`, id, description, rest)))
 }
 
 // lease takes the oldest task that waits, as a pool's agent.
 func (n *node) lease(pool string) schemas.LeasedTask {
 	n.t.Helper()
-	status, text, _ := n.ask(pool, http.MethodPost, schemas.RouteTaskLease, `{"wait_ms":30000}`)
-	require.Equal(n.t, http.StatusOK, status, text)
-	return decode[schemas.LeasedTask](n.t, text)
+	return program.Decode[schemas.LeasedTask](n.t, n.As(pool).Must(n.t, http.StatusOK, http.MethodPost, schemas.RouteTaskLease, `{"wait_ms":30000}`))
 }
 
 // inquire sends an agent's question, and returns the answer on a channel.
@@ -47,11 +42,11 @@ func (n *node) inquire(token, question string) <-chan string {
 	require.NoError(n.t, err)
 	said := make(chan string, 1)
 	go func() {
-		_, text, err := program.Ask(n.t.Context(), http.MethodPost, n.prog.URL+schemas.RouteAgentInquiry, string(body), "Authorization", "Bearer "+token)
+		a, err := n.As(token).Try(n.t.Context(), http.MethodPost, schemas.RouteAgentInquiry, string(body))
 		if err != nil {
-			text = err.Error()
+			a.Body = err.Error()
 		}
-		said <- text
+		said <- a.Body
 	}()
 	return said
 }
@@ -68,13 +63,6 @@ func (n *node) clone(task schemas.AgentTask, token string) (dir string, git func
 	return dir, func(args ...string) gitkit.Result { return run(dir, args...) }
 }
 
-func (n *node) task(id string) schemas.TaskView {
-	n.t.Helper()
-	status, text, _ := n.ask(n.admin, http.MethodGet, schemas.RouteTasks+"/"+id, "")
-	require.Equal(n.t, http.StatusOK, status, text)
-	return decode[schemas.TaskView](n.t, text)
-}
-
 // TestTasks is the life of a task as its people see it: filed, leased, a question and its answer, a push and one that is refused,
 // the end.
 func TestTasks(t *testing.T) {
@@ -82,7 +70,7 @@ func TestTasks(t *testing.T) {
 	n := start(t)
 	n.shop()
 	pool := n.token("pool", schemas.ScopeTasksWork)
-	board := n.signIn("board", n.admin, nil)
+	board := n.signIn("board", n.Token, nil)
 	board.click("link", "Tasks")
 	board.see("No tasks yet.")
 	board.accessible()
@@ -101,7 +89,7 @@ func TestTasks(t *testing.T) {
 	board.css(`.stack:has(#state-Running) >> text=1 of 1`)
 	board.to("#/tasks")
 
-	one := n.signIn("one", n.admin, nil)
+	one := n.signIn("one", n.Token, nil)
 	one.to("#/tasks/paint-1")
 	one.css(`section:has(#h-asked) >> text=Which colour?`)
 	one.css(`section:has(#h-log) .event.asked`)
@@ -121,12 +109,11 @@ func TestTasks(t *testing.T) {
 	n.up.Handle("/paint", upstream.Respond(http.StatusOK, `{"colour":"red"}`))
 	n.up.Handle("/none", upstream.Respond(http.StatusNotFound, `{}`))
 	for _, path := range []string{"/paint", "/none"} {
-		n.ask(leased.Token, http.MethodPost, "/v1/execute", `{"method":"GET","url":"`+n.up.URL()+path+`"}`)
+		n.As(leased.Token).Ask(t, http.MethodPost, "/v1/execute", `{"method":"GET","url":"`+n.up.URL()+path+`"}`)
 	}
 	one.css(`section:has(#h-log) .event.made:has-text("200") >> text=/paint`)
 	one.css(`section:has(#h-log) .event.made:has-text("404") >> text=/none`)
-	status, text, _ := n.ask(leased.Token, http.MethodPost, schemas.RouteAgentOutput, `{"text":"first <coat>\n"}`)
-	require.Less(t, status, 300, text)
+	require.Less(t, n.As(leased.Token).Ask(t, http.MethodPost, schemas.RouteAgentOutput, `{"text":"first <coat>\n"}`).Status, 300)
 	one.css(`section:has(#h-log) .event.output >> text=first <coat>`)
 	one.css(`section:has(#h-use) .facts div:has-text("HTTP calls") dd a:text-is("2")`)
 	require.NotZero(t, git("push", "-q", "origin", "HEAD:main").Code)
@@ -134,8 +121,7 @@ func TestTasks(t *testing.T) {
 	one.css(`section:has(#h-pushes) li:has-text("denied") >> text=` + string(schemas.GitRefDenied))
 	one.accessible()
 
-	status, text, _ = n.ask(leased.Token, http.MethodPost, schemas.RouteAgentComplete, `{"description":"The shed is red."}`)
-	require.Equal(t, http.StatusOK, status, text)
+	n.As(leased.Token).Must(t, http.StatusOK, http.MethodPost, schemas.RouteAgentComplete, `{"description":"The shed is red."}`)
 	one.css(`section:has(#h-end) >> text=The shed is red.`)
 	one.css(`.head .badge >> text=Completed`)
 	one.css(`section:has(#h-log) .event.settled`)
@@ -155,7 +141,7 @@ func TestTwoAnswerOneQuestion(t *testing.T) {
 	filed := n.file("ask-1", "Ask twice", `,"pool":"none"`)
 	clerk := n.token("clerk", schemas.ScopeTasksWrite, schemas.ScopeActionsRead)
 	said := n.inquire(filed.Token, "Red or green?")
-	first, second, third := n.signIn("first", n.admin, nil), n.signIn("second", clerk, nil), n.signIn("third", clerk, nil)
+	first, second, third := n.signIn("first", n.Token, nil), n.signIn("second", clerk, nil), n.signIn("third", clerk, nil)
 	for _, p := range []*page{first, second, third} {
 		p.to("#/tasks/ask-1")
 		p.fill("Answer to question 1", "answer of "+p.name)
@@ -184,7 +170,7 @@ func TestTwoAnswerOneQuestion(t *testing.T) {
 	third.css(`section:has(#h-asked) .notice >> text=the first one counts`)
 	third.evaluate(nil, `() => window.hear()`, nil)
 	third.see("Another answer arrived first.")
-	asked := n.task("ask-1").Inquiries
+	asked := n.Task(t, "ask-1").Inquiries
 	require.Len(t, asked, 1)
 	require.Equal(t, "answer of "+first.name, *asked[0].Answer, "nothing was overwritten")
 }
@@ -194,7 +180,7 @@ func TestFilingATask(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	n.shop()
-	p := n.signIn("p", n.admin, nil)
+	p := n.signIn("p", n.Token, nil)
 	p.click("link", "Tasks")
 	p.click("button", "New task")
 	p.fill("Description", "Count the beans")
@@ -217,9 +203,7 @@ func TestFilingATask(t *testing.T) {
 	token := p.copied("Copy the token")
 	p.click("button", "Done")
 	p.do(do{"op": "gone", "css": "dialog"})
-	status, text, _ := n.ask(token, http.MethodGet, schemas.RouteAgentTask, "")
-	require.Equal(t, http.StatusOK, status, text)
-	require.Contains(t, text, "Count the beans")
+	require.Contains(t, n.As(token).Must(t, http.StatusOK, http.MethodGet, schemas.RouteAgentTask, ""), "Count the beans")
 	var page string
 	p.evaluate(&page, `() => document.documentElement.outerHTML + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)`, nil)
 	require.NotContains(t, page, token)
@@ -232,8 +216,7 @@ func TestFilingATask(t *testing.T) {
 	p.click("button", "Create token")
 	p.see("Weir shows this token once")
 	p.click("button", "Done")
-	status, text, _ = n.ask(token, http.MethodGet, schemas.RouteAgentTask, "")
-	require.Equal(t, http.StatusUnauthorized, status, text)
+	n.As(token).Must(t, http.StatusUnauthorized, http.MethodGet, schemas.RouteAgentTask, "")
 	p.click("button", "Cancel")
 	p.accessible()
 	p.click("button", "Cancel the task")

@@ -87,21 +87,10 @@ func (g *gateway) act(t *testing.T, token, path string, header ...string) string
 	return id
 }
 
-func (g *gateway) dial(t *testing.T) *net.TCPConn {
-	t.Helper()
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.url, "http://"))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	require.NoError(t, conn.SetDeadline(time.Now().Add(5*hang)))
-	tcp, ok := conn.(*net.TCPConn)
-	require.True(t, ok)
-	return tcp
-}
-
 // send writes bytes on a connection of their own and reads the answer.
 func (g *gateway) send(t *testing.T, raw io.Reader, method string) answer {
 	t.Helper()
-	conn := g.dial(t)
+	conn := dial(t, g.url)
 	go func() { _, _ = io.Copy(conn, raw) }() // ends with the connection
 	began := time.Now()
 	h := receive(t, conn, method)
@@ -315,14 +304,14 @@ func (c *call) plainValue(name string) string {
 		all := items[schemas.EventView](c.t, g.must(c.t, c.value("task_token"), http.MethodGet, "/v1/actions/"+c.value("action")+"/events", nil, http.StatusOK))
 		return strconv.FormatUint(all[len(all)-1].Seq, 10)
 	case "etag":
-		return g.etag(c.t, c.value("operator_token"))
+		return g.by(c.value("operator_token")).Etag(c.t)
 	case "stale_etag":
-		stale := g.etag(c.t, c.value("operator_token"))
+		stale := g.by(c.value("operator_token")).Etag(c.t)
 		c.createRule("operator_token", c.mock("later"))
 		return stale
 	case "etag_of_other_tenant":
 		c.createRule("neighbour_token", c.mock("a"))
-		return g.etag(c.t, c.value("neighbour_token"))
+		return g.by(c.value("neighbour_token")).Etag(c.t)
 	}
 	return ""
 }

@@ -85,7 +85,7 @@ func (c *call) push(body gitBody) answer {
 	if c.Disconnect == 0 {
 		return c.g.send(c.t, all, c.Method)
 	}
-	conn := c.g.dial(c.t)
+	conn := dial(c.t, c.g.url)
 	_, err := io.CopyN(conn, all, int64(len(head))+c.Disconnect)
 	require.NoError(c.t, err)
 	require.NoError(c.t, conn.Close())

@@ -132,7 +132,7 @@ func (c *call) connections() answer {
 	n := count(c.Gen, "connections")
 	for i := range n {
 		if i < perPeer {
-			g.dial(c.t) // it ends with the test
+			dial(c.t, g.url) // it ends with the test
 			continue
 		}
 		conn, err := new(net.Dialer).DialContext(c.t.Context(), "tcp", strings.TrimPrefix(g.url, "http://"))
@@ -167,7 +167,7 @@ func (c *call) readAnswerSlowly() answer {
 
 // narrow is a connection that holds little.
 func (c *call) narrow() *net.TCPConn {
-	conn := c.g.dial(c.t)
+	conn := dial(c.t, c.g.url)
 	require.NoError(c.t, conn.SetReadBuffer(4<<10))
 	return conn
 }
@@ -251,7 +251,7 @@ func (c *call) stream(conn net.Conn, path, headers string) (answer, io.Reader) {
 
 // readEvents reads a stream to its end.
 func (c *call) readEvents(path, headers string) (answer, []event) {
-	h, body := c.stream(c.g.dial(c.t), path, headers)
+	h, body := c.stream(dial(c.t, c.g.url), path, headers)
 	all, err := io.ReadAll(body)
 	require.NoError(c.t, err)
 	return h, parseEvents(string(all))
@@ -278,7 +278,7 @@ func (c *call) readHostileEvents() answer {
 func (c *call) waitForHeartbeat() answer {
 	id := c.g.act(c.t, c.value("task_token"), "/hang", "Prefer", "respond-async")
 	defer func() { c.g.ask(c.t, c.value("task_token"), http.MethodPost, "/v1/actions/"+id+"/cancel", nil) }()
-	h, body := c.stream(c.g.dial(c.t), "/v1/actions/"+id+"/events", "")
+	h, body := c.stream(dial(c.t, c.g.url), "/v1/actions/"+id+"/events", "")
 	assert.Equal(c.t, "no", h.header.Get("X-Accel-Buffering"))
 	assert.Contains(c.t, h.header.Get("Cache-Control"), "no-transform")
 	comments := 0

@@ -49,7 +49,7 @@ func (h answer) agent(t *testing.T) (a agentAnswer) {
 // createRule creates a rule with the token of that placeholder.
 func (c *call) createRule(token string, rule map[string]any) {
 	secret := c.value(token)
-	c.g.operate(c.t, secret, schemas.OpRulesCreate, map[string]any{"rule": rule, "if_match": c.g.etag(c.t, secret)})
+	c.g.operate(c.t, secret, schemas.OpRulesCreate, map[string]any{"rule": rule, "if_match": c.g.by(secret).Etag(c.t)})
 }
 
 func (c *call) mock(id string) map[string]any {

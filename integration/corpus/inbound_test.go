@@ -262,8 +262,10 @@ func measure() held {
 }
 
 // taken is all that was ever taken from the heap.
-func taken() int64 {
-	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+func taken() int64 { return metric("/gc/heap/allocs:bytes") }
+
+func metric(name string) int64 {
+	sample := []metrics.Sample{{Name: name}}
 	metrics.Read(sample) // does not stop the world
 	return int64(sample[0].Value.Uint64())
 }

@@ -9,12 +9,10 @@
 package corpus_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -32,6 +30,7 @@ import (
 	"weir/cmd/app"
 	"weir/internal/config"
 	"weir/internal/weirtest/capture"
+	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
 
@@ -102,15 +101,19 @@ func (w *weir) start(t *testing.T, configuration string, o app.Options) {
 	w.admin = strings.TrimSpace(string(data))
 }
 
-func (w *weir) token(t *testing.T, req schemas.TokenRequest) (made schemas.NewToken) {
+func (w *weir) token(t *testing.T, req schemas.TokenRequest) schemas.NewToken {
 	t.Helper()
 	req.Name = "corpus"
-	h := w.must(t, w.admin, http.MethodPost, "/v1/tokens", req, http.StatusCreated)
-	require.NoError(t, json.Unmarshal([]byte(h.body), &made))
+	made := w.by(w.admin).MakeToken(t, req)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.issued = append(w.issued, made.Secret)
 	return made
+}
+
+// by is an ordinary client with a token.
+func (w *weir) by(token string) program.Client {
+	return program.Client{Base: w.url, Token: token, HTTP: w.client}
 }
 
 // secrets are all tokens that were issued.
@@ -129,6 +132,18 @@ type answer struct {
 	took   time.Duration
 }
 
+// dial opens a connection that ends with the test.
+func dial(t *testing.T, url string) *net.TCPConn {
+	t.Helper()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	require.NoError(t, conn.SetDeadline(time.Now().Add(5*hang)))
+	tcp, ok := conn.(*net.TCPConn)
+	require.True(t, ok)
+	return tcp
+}
+
 // must sends a request that is answered with this status.
 func (w *weir) must(t *testing.T, token, method, path string, doc any, status int, header ...string) answer {
 	t.Helper()
@@ -144,24 +159,13 @@ func (w *weir) ask(t *testing.T, token, method, path string, doc any, header ...
 	if !ok && doc != nil {
 		body = encode(doc)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), method, w.url+path, bytes.NewReader(body))
-	require.NoError(t, err)
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json")
-	req.Header.Set("Authorization", "Bearer "+token)
+	header = append([]string{"Content-Type", "application/json", "Accept", "application/json"}, header...)
 	if len(body) > 1<<20 { // one that is refused for its size is not sent: the connection ends
-		req.Header.Set("Expect", "100-continue")
-	}
-	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
+		header = append(header, "Expect", "100-continue")
 	}
 	began := time.Now()
-	resp, err := w.client.Do(req)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	return answer{status: resp.StatusCode, header: resp.Header, body: string(data), took: time.Since(began)}
+	a := w.by(token).Ask(t, method, path, string(body), header...)
+	return answer{status: a.Status, header: a.Header, body: a.Body, took: time.Since(began)}
 }
 
 // items are those of a page.
@@ -175,15 +179,5 @@ func items[T any](t *testing.T, h answer) []T {
 // operate carries out an operation of the agent API that must succeed.
 func (w *weir) operate(t *testing.T, token, operation string, args map[string]any) json.RawMessage {
 	t.Helper()
-	doc := map[string]any{"request_id": "of the test", "operation": operation, "args": args}
-	return w.must(t, token, http.MethodPost, routeAgentAPI, doc, http.StatusOK).agent(t).Data
-}
-
-func (w *weir) etag(t *testing.T, token string) string {
-	t.Helper()
-	var data struct {
-		Etag string `json:"rules_etag"`
-	}
-	require.NoError(t, json.Unmarshal(w.operate(t, token, schemas.OpStatus, nil), &data))
-	return data.Etag
+	return program.Operate[json.RawMessage](t, w.by(token), operation, args)
 }

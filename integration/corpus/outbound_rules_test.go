@@ -48,7 +48,7 @@ func (n *node) createRules(t *testing.T, r *outboundRow, s *stage, token string)
 	for _, rule := range rules {
 		before := n.operate(t, token, schemas.OpRulesList, nil)
 		h := n.ask(t, token, http.MethodPost, routeAgentAPI, map[string]any{
-			"request_id": "create", "operation": schemas.OpRulesCreate, "args": map[string]any{"rule": rule, "if_match": n.etag(t, token)},
+			"request_id": "create", "operation": schemas.OpRulesCreate, "args": map[string]any{"rule": rule, "if_match": n.by(token).Etag(t)},
 		})
 		if h.status == http.StatusOK {
 			continue

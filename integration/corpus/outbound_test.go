@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"runtime"
-	"runtime/metrics"
 	"strings"
 	"sync"
 	"testing"
@@ -98,11 +97,7 @@ func TestOutboundMemory(t *testing.T) { //nolint:paralleltest // as said
 }
 
 // heap is the bytes of live objects and of dead ones that are not swept yet.
-func heap() int64 {
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	metrics.Read(sample)
-	return int64(sample[0].Value.Uint64())
-}
+func heap() int64 { return metric("/memory/classes/heap/objects:bytes") }
 
 // watch measures every few milliseconds until the returned function is called, which returns
 // the highest value.

@@ -236,8 +236,7 @@ func sendAbsolute(x *trial) answer {
 // exchange sends the row's call with this target, byte for byte, and reads the answer.
 func (x *trial) exchange(server, target, credential string) answer {
 	x.t.Helper()
-	conn := x.dial(server)
-	defer conn.Close()
+	conn := dial(x.t, server)
 	var method string
 	require.NoError(x.t, json.Unmarshal(x.Request.Method, &method))
 	var raw bytes.Buffer
@@ -269,14 +268,6 @@ func (x *trial) exchange(server, target, credential string) answer {
 	h := receive(x.t, conn, method)
 	h.took = time.Since(began)
 	return h
-}
-
-func (x *trial) dial(server string) net.Conn {
-	x.t.Helper()
-	conn, err := new(net.Dialer).DialContext(x.t.Context(), "tcp", strings.TrimPrefix(server, "http://"))
-	require.NoError(x.t, err)
-	require.NoError(x.t, conn.SetDeadline(time.Now().Add(5*hang)))
-	return conn
 }
 
 // seenByTunnel reports whether a code has its cause in the host, the port or the address of a CONNECT.
@@ -344,8 +335,7 @@ func tunneled(r outboundRow) outboundRow {
 
 // sendConnect opens a tunnel and sends the row's call through it.
 func sendConnect(x *trial) answer {
-	conn := x.dial(x.node.proxy)
-	defer conn.Close()
+	conn := dial(x.t, x.node.proxy)
 	to := x.authority()
 	_, err := fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: %s\r\nProxy-Authorization: Bearer %s\r\n\r\n", to, to, x.token)
 	require.NoError(x.t, err)
@@ -360,7 +350,7 @@ func sendConnect(x *trial) answer {
 	}
 	require.Zero(x.t, r.Buffered(), "bytes before the client's")
 	x.allowed = true
-	through := conn
+	through := net.Conn(conn)
 	if x.scheme() == "https" {
 		host, _, err := net.SplitHostPort(to)
 		require.NoError(x.t, err)

@@ -110,16 +110,16 @@ func (c cell) pointFor(class string) bool { return len(c.only) == 0 || slices.Co
 
 func (r *trial) name(class string) string { return r.cell.slug() + "-" + class }
 
-// passThrough has each class come to the cell's point in its turn, and waits for that.
+// passThrough has each class come to the cell's point in its turn, and die of it.
 func passThrough(ctx context.Context, r *trial) {
 	for _, class := range r.cell.classes {
+		before, _ := r.node.deaths()
 		r.begin(ctx, class)
-		reached := func() bool { return r.node.reached(r.name(class)) > 0 }
-		if r.cell.act == "lose" { // nobody dies of that
-			r.comesTo(ctx, class)
-			continue
-		}
-		r.must(r.node.await(ctx, reached), "%s never came to %s", class, r.cell.point)
+		r.comesTo(ctx, class)
+		r.until(ctx, "its death", func() bool {
+			kills, _ := r.node.deaths()
+			return kills > before || r.cell.act == "lose" // nobody dies of that
+		})
 	}
 	for _, class := range r.cell.classes {
 		if r.times[class] > 1 { // it comes to the point again, unless its next attempt is not made
@@ -131,9 +131,7 @@ func passThrough(ctx context.Context, r *trial) {
 
 // comesTo waits until a class has come to the cell's point.
 func (r *trial) comesTo(ctx context.Context, class string) {
-	for r.node.reached(r.name(class)) == 0 {
-		r.must(pause(ctx), "%s never came to %s", class, r.cell.point)
-	}
+	r.until(ctx, fmt.Sprintf("%s never came to %s", class, r.cell.point), func() bool { return r.node.reached(r.name(class)) > 0 })
 }
 
 // killUnanswered kills the program each time that the upstream has the whole of a request.
@@ -143,7 +141,7 @@ func killUnanswered(ctx context.Context, r *trial) {
 		for heard := ""; heard != r.name(class); {
 			heard = r.heard(ctx)
 		}
-		r.must(r.node.kill(ctx), "kill")
+		r.must(r.node.kill(), "kill")
 		r.fired[class]++
 	}
 }
@@ -173,7 +171,7 @@ func killStreams(ctx context.Context, r *trial) {
 		name := r.heard(ctx)
 		waiting = slices.DeleteFunc(waiting, func(class string) bool { return r.name(class) == name })
 	}
-	r.must(r.node.kill(ctx), "kill")
+	r.must(r.node.kill(), "kill")
 }
 
 // heard is the next request that the upstream holds.

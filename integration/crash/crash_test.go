@@ -10,13 +10,11 @@ package crash_test
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +24,6 @@ import (
 	"weir/internal/broker"
 	"weir/internal/weirtest/callers"
 	"weir/internal/weirtest/history"
-	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
 	"weir/internal/weirtest/stored"
 	"weir/schemas"
@@ -63,7 +60,6 @@ type trial struct {
 	nth        map[string]int // at which of its records it is to befall an action of each class
 	times      map[string]int // and how often
 
-	dir      string
 	upstream *callers.Target
 	node     *node
 	party    *callers.Callers
@@ -93,9 +89,9 @@ func TestCrashMatrix(t *testing.T) {
 }
 
 // must ends the trial where it cannot go on.
-func (r *trial) must(err error, format string, args ...any) {
+func (r *trial) must(err error, what string) {
 	r.t.Helper()
-	require.NoErrorf(r.t, err, format, args...)
+	require.NoError(r.t, err, what)
 }
 
 // plan is every cell with one durability, in turns; or, in the long form, with both, round
@@ -104,7 +100,7 @@ func plan(t *testing.T, chance *rand.Rand) []*trial {
 	t.Helper()
 	var trials []*trial
 	add := func(c cell, durability string) *trial {
-		r := &trial{cell: c, durability: durability, dir: filepath.Join(t.TempDir(), "data"), nth: map[string]int{}, times: map[string]int{}, fired: map[string]int{}}
+		r := &trial{cell: c, durability: durability, nth: map[string]int{}, times: map[string]int{}, fired: map[string]int{}}
 		for _, class := range c.classes {
 			r.times[class], r.nth[class] = 1, 1
 			if c.appends {
@@ -157,20 +153,15 @@ func (r *trial) run(ctx context.Context) {
 		r.upstream.HoldFirst()
 	}
 	defer r.upstream.Close()
-	config := r.dir + ".yaml"
-	r.must(os.WriteFile(config, []byte(r.upstream.Policy()), 0o600), "configuration")
-	r.node = newNode(r.dir, config, r.durability, r.arms)
-	go r.node.keep()
+	r.node = serve(r.t, r.durability, r.upstream.Policy(), func(*node) string { return r.arms() })
 	defer func() {
-		_ = r.node.stop(context.WithoutCancel(ctx)) // where it has not come to it
 		r.t.Logf("%s: %d actions, %d kills, befell %v, %d violations", r.cell.row, len(r.cell.classes), r.kills, r.fired, len(r.violations))
 		if r.t.Failed() {
 			r.t.Logf("times %v, at record %v; weir's stderr:\n%s", r.times, r.nth, r.node.log.String())
 		}
 	}()
-	base := r.node.now
-	r.party = callers.New(callers.Config{Target: r.upstream, Write: base, Read: base, Name: r.cell.slug(), Patience: patience, Pad: 48 << 10})
-	r.mock(ctx)
+	r.party = callers.New(callers.Config{Target: r.upstream, Write: r.node.url, Read: r.node.url, Name: r.cell.slug(), Patience: patience, Pad: 48 << 10})
+	r.mock()
 	drive := r.cell.drive
 	if drive == nil {
 		drive = passThrough
@@ -181,7 +172,7 @@ func (r *trial) run(ctx context.Context) {
 	r.upstream.Close()
 	var run history.Run
 	r.party.Fill(&run)
-	r.must(stored.Offline(ctx, r.dir, &run), "what is stored")
+	r.must(stored.Offline(ctx, r.node.dir, &run), "what is stored")
 	r.violations = history.Check(run, history.Bounds{})
 	r.compare(run)
 	require.Empty(r.t, r.violations)
@@ -195,18 +186,24 @@ func (r *trial) run(ctx context.Context) {
 
 // settle waits until nothing more can come of the kills, and ends the program.
 func (r *trial) settle(ctx context.Context) {
-	for left := time.Duration(1); left > 0; {
-		r.node.mu.Lock()
-		r.kills = r.node.kills
-		left = quiet - time.Since(r.node.lastKill)
-		r.node.mu.Unlock()
-		if r.kills > 0 && left > 0 {
-			r.must(poll.Rest(ctx, left), "quiet")
-		}
-	}
-	_, err := r.node.base(ctx)
-	r.must(err, "the last process")
+	r.until(ctx, "quiet", func() bool {
+		var last time.Time
+		r.kills, last = r.node.deaths()
+		return r.kills == 0 || time.Since(last) > quiet
+	})
 	r.must(r.node.stop(ctx), "its end")
+}
+
+// until waits for a condition, over the deaths of the program.
+func (r *trial) until(ctx context.Context, what string, holds func() bool) {
+	for {
+		_, err := r.node.base()
+		r.must(err, what)
+		if holds() {
+			return
+		}
+		r.must(pause(ctx), what)
+	}
 }
 
 // begin has the client of a class ask, and a reader follow.
@@ -215,24 +212,11 @@ func (r *trial) begin(ctx context.Context, class string) {
 }
 
 // mock puts the rule in that answers the calls of its class.
-func (r *trial) mock(ctx context.Context) {
-	base, err := r.node.base(ctx)
+func (r *trial) mock() {
+	base, err := r.node.base()
 	r.must(err, "the first process")
-	operate := func(name string, args any) string {
-		body, err := json.Marshal(map[string]any{"request_id": "rules", "operation": name, "args": args})
-		r.must(err, name)
-		resp, text, err := program.Ask(ctx, http.MethodPost, base+"/v1/agent-api", string(body))
-		r.must(err, name)
-		require.Equal(r.t, http.StatusOK, resp.StatusCode, text)
-		return text
-	}
-	var status struct {
-		Data struct {
-			Etag string `json:"rules_etag"`
-		} `json:"data"`
-	}
-	r.must(json.Unmarshal([]byte(operate(schemas.OpStatus, map[string]any{})), &status), "status")
-	operate(schemas.OpRulesCreate, map[string]any{"if_match": status.Data.Etag, "rule": map[string]any{
+	c := program.Client{Base: base}
+	program.Operate[any](r.t, c, schemas.OpRulesCreate, map[string]any{"if_match": c.Etag(r.t), "rule": map[string]any{
 		"id": "mock", "type": schemas.RuleMock,
 		"match":  map[string]any{"url_pattern": r.upstream.URL + "/plain/" + r.name(mocked)},
 		"action": map[string]any{"status": http.StatusOK},

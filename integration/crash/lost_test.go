@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/failpoint"
+	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
@@ -86,7 +87,7 @@ func TestLostAnswers(t *testing.T) {
 		t.Run(string(point), func(t *testing.T) {
 			t.Parallel()
 			target := newSales(t)
-			n := serve(t, target.policy(), func(n *node) string {
+			n := serve(t, "process", target.policy(), func(n *node) string {
 				var arms []string
 				for _, entry := range []string{derived, probed, mute} {
 					if name := "of-" + entry; n.reached(name) < deaths {
@@ -110,7 +111,7 @@ func (s *sales) sell(t *testing.T, n *node, entry string, deaths int) {
 		id, s.URL, entry, strings.Repeat("x", 48<<10))
 	var view schemas.ActionView
 	for view.Settled.IsZero() {
-		base, err := n.base(ctx)
+		base, err := n.base()
 		require.NoError(t, err)
 		_, _, _ = program.Ask(ctx, http.MethodPost, base+"/v1/execute", body, "Prefer", "respond-async") // a repeat joins it
 		n.get(t, "/v1/actions/"+id, &view)
@@ -159,14 +160,14 @@ func TestASuccessorSurvives(t *testing.T) {
 		t.Run(string(point), func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			n := serve(t, "agents:\n  DOWN: {url: http://127.0.0.1:1}\n", func(n *node) string {
+			n := serve(t, "process", "agents:\n  DOWN: {url: http://127.0.0.1:1}\n", func(n *node) string {
 				if n.reached("job~2") > 0 {
 					return ""
 				}
 				return string(point) + "@job~2=kill"
 			})
 			ask := func() (*http.Response, error) {
-				base, err := n.base(ctx)
+				base, err := n.base()
 				if err != nil {
 					return nil, err
 				}
@@ -178,7 +179,12 @@ func TestASuccessorSurvives(t *testing.T) {
 			require.Equal(t, "job", first.Header.Get("Weir-Action-Id"))
 			_, err = ask()
 			require.Error(t, err, "the node dies over the second")
-			require.NoError(t, n.await(ctx, func() bool { return n.kills == 1 && n.process != nil }))
+			poll.Until(t, func() bool {
+				_, err := n.base()
+				require.NoError(t, err)
+				kills, _ := n.deaths()
+				return kills == 1
+			}, "another process")
 
 			read := func(id string) (view schemas.ActionView, events map[schemas.EventType]int) {
 				var page schemas.Page[schemas.EventView]

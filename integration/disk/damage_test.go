@@ -4,9 +4,7 @@ package disk_test
 
 import (
 	"encoding/json"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -55,18 +53,14 @@ func TestDamageThatIsMended(t *testing.T) { //nolint:tparallel // its parts woul
 		for _, how := range []string{"killed", "data"} {
 			t.Run(strings.ReplaceAll(strings.TrimPrefix(d.file, log), "/", " ")+" "+d.what+" "+how, func(t *testing.T) {
 				at := filepath.Join(t.TempDir(), "x")
-				clone(t, filepath.Join(dir, how), at)
+				require.NoError(t, os.CopyFS(at, os.DirFS(filepath.Join(dir, how))))
 				d.befall(t, at, how == "killed")
 				q := w.start(t, at)
 				require.Equal(t, len(ids), found(t, q, ids))
 				for _, id := range ids[:3] { // the answer is the stored one
-					status, body, err := w.post(t.Context(), q, id, 100)
-					require.NoError(t, err)
-					require.Equal(t, http.StatusOK, status, body)
+					w.ok(t, q, id, 100)
 				}
-				status, body, err := w.post(t.Context(), q, "new", 10)
-				require.NoError(t, err)
-				require.Equal(t, http.StatusOK, status, body)
+				w.ok(t, q, "new", 10)
 				q.Kill()
 			})
 		}
@@ -84,7 +78,7 @@ func left(t *testing.T) (w *world, dir string, ids []string) {
 	ids = w.fill(t, p, 30, 100)
 	covered(t, data, len(ids))
 	p.Kill()
-	clone(t, data, filepath.Join(dir, "killed"))
+	require.NoError(t, os.CopyFS(filepath.Join(dir, "killed"), os.DirFS(data)))
 	p = w.start(t, data)
 	require.Equal(t, len(ids), found(t, p, ids))
 	require.NoError(t, p.Terminate(t.Context()))
@@ -107,67 +101,37 @@ func (d damage) befall(t *testing.T, data string, missing bool) {
 	require.NoError(t, os.WriteFile(path, b, 0o600))
 }
 
-func clone(t *testing.T, from, to string) {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "cp", "-a", from, to).CombinedOutput()
-	require.NoError(t, err, string(out))
-}
-
-// TestDamageThatIsRefused: where acknowledged records are gone from the log the program
-// does not start, says what is gone and what to do, and starts with --accept-loss.
-func TestDamageThatIsRefused(t *testing.T) { //nolint:tparallel // its parts would be a dozen programs at once
+// TestDamageThatIsRefused: where acknowledged records are gone the program does not start, and does with
+// --accept-loss. TestDamagedLogIsRefused of internal/broker/embedded has each kind of damage.
+func TestDamageThatIsRefused(t *testing.T) { //nolint:tparallel // its parts would be some programs at once
 	t.Parallel()
 	w, dir, ids := left(t)
-	const streams = "jetstream/$G/streams/"
-	for _, tc := range []struct { //nolint:paralleltest // see above
-		damage
-		says string
-	}{
-		{damage{streams + "WEIR_LOG_0/msgs/1.blk", "flipped", flipped}, ", which were acknowledged (1.blk cannot be read): "},
-		{damage{streams + "WEIR_LOG_0/msgs/1.blk", "halved", halved}, ", which were acknowledged (1.blk cannot be read): "},
-		{damage{streams + "WEIR_LOG_0/msgs/1.blk", "zeros", zeros}, "WEIR_LOG_0 lacks records 1 to "},
-		{damage{streams + "WEIR_LOG_0/msgs/1.blk", "gone", gone}, "WEIR_LOG_0 lacks records 1 to "},
-		{damage{streams + "WEIR_EVIDENCE/msgs/1.blk", "flipped", flipped}, "WEIR_EVIDENCE lacks records "},
-		{damage{"weir.marks", "zeros", zeros}, "weir.marks is damaged"},
-	} {
-		for _, how := range []string{"killed", "data"} {
-			t.Run(filepath.Base(tc.file)+" "+tc.what+" "+how, func(t *testing.T) {
-				at := filepath.Join(t.TempDir(), "x")
-				clone(t, filepath.Join(dir, how), at)
-				tc.befall(t, at, false)
-				for range 2 { // the refusal changes nothing
-					_, err := program.Start(binary, at, "--config", w.config)
-					var ended *program.Ended
-					require.ErrorAs(t, err, &ended)
-					require.Equal(t, 1, ended.Code)
-					for _, s := range []string{"weir: data directory refused: ", tc.says, "restore the data directory from a backup; or start once with --accept-loss"} {
-						require.Contains(t, ended.Said, s)
-					}
-					require.NotContains(t, ended.Said, "goroutine")
+	for _, stream := range []string{"WEIR_LOG_0", "WEIR_EVIDENCE"} { //nolint:paralleltest // see above
+		t.Run(stream, func(t *testing.T) {
+			at := filepath.Join(t.TempDir(), "x")
+			require.NoError(t, os.CopyFS(at, os.DirFS(filepath.Join(dir, "killed"))))
+			damage{"jetstream/$G/streams/" + stream + "/msgs/1.blk", "flipped", flipped}.befall(t, at, false)
+			for range 2 { // the refusal changes nothing
+				_, err := program.Start(binary, at, "--config", w.config)
+				var ended *program.Ended
+				require.ErrorAs(t, err, &ended)
+				require.Equal(t, 1, ended.Code)
+				for _, s := range []string{"weir: data directory refused: ", stream + " lacks records ", "1.blk cannot be read", "restore the data directory from a backup; or start once with --accept-loss"} {
+					require.Contains(t, ended.Said, s)
 				}
-				q := w.start(t, at, "--accept-loss")
-				require.Contains(t, q.Said(), "--accept-loss: take it away before the next start")
-				if tc.what != "zeros" || tc.file != "weir.marks" {
-					require.Contains(t, q.Said(), " are lost; a call whose record is gone may be made a second time")
-				}
-				ends(t, w, q, at)
-			})
-		}
+				require.NotContains(t, ended.Said, "goroutine")
+			}
+			p := w.start(t, at, "--accept-loss")
+			require.Contains(t, p.Said(), "--accept-loss: take it away before the next start")
+			require.Contains(t, p.Said(), " are lost; a call whose record is gone may be made a second time")
+			for _, id := range []string{"new", "newer"} {
+				w.ok(t, p, id, 10)
+				p.Kill()
+				p = w.start(t, at)
+			}
+		})
 	}
 	w.once(t, ids)
-}
-
-// ends asks for something new of a program that runs, and of the one after it.
-func ends(t *testing.T, w *world, p *program.Program, data string) {
-	t.Helper()
-	for _, id := range []string{"new", "newer"} {
-		status, body, err := w.post(t.Context(), p, id, 10)
-		require.NoError(t, err)
-		require.Equal(t, http.StatusOK, status, body)
-		if p.Kill(); id == "new" {
-			p = w.start(t, data)
-		}
-	}
 }
 
 // TestNothingWasLost: the way out is told to be of no use where the log is whole.

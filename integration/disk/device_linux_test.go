@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,17 +18,9 @@ import (
 	"weir/internal/weirtest/program"
 )
 
-// device is a disk with a program's data on it, in a process of its own.
-type device struct {
-	*disk.Device
-	volume *disk.Volume
-	dir    string
-	data   string
-}
-
 // onDevice runs a test in a process of its own, with a disk that can fail. Where the
 // machine allows no such thing it says so; false: there is nothing to do here.
-func onDevice(t *testing.T, size int64) (*device, bool) {
+func onDevice(t *testing.T, size int64) (d *disk.Drive, here bool) {
 	t.Helper()
 	if why := disk.Unavailable(); why != "" {
 		t.Logf("no device here (%s): commit_test.go and server_test.go of internal/broker/embedded stand in for it", why)
@@ -38,21 +29,13 @@ func onDevice(t *testing.T, size int64) (*device, bool) {
 	if !disk.Inside(t) {
 		return nil, false
 	}
-	d := &device{dir: t.TempDir()}
-	var err error
-	d.Device, err = disk.Format(d.dir, size)
+	d, err := disk.NewDrive(t.TempDir(), size)
 	require.NoError(t, err)
-	d.mount(t)
 	return d, true
 }
 
-func (d *device) mount(t *testing.T) {
-	t.Helper()
-	var err error
-	d.volume, err = disk.Mount(d.Device, d.dir)
-	require.NoError(t, err)
-	d.data = filepath.Join(d.volume.Dir, "data")
-}
+// dataOn is the program's data directory on a disk.
+func dataOn(d *disk.Drive) string { return filepath.Join(d.Dir, "data") }
 
 // TestFailedSync: the first sync that fails ends the program, and nothing is acknowledged
 // after it. What was acknowledged before is there when the disk is well again.
@@ -64,7 +47,7 @@ func TestFailedSync(t *testing.T) { //nolint:paralleltest // its process is its 
 				return
 			}
 			w := newWorld(t)
-			p := w.start(t, d.data)
+			p := w.start(t, dataOn(d))
 			ids := w.fill(t, p, 10, 100)
 
 			d.Fail(faults)
@@ -89,12 +72,12 @@ func TestFailedSync(t *testing.T) { //nolint:paralleltest // its process is its 
 			}
 
 			d.Fail(disk.Faults{})
-			require.NoError(t, d.volume.Unmount())
-			d.mount(t)
-			p = w.start(t, d.data)
+			require.NoError(t, d.Unmount())
+			require.NoError(t, d.Mount())
+			p = w.start(t, dataOn(d))
 			require.Equal(t, len(ids), found(t, p, ids))
 			p.Kill()
-			require.NoError(t, d.volume.Unmount())
+			require.NoError(t, d.Unmount())
 		})
 	}
 }
@@ -106,7 +89,7 @@ func TestSlowDisk(t *testing.T) { //nolint:paralleltest // its process is its ow
 		return
 	}
 	w := newWorld(t)
-	p := w.start(t, d.data)
+	p := w.start(t, dataOn(d))
 	d.Fail(disk.Faults{SlowFlush: 700 * time.Millisecond})
 	var group sync.WaitGroup
 	var ids []string
@@ -130,7 +113,7 @@ func TestSlowDisk(t *testing.T) { //nolint:paralleltest // its process is its ow
 	d.Fail(disk.Faults{})
 	require.Equal(t, len(ids), found(t, p, ids))
 	p.Kill()
-	require.NoError(t, d.volume.Unmount())
+	require.NoError(t, d.Unmount())
 }
 
 // TestFullDisk: with no room left nothing new is accepted, and the answer says so. When
@@ -142,7 +125,7 @@ func TestFullDisk(t *testing.T) { //nolint:paralleltest // its process is its ow
 		return
 	}
 	w := newWorld(t)
-	p := w.start(t, d.data)
+	p := w.start(t, dataOn(d))
 	var ids []string
 	var body string
 	refused := 0
@@ -165,13 +148,13 @@ func TestFullDisk(t *testing.T) { //nolint:paralleltest // its process is its ow
 	require.Equal(t, len(ids), found(t, p, ids))
 
 	// Somebody else takes what is left of the disk, while it runs and at the next start.
-	filler := filepath.Join(d.volume.Dir, "filler")
-	swallow(t, filler)
+	filler := filepath.Join(d.Dir, "filler")
+	require.NoError(t, disk.Fill(filler, 0))
 	status, body, err := w.post(t.Context(), p, "late", 200_000)
 	t.Logf("with nothing left: %d %.200s %v", status, body, err)
 	require.False(t, err == nil && status == http.StatusOK)
 	p.Kill()
-	_, err = program.Start(binary, d.data, "--config", w.config)
+	_, err = program.Start(binary, dataOn(d), "--config", w.config)
 	var ended *program.Ended
 	require.ErrorAs(t, err, &ended)
 	require.Equal(t, 1, ended.Code)
@@ -179,23 +162,9 @@ func TestFullDisk(t *testing.T) { //nolint:paralleltest // its process is its ow
 	require.Contains(t, ended.Said, "make room on it, or move the directory to a larger one")
 
 	require.NoError(t, os.Remove(filler))
-	p = w.start(t, d.data)
+	p = w.start(t, dataOn(d))
 	require.Equal(t, len(ids), found(t, p, ids))
 	w.fill(t, p, 3, 100)
 	p.Kill()
-	require.NoError(t, d.volume.Unmount())
-}
-
-// swallow writes a file until the disk is full.
-func swallow(t *testing.T, path string) {
-	t.Helper()
-	f, err := os.Create(path)
-	require.NoError(t, err)
-	block := []byte(strings.Repeat("x", 4096))
-	for err == nil {
-		_, err = f.Write(block)
-	}
-	_ = f.Sync()
-	require.NoError(t, f.Close())
-	t.Logf("the disk is full: %v", err)
+	require.NoError(t, d.Unmount())
 }

@@ -54,11 +54,16 @@ func (w *world) post(ctx context.Context, p *program.Program, id string, size in
 	text := fmt.Sprintf(`{"type":"Http","request_id":%q,"args":{"method":"POST","url":"%s/%s","body":{"x":%q}}}`, id, w.URL, id, strings.Repeat("x", size))
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	resp, body, err := program.Ask(ctx, http.MethodPost, p.URL+"/v1/execute", text)
-	if err != nil {
-		return 0, "", err
-	}
-	return resp.StatusCode, body, nil
+	a, err := p.Client().Try(ctx, http.MethodPost, "/v1/execute", text)
+	return a.Status, a.Body, err
+}
+
+// ok asks for a POST that succeeds.
+func (w *world) ok(t *testing.T, p *program.Program, id string, size int) {
+	t.Helper()
+	status, body, err := w.post(t.Context(), p, id, size)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status, body)
 }
 
 // fill makes actions that succeed, and returns their ids.
@@ -66,9 +71,7 @@ func (w *world) fill(t *testing.T, p *program.Program, many, size int) (ids []st
 	t.Helper()
 	for i := range many {
 		id := fmt.Sprintf("a%d", i)
-		status, body, err := w.post(t.Context(), p, id, size)
-		require.NoError(t, err)
-		require.Equal(t, http.StatusOK, status, body)
+		w.ok(t, p, id, size)
 		ids = append(ids, id)
 	}
 	return ids
@@ -78,9 +81,7 @@ func (w *world) fill(t *testing.T, p *program.Program, many, size int) (ids []st
 func found(t *testing.T, p *program.Program, ids []string) (n int) {
 	t.Helper()
 	for _, id := range ids {
-		resp, body, err := program.Ask(t.Context(), http.MethodGet, p.URL+"/v1/actions/"+id, "")
-		require.NoError(t, err)
-		if resp.StatusCode == http.StatusOK && strings.Contains(body, `"status":"succeeded"`) {
+		if strings.Contains(p.Client().Ask(t, http.MethodGet, "/v1/actions/"+id, "").Body, `"status":"succeeded"`) {
 			n++
 		}
 	}

@@ -104,16 +104,10 @@ func (s *fixture) clockOf(ctx context.Context, name string) (time.Time, error) {
 
 // clock is the node's time.
 func (n *node) clock(ctx context.Context) (time.Time, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, n.url()+"/healthz", http.NoBody)
+	resp, _, err := program.Ask(ctx, http.MethodGet, n.url()+"/healthz", "", "Connection", "close")
 	if err != nil {
 		return time.Time{}, err
 	}
-	req.Close = true
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return time.Time{}, err
-	}
-	defer resp.Body.Close()
 	return http.ParseTime(resp.Header.Get("Date"))
 }
 

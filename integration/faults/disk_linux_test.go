@@ -5,7 +5,6 @@ package faults_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -103,20 +102,24 @@ func lossIsFound(t *testing.T, begin uint64) {
 }
 
 // rack is the servers' disks.
-type rack [cluster.Size]*drive
+type rack [cluster.Size]drive
 
 // newRack mounts three, which go with the test.
 func newRack(t *testing.T, small bool) rack {
 	t.Helper()
 	var all rack
 	for i := range all {
-		d := &drive{dir: t.TempDir()}
-		if small {
-			require.NoError(t, d.small())
-		} else {
-			require.NoError(t, d.fresh())
+		d := drive{mounted: t.TempDir()}
+		if small { // one that is soon full
+			require.NoError(t, unix.Mount("tmpfs", d.mounted, "tmpfs", 0, "size=96m"))
+			t.Cleanup(func() { require.NoError(t, unix.Unmount(d.mounted, unix.MNT_DETACH)) })
+		} else { // one that forgets
+			var err error
+			d.Drive, err = disk.NewDrive(d.mounted, driveSize)
+			require.NoError(t, err)
+			d.mounted = d.Dir
+			t.Cleanup(func() { require.NoError(t, d.Unmount()) })
 		}
-		t.Cleanup(func() { require.NoError(t, d.unmount()) })
 		all[i] = d
 	}
 	return all
@@ -133,64 +136,15 @@ func (r rack) stores() map[int]string {
 
 // drive is a server's disk.
 type drive struct {
-	dir, mounted string
-	device       *disk.Device
-	volume       *disk.Volume
+	*disk.Drive // nil: it is a small one
+
+	mounted string
 }
 
 const driveSize = 256 << 20
 
-// fresh mounts an empty device that forgets.
-func (d *drive) fresh() (err error) {
-	if d.device, err = disk.Format(d.dir, driveSize); err != nil {
-		return err
-	}
-	return d.mount()
-}
-
-func (d *drive) mount() (err error) {
-	d.volume, err = disk.Mount(d.device, d.dir)
-	if err == nil {
-		d.mounted = d.volume.Dir
-	}
-	return err
-}
-
-// small mounts one that is soon full.
-func (d *drive) small() error {
-	d.mounted = filepath.Join(d.dir, "small")
-	if err := os.Mkdir(d.mounted, 0o700); err != nil {
-		return err
-	}
-	return unix.Mount("tmpfs", d.mounted, "tmpfs", 0, "size=96m")
-}
-
-func (d *drive) unmount() error {
-	if d.volume != nil {
-		return d.volume.Unmount()
-	}
-	return unix.Unmount(d.mounted, unix.MNT_DETACH)
-}
-
-// fill leaves no room on a small one, and empty gives it back.
-func (d *drive) fill() error {
-	file, err := os.Create(filepath.Join(d.mounted, "ballast"))
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	for chunk := make([]byte, 1<<20); len(chunk) > 0; {
-		if _, err := file.Write(chunk); err != nil {
-			if !errors.Is(err, unix.ENOSPC) {
-				return err
-			}
-			chunk = chunk[:len(chunk)/2]
-		}
-	}
-	return nil
-}
-
-func (d *drive) empty() error { return os.Remove(filepath.Join(d.mounted, "ballast")) }
+// ballast is the file that leaves no room on a small one.
+func (d drive) ballast() string { return filepath.Join(d.mounted, "ballast") }
 
 // darkens takes the power from so many servers, in the middle of what a disk writes, several
 // times.
@@ -213,7 +167,7 @@ func (r rack) dark(ctx context.Context, s *fixture, servers int) {
 	}
 	after := map[int]*disk.Device{}
 	for _, i := range off { // the disks go first: what is told from here on was synced before, or is a lie
-		device, forgot := r[i].device.Cut(s.chance, keep)
+		device, forgot := r[i].Cut(s.chance, keep)
 		after[i] = device
 		s.inject("sectors forgotten", forgot)
 	}
@@ -223,10 +177,9 @@ func (r rack) dark(ctx context.Context, s *fixture, servers int) {
 		s.cluster.Servers[i].Kill()
 	}
 	for _, i := range off {
-		d := r[i]
-		s.must(d.unmount())
-		d.device = after[i]
-		s.must(d.mount())
+		s.must(r[i].Unmount())
+		r[i].Device = after[i]
+		s.must(r[i].Mount())
 	}
 	s.revive(ctx)
 }
@@ -236,7 +189,7 @@ func (r rack) dark(ctx context.Context, s *fixture, servers int) {
 func fills(servers int) func(context.Context, *fixture, rack) {
 	return func(ctx context.Context, s *fixture, drives rack) {
 		for i := range servers {
-			s.must(drives[i].fill())
+			s.must(disk.Fill(drives[i].ballast(), 0))
 			s.inject("disks filled", 1)
 		}
 		if servers == cluster.Size {
@@ -246,7 +199,7 @@ func fills(servers int) func(context.Context, *fixture, rack) {
 			s.goOn(ctx, "the load with one disk full")
 		}
 		for i := range servers {
-			s.must(drives[i].empty())
+			s.must(os.Remove(drives[i].ballast()))
 			s.cluster.Servers[i].Kill() // one that had no room does not go on by itself
 		}
 		s.revive(ctx)

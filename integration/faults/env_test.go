@@ -128,8 +128,8 @@ func (r *env) that(do func(role) bool) []*node {
 	return some
 }
 
-func (r *env) workers() []*node { return r.that(func(o role) bool { return o.work }) }
-func (r *env) writers() []*node { return r.that(func(o role) bool { return o.write }) }
+func (r *env) workers() []*node { return r.that(role.works) }
+func (r *env) writers() []*node { return r.that(role.writes) }
 
 // somewhere is the address of one of those that do it, another one each time.
 func (r *env) somewhere(do func(role) bool) string {
@@ -145,8 +145,8 @@ func (r *env) somewhere(do func(role) bool) string {
 // crowd is one whose names begin with a word.
 func (r *env) crowd(cfg callers.Config) *callers.Callers {
 	cfg.Target = r.target
-	cfg.Write = func() string { return r.somewhere(func(o role) bool { return o.write }) }
-	cfg.Read = func() string { return r.somewhere(func(o role) bool { return o.read }) }
+	cfg.Write = func() string { return r.somewhere(role.writes) }
+	cfg.Read = func() string { return r.somewhere(role.reads) }
 	return callers.New(cfg)
 }
 
@@ -209,9 +209,6 @@ func fetch(ctx context.Context, method, url, body string) (status int, text stri
 	}
 	return resp.StatusCode, text
 }
-
-// pause keeps whoever asks again from doing so in a hot loop.
-const pause = 50 * time.Millisecond
 
 // until asks again until it is so.
 func until(ctx context.Context, what string, so func() bool) error {

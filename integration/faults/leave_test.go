@@ -5,17 +5,18 @@ package faults_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"weir/internal/weirtest/callers"
 	"weir/internal/weirtest/history"
-	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -43,7 +44,7 @@ func (s *fixture) leaveBefore(ctx context.Context, n *node, halves int) {
 	o := s.crowd.Order(callers.Post)
 	s.must(post(ctx, n, s.crowd.Body(o), halves))
 	s.goOn(ctx, "the load behind one that left")
-	status, text := fetch(ctx, http.MethodGet, s.somewhere(func(r role) bool { return r.read })+"/v1/actions/"+o.Name, "")
+	status, text := fetch(ctx, http.MethodGet, s.somewhere(role.reads)+"/v1/actions/"+o.Name, "")
 	if status != http.StatusNotFound {
 		s.t.Fatalf("%s was given %d halves of %s, and there is: %d %s", n.name, halves, o.Name, status, text)
 	}
@@ -81,7 +82,7 @@ func (s *fixture) leaveStreams(ctx context.Context) {
 	name := s.heard(ctx)
 	many := s.times(50, 500)
 	open := func(n *node) float64 { return n.gauge(ctx, "weir_sse_streams") }
-	for _, n := range s.that(func(r role) bool { return r.read }) {
+	for _, n := range s.that(role.reads) {
 		var conns []net.Conn
 		defer func() {
 			for _, c := range conns {
@@ -123,52 +124,29 @@ func deepQueue(ctx context.Context, s *fixture) {
 
 // queue has so many actions accepted, and every nth canceled.
 func (s *fixture) queue(ctx context.Context, depth, nth int) {
-	var group sync.WaitGroup
-	errs := make(chan error, depth)
-	slots := make(chan struct{}, 16)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
 	for i := range depth {
-		slots <- struct{}{}
-		group.Go(func() {
-			defer func() { <-slots }()
-			errs <- s.enqueue(ctx, callers.Classes()[i%len(callers.Classes())], i%nth == nth-1)
-		})
+		group.Go(func() error { return s.enqueue(ctx, callers.Classes()[i%len(callers.Classes())], i%nth == nth-1) })
 	}
-	group.Wait()
-	close(errs)
-	var all []error
-	for err := range errs {
-		all = append(all, err)
-	}
-	s.must(errors.Join(all...))
+	s.must(group.Wait())
 }
 
 // enqueue has one action accepted, at whatever node, and canceled.
 func (s *fixture) enqueue(ctx context.Context, class string, cancel bool) error {
 	o := s.crowd.Order(class)
 	o.Async = true
-	for {
-		base := s.somewhere(func(r role) bool { return r.write })
-		a, err := s.crowd.Ask(ctx, base, o)
-		if a.Answer == history.Accepted {
-			break
-		}
-		if wait := poll.Rest(ctx, pause); wait != nil {
-			return errors.Join(wait, err)
-		}
+	err := until(ctx, o.Name+" to be accepted", func() bool {
+		a, _ := s.crowd.Ask(ctx, s.somewhere(role.writes), o)
+		return a.Answer == history.Accepted
+	})
+	if err != nil || !cancel {
+		return err
 	}
-	if !cancel {
-		return nil
-	}
-	for {
-		base := s.somewhere(func(r role) bool { return r.write })
-		status, text := fetch(ctx, http.MethodPost, base+"/v1/actions/"+o.Name+"/cancel", "")
-		if status/100 == 2 || status == http.StatusConflict { // or it has ended: a call that is denied does at once
-			return nil
-		}
-		if wait := poll.Rest(ctx, pause); wait != nil {
-			return fmt.Errorf("%s is not canceled: %d %s: %w", o.Name, status, text, wait)
-		}
-	}
+	return until(ctx, o.Name+" to be canceled", func() bool {
+		status, _ := fetch(ctx, http.MethodPost, s.somewhere(role.writes)+"/v1/actions/"+o.Name+"/cancel", "")
+		return status/100 == 2 || status == http.StatusConflict // or it has ended: a call that is denied does at once
+	})
 }
 
 // poisons are messages that no worker can do anything with.
@@ -221,46 +199,42 @@ func sameKey(ctx context.Context, s *fixture) {
 	for range s.times(1, 5) {
 		o := s.crowd.Order("post")
 		o.Async = true
-		answers := make(chan history.Answer, crowd)
-		for range crowd {
-			go func() {
-				a, _ := s.crowd.Ask(ctx, s.somewhere(func(r role) bool { return r.write }), o)
-				answers <- a.Answer
-			}()
-		}
-		accepted := 0
-		for range crowd {
-			if <-answers == history.Accepted {
-				accepted++
-			}
-		}
-		s.inject("of one name accepted", accepted)
+		s.inject("of one name accepted", atOnce(crowd, func(int) bool {
+			a, _ := s.crowd.Ask(ctx, s.somewhere(role.writes), o)
+			return a.Answer == history.Accepted
+		}))
 		s.crowd.Send(ctx, o) // its end is told too
 		s.oneWriter(ctx, crowd)
 	}
 }
 
+// atOnce does something many times at the same moment, and counts how often it went well.
+func atOnce(many int, do func(i int) bool) int {
+	var well atomic.Int64
+	var group sync.WaitGroup
+	for i := range many {
+		group.Go(func() {
+			if do(i) {
+				well.Add(1)
+			}
+		})
+	}
+	group.Wait()
+	return int(well.Load())
+}
+
 func (s *fixture) oneWriter(ctx context.Context, crowd int) {
 	operate := func(name, args string) (int, string) {
 		body := fmt.Sprintf(`{"request_id":"rules","operation":%q,"args":%s}`, name, args)
-		return fetch(ctx, http.MethodPost, s.somewhere(func(r role) bool { return r.write })+"/v1/agent-api", body)
+		return fetch(ctx, http.MethodPost, s.somewhere(role.writes)+"/v1/agent-api", body)
 	}
 	_, text := operate(schemas.OpStatus, "{}")
 	etag := member(text, "rules_etag")
-	statuses := make(chan int, crowd)
 	round := s.chance.Uint32()
-	for i := range crowd {
-		go func() {
-			status, _ := operate(schemas.OpRulesCreate, fmt.Sprintf(`{"if_match":%q,"rule":{"id":"r%d-%d","type":"delay","match":{"url_pattern":"http://nowhere.invalid/*"},"action":{"delay_ms":1}}}`, etag, round, i))
-			statuses <- status
-		}()
-	}
-	won := 0
-	for range crowd {
-		if <-statuses == http.StatusOK {
-			won++
-		}
-	}
+	won := atOnce(crowd, func(i int) bool {
+		status, _ := operate(schemas.OpRulesCreate, fmt.Sprintf(`{"if_match":%q,"rule":{"id":"r%d-%d","type":"delay","match":{"url_pattern":"http://nowhere.invalid/*"},"action":{"delay_ms":1}}}`, etag, round, i))
+		return status == http.StatusOK
+	})
 	if won != 1 {
 		s.t.Fatalf("of %d writers with the etag %q %d won: %s", crowd, etag, won, text)
 	}

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"weir/internal/weirtest/cluster"
-	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
 )
 
@@ -43,6 +42,10 @@ type role struct {
 	write, read bool // serves what asks for actions, and what reads them
 	work        bool
 }
+
+func (r role) writes() bool { return r.write }
+func (r role) reads() bool  { return r.read }
+func (r role) works() bool  { return r.work }
 
 // newNode makes a node that is not started yet.
 func (r *env) newNode(ctx context.Context, name string, role role) (*node, error) {
@@ -188,15 +191,10 @@ func (n *node) ended() bool {
 
 // ready blocks until the node says that it is.
 func (n *node) ready(ctx context.Context) error {
-	for {
-		status, body := n.get(ctx, "/readyz")
-		if status == http.StatusOK {
-			return nil
-		}
-		if err := poll.Rest(ctx, 50*time.Millisecond); err != nil {
-			return fmt.Errorf("%s is not ready: %w: %s", n.name, err, body)
-		}
-	}
+	return until(ctx, n.name+" to be ready", func() bool {
+		status, _ := n.get(ctx, "/readyz")
+		return status == http.StatusOK
+	})
 }
 
 func (n *node) get(ctx context.Context, path string) (status int, body string) {

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -71,40 +70,35 @@ policy: {allowlist: [{name: target, url_prefix: %q, methods: [GET, POST], networ
 	return file
 }
 
+// roles are those of nodes, in order.
+var roles = []string{"egress", "ingress", "worker"}
+
 // nodes: an egress lists every node, and none has reloaded for it.
-func (s *site) nodes(t *testing.T, egress *program.Program) {
+func nodes(t *testing.T, egress *program.Program) {
 	t.Helper()
-	var page schemas.Page[schemas.NodeReport]
-	for until := time.Now().Add(time.Minute); len(page.Items) < 3 && time.Now().Before(until); {
-		code, text := ask(t, http.MethodGet, egress.URL+schemas.RouteNodes, "")
-		require.Equal(t, http.StatusOK, code, text)
-		page = schemas.Page[schemas.NodeReport]{}
-		require.NoError(t, json.Unmarshal([]byte(text), &page))
-	}
-	require.Len(t, page.Items, 3)
-	for i, role := range []string{"egress", "ingress", "worker"} {
-		require.Equal(t, role, page.Items[i].Role)
-		require.NotEmpty(t, page.Items[i].Version)
-		require.NotZero(t, page.Items[i].Started)
+	var all []schemas.NodeReport
+	poll.Until(t, func() bool {
+		all = program.Items[schemas.NodeReport](t, egress.Client(), schemas.RouteNodes)
+		return len(all) >= len(roles)
+	}, "each node reports")
+	require.Len(t, all, len(roles))
+	for i, role := range roles {
+		require.Equal(t, role, all[i].Role)
+		require.NotEmpty(t, all[i].Version)
+		require.NotZero(t, all[i].Started)
 	}
 }
 
 // reloads: one ingress has every node read its own file again, and says who has which policy.
 func (s *site) reloads(t *testing.T, ingress *program.Program, target string) {
 	t.Helper()
-	all := func() schemas.Reload {
-		var done schemas.Reload
-		var text string
-		// On a busy machine a node may say too late that it is there.
-		for until := time.Now().Add(time.Minute); len(done.Nodes) < 3 && time.Now().Before(until); {
-			var code int
-			code, text = ask(t, http.MethodPost, ingress.URL+"/v1/policy/reload", `{"all":true}`)
-			require.Equal(t, http.StatusOK, code, text)
-			done = schemas.Reload{}
-			require.NoError(t, json.Unmarshal([]byte(text), &done))
-		}
-		require.Len(t, done.Nodes, 3, text)
-		for i, role := range []string{"egress", "ingress", "worker"} {
+	all := func() (done schemas.Reload) {
+		poll.Until(t, func() bool { // on a busy machine a node may say too late that it is there
+			done = program.Decode[schemas.Reload](t, ingress.Client().Must(t, http.StatusOK, http.MethodPost, "/v1/policy/reload", `{"all":true}`))
+			return len(done.Nodes) >= len(roles)
+		}, "each node answers")
+		require.Len(t, done.Nodes, len(roles))
+		for i, role := range roles {
 			require.Equal(t, role, done.Nodes[i].Role)
 			require.Empty(t, done.Nodes[i].Error)
 			require.NotEmpty(t, done.Nodes[i].Version)
@@ -123,9 +117,10 @@ func (s *site) reloads(t *testing.T, ingress *program.Program, target string) {
 	require.NotEqual(t, before.Version, after.Nodes[2].Version)
 	var out []byte
 	var err error
-	for until := time.Now().Add(time.Minute); strings.Count(string(out), ": nothing changed") < 3 && time.Now().Before(until); {
-		out, err = exec.Command(weirBinary, "policy", "reload", "--all", "--server", ingress.URL).Output()
-	}
+	poll.Until(t, func() bool {
+		out, err = exec.CommandContext(t.Context(), weirBinary, "policy", "reload", "--all", "--server", ingress.URL).Output()
+		return strings.Count(string(out), ": nothing changed") == len(roles)
+	}, "each node answers")
 	var exit *exec.ExitError
 	require.ErrorAs(t, err, &exit)
 	require.Equal(t, 1, exit.ExitCode())
@@ -133,15 +128,8 @@ func (s *site) reloads(t *testing.T, ingress *program.Program, target string) {
 	require.Contains(t, string(out), "the 3 nodes do not have the same policy")
 
 	s.file(t, access.Worker, target, "mode: open")
-	out, err = exec.Command(weirBinary, "policy", "reload", "--all", "--server", ingress.URL).Output()
+	out, err = exec.CommandContext(t.Context(), weirBinary, "policy", "reload", "--all", "--server", ingress.URL).Output()
 	require.NoError(t, err, string(out))
-}
-
-func ask(t *testing.T, method, url, body string, header ...string) (int, string) {
-	t.Helper()
-	resp, text, err := program.Ask(t.Context(), method, url, body, header...)
-	require.NoError(t, err)
-	return resp.StatusCode, text
 }
 
 // programs: an action's way through three processes, each with its own credentials, and
@@ -164,45 +152,41 @@ func (s *site) programs(t *testing.T) {
 		return fmt.Sprintf(`{"request_id":%q,"allowlist_key":"target","method":"GET","url":"%s%s"}`, id, target.URL, path)
 	}
 	status := func(id string) string {
-		var st struct {
-			Status string `json:"status"`
-		}
-		_, text := ask(t, http.MethodGet, egress.URL+"/v1/actions/"+id, "")
-		_ = json.Unmarshal([]byte(text), &st)
-		return st.Status
+		var view schemas.ActionView
+		_ = json.Unmarshal([]byte(egress.Client().Ask(t, http.MethodGet, "/v1/actions/"+id, "").Body), &view)
+		return string(view.Status)
+	}
+	ends := func(id, want string) { // a read on another node takes the nearest copy, which may be behind
+		poll.Until(t, func() bool { return status(id) == want }, id, want)
+	}
+	cancel := func(id string) string {
+		a := ingress.Client().Ask(t, http.MethodPost, "/v1/actions/"+id+"/cancel", "")
+		require.Less(t, a.Status, 300, a.Body)
+		return a.Body
 	}
 
 	// Nobody works yet: what is canceled now is ended by the worker that comes.
-	code, text := ask(t, http.MethodPost, ingress.URL+"/v1/execute", call("early", "/"), "Prefer", "respond-async")
-	require.Equal(t, http.StatusAccepted, code, text)
-	poll.Until(t, func() bool { return status("early") == "accepted" })
-	code, text = ask(t, http.MethodPost, ingress.URL+"/v1/actions/early/cancel", "")
-	require.Less(t, code, 300, text)
-	require.Contains(t, text, `"cancel_requested":true`)
-
+	ingress.Client().Must(t, http.StatusAccepted, http.MethodPost, "/v1/execute", call("early", "/"), "Prefer", "respond-async")
+	ends("early", "accepted")
+	require.Contains(t, cancel("early"), `"cancel_requested":true`)
 	worker := s.node(t, access.Worker, target.URL+"/")
-	poll.Until(t, func() bool { return status("early") == "canceled" })
-	code, text = ask(t, http.MethodPost, ingress.URL+"/v1/execute", call("whole", "/"))
-	require.Equal(t, http.StatusOK, code, text)
-	require.Contains(t, text, "answered")
-	// A read on another node takes the nearest copy, which may be behind.
-	poll.Until(t, func() bool { return status("whole") == "succeeded" })
+	ends("early", "canceled")
+	require.Contains(t, ingress.Client().Must(t, http.StatusOK, http.MethodPost, "/v1/execute", call("whole", "/")), "answered")
+	ends("whole", "succeeded")
 	poll.Until(t, func() bool {
-		_, text := ask(t, http.MethodGet, egress.URL+"/v1/evidence?action_id=whole", "")
-		return strings.Contains(text, `"action_id":"whole"`)
+		return strings.Contains(egress.Client().Ask(t, http.MethodGet, "/v1/evidence?action_id=whole", "").Body, `"action_id":"whole"`)
 	})
 
 	done := make(chan string, 1)
 	go func() {
-		_, text, err := program.Ask(t.Context(), http.MethodPost, ingress.URL+"/v1/execute", call("late", "/held"))
-		done <- fmt.Sprint(text, err)
+		a, err := ingress.Client().Try(t.Context(), http.MethodPost, "/v1/execute", call("late", "/held"))
+		done <- fmt.Sprint(a.Body, err)
 	}()
-	poll.Until(t, func() bool { return status("late") == "started" })
-	code, text = ask(t, http.MethodPost, ingress.URL+"/v1/actions/late/cancel", "")
-	require.Less(t, code, 300, text)
+	ends("late", "started")
+	cancel("late")
 	require.Contains(t, <-done, `"CANCELED"`)
-	poll.Until(t, func() bool { return status("late") == "canceled" })
-	s.nodes(t, egress)
+	ends("late", "canceled")
+	nodes(t, egress)
 	s.reloads(t, ingress, target.URL+"/")
 	for _, p := range []*program.Program{ingress, egress, worker} {
 		require.NotContains(t, p.Said(), "broker_denied")

@@ -55,55 +55,51 @@ func TestPowerCut(t *testing.T) { //nolint:paralleltest // its process is its ow
 type plant struct {
 	*clients
 
-	dir        string
 	durability schemas.Durability
-	dev        *disk.Device
+	drive      *disk.Drive
 	forgotten  int
 }
 
 func newPlant(t *testing.T, durability schemas.Durability) *plant {
 	t.Helper()
-	p := &plant{clients: newClients(t, string(durability)), dir: t.TempDir(), durability: durability}
-	var err error
-	p.dev, err = disk.Format(p.dir, volumeSize)
+	drive, err := disk.NewDrive(t.TempDir(), volumeSize)
 	require.NoError(t, err)
-	return p
+	return &plant{clients: newClients(t, string(durability)), durability: durability, drive: drive}
 }
 
-// start mounts the disk and starts the program on it.
-func (p *plant) start(t *testing.T) (*disk.Volume, *program.Program) {
+// start starts the program on the disk.
+func (p *plant) start(t *testing.T) *program.Program {
 	t.Helper()
-	v, err := disk.Mount(p.dev, p.dir)
-	require.NoError(t, err)
-	w, err := program.Start(binary, filepath.Join(v.Dir, "data"), "--config", p.config, "--durability", string(p.durability), "--log-level", "error")
+	w, err := program.Start(binary, filepath.Join(p.drive.Dir, "data"), "--config", p.config, "--durability", string(p.durability), "--log-level", "error")
 	if err != nil {
-		err = errors.Join(err, v.Unmount())
+		err = errors.Join(err, p.drive.Unmount())
 	}
 	require.NoError(t, err, "after cut %d, seed %d", p.cut, *seed)
 	p.up(w.URL)
-	return v, w
+	return w
 }
 
 // life is one from start to cut. The device goes first: from then on no sync succeeds, so
 // that whatever is told afterwards was synced before, or is a lie.
 func (p *plant) life(t *testing.T, random *rand.Rand) {
 	t.Helper()
-	v, w := p.start(t)
+	w := p.start(t)
 	p.tell(t)
 	require.NoError(t, poll.Rest(t.Context(), time.Duration(200+random.IntN(800))*time.Millisecond))
 	if random.IntN(3) > 0 { // in the middle of what a sync writes
 		select {
-		case <-p.dev.Trip(1 + random.IntN(60)):
+		case <-p.drive.Trip(1 + random.IntN(60)):
 		case <-time.After(time.Second):
 		}
 	}
 	keep := []float64{0, 0.5, 0.9}[random.IntN(3)]
-	after, forgot := p.dev.Cut(random, keep)
+	after, forgot := p.drive.Cut(random, keep)
 	require.NoError(t, poll.Rest(t.Context(), 20*time.Millisecond)) // a lie needs a moment to be told
 	p.down()
 	w.Kill()
-	p.dev, p.forgotten = after, p.forgotten+forgot
-	require.NoError(t, v.Unmount())
+	require.NoError(t, p.drive.Unmount())
+	p.drive.Device, p.forgotten = after, p.forgotten+forgot
+	require.NoError(t, p.drive.Mount())
 }
 
 // heal waits until the clients have received their ends, and checks.
@@ -113,9 +109,9 @@ func (p *plant) heal(t *testing.T) []history.Violation {
 	if p.durability == schemas.DurabilityProcess {
 		patience = settling / 6 // what is lost does not end
 	}
-	v, w := p.start(t)
+	w := p.start(t)
 	lost := p.clients.heal(patience)
 	w.Kill()
-	defer func() { require.NoError(t, v.Unmount()) }()
-	return p.check(t, filepath.Join(v.Dir, "data"), lost)
+	defer func() { require.NoError(t, p.drive.Unmount()) }()
+	return p.check(t, filepath.Join(p.drive.Dir, "data"), lost)
 }

@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -114,10 +113,8 @@ func (c *clients) tell(t *testing.T) {
 	for range 8 {
 		id := fmt.Sprintf("run-%d", len(c.runs))
 		body := fmt.Sprintf(`{"request_id":%q,"task_type":%q,"inputs":{"steps":400,"interval_ms":5}}`, id, schemas.TaskEcho)
-		resp, text, err := program.Ask(t.Context(), http.MethodPost, c.at()+schemas.RouteRunSync, body, "Prefer", "respond-async")
-		require.NoError(t, err)
-		require.Equal(t, http.StatusAccepted, resp.StatusCode, text)
-		c.runs = append(c.runs, history.Asked{Tenant: callers.Tenant, Name: id, ID: id, Answer: history.Accepted, Status: resp.StatusCode})
+		program.Client{Base: c.at()}.Must(t, http.StatusAccepted, http.MethodPost, schemas.RouteRunSync, body, "Prefer", "respond-async")
+		c.runs = append(c.runs, history.Asked{Tenant: callers.Tenant, Name: id, ID: id, Answer: history.Accepted, Status: http.StatusAccepted})
 		c.Watch(c.ctx, id, nil)
 	}
 }
@@ -146,8 +143,7 @@ func (c *clients) heal(patience time.Duration) error {
 func (c *clients) check(t *testing.T, data string, lost error) (broken []history.Violation) {
 	t.Helper()
 	copied := filepath.Join(t.TempDir(), "copy")
-	out, err := exec.CommandContext(t.Context(), "cp", "-a", data, copied).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	require.NoError(t, os.CopyFS(copied, os.DirFS(data)))
 	run := history.Run{Asked: slices.Clone(c.runs)}
 	c.Fill(&run)
 	require.NoError(t, stored.Offline(t.Context(), copied, &run))

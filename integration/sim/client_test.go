@@ -167,11 +167,6 @@ func (w *world) ask(ctx context.Context, d *dice, n *node, a act) history.Asked 
 	req, release := w.mutant.request(a.request(), d), func() {}
 	req.Before = func(ref schemas.Ref) { release = n.feed.Expect(ref) }
 	defer func() { release() }()
-	w.mu.Lock()
-	if _, asked := w.sent[a.ref()]; !asked {
-		w.sent[a.ref()] = time.Now()
-	}
-	w.mu.Unlock()
 	out, err := n.acceptor.Accept(ctx, req)
 	if n.isDead() || ctx.Err() != nil {
 		return heard

@@ -100,7 +100,6 @@ type parcel struct {
 
 // delivery is a message while a node has it.
 type delivery struct {
-	node  *node
 	stale atomic.Bool // another node has the message by now
 	done  chan error
 }
@@ -201,7 +200,7 @@ func (p *parcel) give(n *node) *delivery {
 		p.q.w.took(firstAgain, p.name)
 		first = true
 	}
-	d := &delivery{node: n, done: make(chan error, 1)}
+	d := &delivery{done: make(chan error, 1)}
 	actor := roll(p.q.w.program.seed, fmt.Sprintf("%s/%d on %s, %d", p.rec.Stream, p.rec.Seq, n.name, count))
 	ctx := context.WithValue(with(n.ctx, actor), deliveryKey{}, d)
 	p.q.w.do(func() { d.done <- p.handle(ctx, n, first) })

@@ -60,10 +60,9 @@ type world struct {
 	nodes    []*node
 	boots    int
 	ended    bool
-	ids      map[string]time.Time      // of the records that the window knows
-	answered map[schemas.Ref]string    // by whom
-	synced   map[string]uint64         // what of each stream the device is known to have
-	sent     map[schemas.Ref]time.Time // when an action was first asked for
+	ids      map[string]time.Time   // of the records that the window knows
+	answered map[schemas.Ref]string // by whom
+	synced   map[string]uint64      // what of each stream the device is known to have
 	asked    []history.Asked
 	watched  []history.Watched
 	notes    []string
@@ -100,7 +99,7 @@ func compile(prefix string) *policy.Policy {
 
 func newWorld(t *testing.T, p program, m mutant) *world {
 	t.Helper()
-	w := &world{t: t, program: p, mutant: m, start: time.Now(), over: make(chan struct{}), ids: map[string]time.Time{}, answered: map[schemas.Ref]string{}, synced: map[string]uint64{}, sent: map[schemas.Ref]time.Time{}}
+	w := &world{t: t, program: p, mutant: m, start: time.Now(), over: make(chan struct{}), ids: map[string]time.Time{}, answered: map[schemas.Ref]string{}, synced: map[string]uint64{}}
 	w.log = memlog.New(layout, time.Now, memlog.Hooks{Late: func() int { return w.lateBy }})
 	w.policy.Store(permissive())
 	w.book.Put(t, rules(false)...)

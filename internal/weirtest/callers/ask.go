@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
 
 	"weir/internal/weirtest/history"
 	"weir/internal/weirtest/poll"
+	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
 
@@ -74,43 +74,34 @@ func (c *Callers) askAt(ctx context.Context, base string, o Order, async bool) (
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Patience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/execute", strings.NewReader(c.Body(o)))
-	if err != nil {
-		return a, err
-	}
-	req.Header.Set("Content-Type", "application/json")
+	var header []string
 	if async {
-		req.Header.Set("Prefer", "respond-async")
+		header = []string{"Prefer", "respond-async"}
 	}
-	resp, err := c.client.Do(req)
+	got, err := program.Client{Base: base, HTTP: c.client}.Try(ctx, http.MethodPost, "/v1/execute", c.Body(o), header...)
 	if err != nil {
 		return a, err
 	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return a, err
-	}
-	return a, heard(&a, resp, data)
+	return a, heard(&a, got)
 }
 
 // heard reads an answer.
-func heard(a *history.Asked, resp *http.Response, data []byte) error {
-	switch resp.StatusCode {
+func heard(a *history.Asked, got program.Answer) error {
+	switch got.Status {
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests: // whether it was stored is not said
-		if resp.Header.Get("Retry-After") == "" {
-			return fmt.Errorf("status %d without Retry-After: %s", resp.StatusCode, data)
+		if got.Header.Get("Retry-After") == "" {
+			return fmt.Errorf("status %d without Retry-After: %s", got.Status, got.Body)
 		}
-		return fmt.Errorf("%w: status %d: %s", ErrAway, resp.StatusCode, data)
+		return fmt.Errorf("%w: status %d: %s", ErrAway, got.Status, got.Body)
 	}
-	a.Status, a.ID = resp.StatusCode, resp.Header.Get("Weir-Action-Id")
+	a.Status, a.ID = got.Status, got.ID()
 	a.Answer = history.Accepted
 	switch {
-	case resp.StatusCode == http.StatusAccepted:
+	case got.Status == http.StatusAccepted:
 		return nil
-	case resp.StatusCode == http.StatusOK:
+	case got.Status == http.StatusOK:
 		var out schemas.ExecuteOutcome
-		err := json.Unmarshal(data, &out)
+		err := json.Unmarshal([]byte(got.Body), &out)
 		a.Outcome = schemas.OutcomeSucceeded
 		if len(out.Body) > 0 && string(out.Body) != "null" {
 			a.Digest = digest(out.Body)
@@ -118,10 +109,10 @@ func heard(a *history.Asked, resp *http.Response, data []byte) error {
 		return err
 	case a.ID == "":
 		a.Answer = history.Refused
-		return fmt.Errorf("status %d: %s", resp.StatusCode, data)
+		return fmt.Errorf("status %d: %s", got.Status, got.Body)
 	}
 	var out schemas.ExecuteError
-	err := json.Unmarshal(data, &out)
+	err := json.Unmarshal([]byte(got.Body), &out)
 	a.Outcome = outcome(out.Error.Variant)
 	return err
 }

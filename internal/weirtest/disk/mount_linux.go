@@ -20,6 +20,29 @@ type Volume struct {
 	remove func() error
 }
 
+// Drive is a device with a volume on it, which can be mounted again.
+type Drive struct {
+	*Device
+	*Volume
+
+	folder string
+}
+
+// NewDrive makes one of so many bytes and mounts it below a folder.
+func NewDrive(folder string, size int64) (d *Drive, err error) {
+	d = &Drive{folder: folder}
+	if d.Device, err = Format(folder, size); err == nil {
+		err = d.Mount()
+	}
+	return d, err
+}
+
+// Mount mounts the device as it is now.
+func (d *Drive) Mount() (err error) {
+	d.Volume, err = Mount(d.Device, d.folder)
+	return err
+}
+
 // Format makes a device with an empty ext4 on it. It needs a folder for the image.
 func Format(dir string, size int64) (*Device, error) {
 	path := filepath.Join(dir, "ext4.img")
@@ -111,4 +134,30 @@ func (v *Volume) Unmount() error {
 		<-time.After(10 * time.Millisecond)
 	}
 	return errors.Join(err, v.remove())
+}
+
+// Fill writes a file until no more than so many bytes are left on its disk; 0 is nothing at all, also
+// of what is reserved for root.
+func Fill(path string, room int64) error {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for chunk := make([]byte, 1<<20); len(chunk) > 0; {
+		var fs unix.Statfs_t
+		if err := unix.Statfs(path, &fs); err != nil {
+			return err
+		}
+		if left := int64(fs.Bavail)*fs.Bsize - room; room > 0 { //nolint:gosec // a disk is no larger
+			chunk = chunk[:max(0, min(int64(len(chunk)), left))]
+		}
+		if _, err := f.Write(chunk); errors.Is(err, unix.ENOSPC) {
+			chunk = chunk[:len(chunk)/2]
+		} else if err != nil {
+			return err
+		}
+	}
+	_ = f.Sync() // there may be no room for it
+	return nil
 }

@@ -289,6 +289,10 @@ func Config(dir, upstream, more string) (string, error) {
 // Ask sends one request, of JSON where it has a body, and reads the answer. The header is names
 // and values in turn.
 func Ask(ctx context.Context, method, url, body string, header ...string) (*http.Response, string, error) {
+	return askBy(ctx, http.DefaultClient, method, url, body, header...) //nolint:forbidigo // a client of Weir, from outside
+}
+
+func askBy(ctx context.Context, client *http.Client, method, url, body string, header ...string) (*http.Response, string, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
 		return nil, "", err
@@ -299,7 +303,7 @@ func Ask(ctx context.Context, method, url, body string, header ...string) (*http
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req) //nolint:forbidigo // a client of Weir, from outside
+	resp, err := client.Do(req)
 	if err != nil {
 		return nil, "", err
 	}
