@@ -194,6 +194,8 @@ func (s *Server) endMarks(m marks) {
 
 // shutdown ends the server and all syncs, and writes down how far the log reached if it ran and all of
 // it is on the disk.
+//
+//nolint:contextcheck // nothing ends the end
 func (s *Server) shutdown() {
 	if s.ns == nil {
 		return
