@@ -34,16 +34,21 @@ func newCommit(syncAll func() error) *commit {
 	return &commit{sync: syncAll, failed: make(chan struct{}), turn: make(chan struct{}, 1)}
 }
 
-// wait returns after a sync that began after the call has ended, and with it all earlier ones; after
-// a failed one, none begins any more. If ctx ends first, the durability of earlier writes is unknown.
-func (c *commit) wait(ctx context.Context) error {
+// begin returns the first sync that begins after the call; after a failed one, none begins any more.
+func (c *commit) begin() *round {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.next == nil {
 		c.next = &round{done: make(chan struct{})}
 		go c.run(c.next)
 	}
-	r := c.next
-	c.mu.Unlock()
+	return c.next
+}
+
+// wait returns after a sync that began after the call has ended, and with it all earlier ones. If ctx
+// ends first, the durability of earlier writes is unknown.
+func (c *commit) wait(ctx context.Context) error {
+	r := c.begin()
 	select {
 	case <-r.done:
 		return r.err

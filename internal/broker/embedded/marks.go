@@ -194,8 +194,6 @@ func (s *Server) endMarks(m marks) {
 
 // shutdown ends the server and all syncs, and writes down how far the log reached if it ran and all of
 // it is on the disk.
-//
-//nolint:contextcheck // nothing ends the end
 func (s *Server) shutdown() {
 	if s.ns == nil {
 		return
@@ -203,11 +201,15 @@ func (s *Server) shutdown() {
 	m, err := s.reach()
 	s.ns.Shutdown()
 	s.ns.WaitForShutdown()
-	lastSync := func() error { return s.Barrier(context.Background()) }
-	if s.cfg.Durability == schemas.DurabilityProcess {
-		lastSync = s.cfg.Sync
+	switch {
+	case s.group != nil:
+		last := s.group.begin()
+		<-last.done
+		err = errors.Join(err, last.err)
+	case s.cfg.Durability == schemas.DurabilityProcess:
+		err = errors.Join(err, s.cfg.Sync())
 	}
-	if lastSync() == nil && err == nil {
+	if err == nil {
 		s.endMarks(m)
 	}
 }
