@@ -24,7 +24,7 @@ const (
 	// ahead is how many sequences of a stream are reserved beyond its mark, until a clean stop: they may
 	// be shown without being on the disk. If it gains more between two writes of the marks, its readers
 	// wait for barriers.
-	ahead = 1 << 14
+	ahead = 1 << 17
 )
 
 // marks say how far the log is known to reach on the disk: never further than its durability
@@ -41,6 +41,8 @@ type marks struct {
 type mark struct {
 	First uint64 `json:"first"`
 	Last  uint64 `json:"last"`
+	// Reserved is Last+ahead, or 0 after a clean stop: an older program that is started here reads it.
+	Reserved uint64 `json:"reserved,omitempty"`
 	// Holes are records whose loss was accepted.
 	Holes []span `json:"holes,omitempty"`
 
@@ -99,7 +101,8 @@ func (s *Server) reach() (m marks, err error) {
 	for _, st := range account.Streams {
 		if strings.HasPrefix(st.Name, "WEIR_") {
 			was := m.Streams[st.Name]
-			m.Streams[st.Name] = mark{First: st.State.FirstSeq, Last: max(was.Last, st.State.LastSeq), Holes: was.Holes, shown: st.State.LastSeq}
+			last := max(was.Last, st.State.LastSeq)
+			m.Streams[st.Name] = mark{First: st.State.FirstSeq, Last: last, Reserved: last + ahead, Holes: was.Holes, shown: st.State.LastSeq}
 		}
 	}
 	return m, nil
