@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/internal/ledger"
+	"weir/internal/retry"
 	"weir/processors/call"
 	"weir/schemas"
 )
@@ -28,6 +29,8 @@ const (
 	sweep = 4
 	// wakeTimeout bounds one notification.
 	wakeTimeout = 10 * time.Second
+	// wakePause is the time between one that failed and the next.
+	wakePause = time.Second
 )
 
 func newEarly(notify func(context.Context, schemas.Ref) error) *early {
@@ -62,8 +65,8 @@ func (e *early) put(ref schemas.Ref, r *call.Deferral) {
 	of[ref] = r.Until
 }
 
-// wake notifies those of some actions that are not due yet, one after the other, once their rules
-// are replaced. After an error, and at the end of life, an action wakes when it is due.
+// wake notifies those of some actions that are not due yet, once their rules are replaced. It repeats
+// what the log does not take, until life ends.
 func (e *early) wake(replaced <-chan struct{}, until map[schemas.Ref]time.Time) {
 	select {
 	case <-replaced:
@@ -72,11 +75,18 @@ func (e *early) wake(replaced <-chan struct{}, until map[schemas.Ref]time.Time) 
 	e.mu.Lock()
 	delete(e.actions, replaced)
 	e.mu.Unlock()
-	for ref, at := range until {
-		if e.life.Err() == nil && time.Now().Before(at) {
+	for e.life.Err() == nil {
+		for ref, at := range until { // in another order each time: one that fails holds up no other for long
 			ctx, cancel := context.WithTimeout(e.life, wakeTimeout)
-			_ = e.notify(ctx, ref)
+			failed := time.Now().Before(at) && e.notify(ctx, ref) != nil
 			cancel()
+			if failed {
+				break
+			}
+			delete(until, ref)
+		}
+		if len(until) == 0 || !retry.Pause(e.life, wakePause) {
+			return
 		}
 	}
 }

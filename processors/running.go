@@ -14,8 +14,8 @@ import (
 )
 
 // running has the actions that this process works on: a message that is redelivered while its
-// handler runs is returned, and a request to cancel finds the handler. It also counts the actions
-// that are executed without a message, see Reserve.
+// handler runs is returned, and a request to cancel finds the handler. A drain also waits
+// for the actions that are executed without a message, see Reserve.
 type running struct {
 	mu    sync.Mutex
 	works map[schemas.Ref]*work

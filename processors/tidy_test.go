@@ -3,12 +3,14 @@ package processors
 import (
 	"context"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
+	"weir/internal/weirtest/table"
 	"weir/processors/call"
 	"weir/schemas"
 )
@@ -55,4 +57,61 @@ func TestNobodyIsWokenBehindTheEnd(t *testing.T) {
 	r.put(schemas.Ref{Tenant: "t", ID: "1"}, &call.Deferral{Until: later, Replaced: replaced})
 	r.stop()
 	assert.Equal(t, int32(1), woken.Load())
+}
+
+// TestWhoWasNotReachedIsWokenLater: a log that does not answer, or not to all in one
+// round, is asked again, but not for those whose time has come.
+func TestWhoWasNotReachedIsWokenLater(t *testing.T) {
+	t.Parallel()
+	table.Bubble(t, map[string]bool{"roused": false, "told before it rested": true}, func(t *testing.T, told bool) {
+		var mu sync.Mutex
+		var down atomic.Bool
+		start, woken := time.Now(), map[string]int{}
+		down.Store(true)
+		r := newEarly(func(ctx context.Context, ref schemas.Ref) error {
+			if down.Load() {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			woken[ref.ID]++
+			return nil
+		})
+		count := func() int {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(woken)
+		}
+		replaced := make(chan struct{})
+		if told {
+			close(replaced)
+		}
+		put := func(id string, until time.Duration) {
+			r.put(schemas.Ref{Tenant: "t", ID: id}, &call.Deferral{Until: start.Add(until), Replaced: replaced})
+		}
+		put("soon", 15*time.Second)
+		for i := range 10 {
+			put(strconv.Itoa(i), time.Hour)
+		}
+		if !told {
+			close(replaced)
+		}
+		time.Sleep(20 * time.Second)
+		assert.Zero(t, count())
+		down.Store(false)
+		time.Sleep(20 * time.Second)
+		assert.Equal(t, 10, count())
+		mu.Lock()
+		for id, n := range woken {
+			assert.Equal(t, 1, n, id)
+		}
+		assert.NotContains(t, woken, "soon")
+		mu.Unlock()
+		down.Store(true)
+		put("never", time.Hour)
+		time.Sleep(time.Second)
+		r.stop() // nobody waits for a log that does not answer
+		assert.Equal(t, 10, count())
+	})
 }

@@ -256,7 +256,7 @@ type Settled struct {
 	// then the result without the completion.
 	ResultBlob string `json:"result_blob,omitempty"`
 	// AnswerBlob names the blob with the attempt's answer if the answer is large. Result then
-	// refers to it in its member answer and does not repeat it. See ledger.Result.
+	// refers to it in its member answer and does not repeat it. See ledger.Ledger.Result.
 	AnswerBlob string `json:"answer_blob,omitempty"`
 	Attempts   int    `json:"attempts"`
 	// Answer is the answer in Result. It is not stored: it spares the attempt a second copy.
