@@ -29,7 +29,7 @@ func (p *Pipeline) ended(ctx context.Context, st *ledger.State) error {
 // endedBefore reports an end again whose worker may have died before it did, and stores the missing
 // evidence: a power cut may have kept the end and lost evidence that was stored before it. One sync
 // covers both, and a device writes unsynced data in any order. The message was not acknowledged
-// before that sync, so it is redelivered. An action whose payload cannot be read keeps the evidence
+// before that sync, so it is redelivered. A plan whose payload cannot be read keeps the evidence
 // that it has.
 func (p *Pipeline) endedBefore(ctx context.Context, st *ledger.State) error {
 	if _, known := p.Kinds[st.Kind]; known && st.Open() == nil && st.Action.PayloadBlob == "" {

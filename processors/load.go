@@ -18,8 +18,7 @@ var errDone = errors.New("the action has settled")
 // the delivered message, the zero record if this process executes the action without one. first: it
 // is the first delivery of an accepted event, and is folded alone if it is recent, because the
 // first delivery of a new action rarely finds more; the fence detects the other cases. A recreated
-// queue delivers old actions as if for the first time, and so does one whose process has taken them
-// without their messages. fenced: a write has found another's before
+// queue delivers old actions as if for the first time. fenced: a write has found another's before
 // it. That writer is alive: it may have taken the action over by this same message, which then
 // proves nothing about it. A state that is returned with an error says which action the error is
 // about.
@@ -30,7 +29,7 @@ func (p *Pipeline) load(ctx context.Context, ref schemas.Ref, rec schemas.Record
 		}
 		st.Again = false
 	}
-	if !first || p.Now().Sub(st.Action.AcceptedAt) >= p.AckWait || st.Action.AcceptedAt.Before(p.began) { // it may have started or ended
+	if !first || p.Now().Sub(st.Action.AcceptedAt) >= p.AckWait { // it may have started or ended
 		st, err = p.Ledger.Load(ctx, ref)
 	}
 	dropped := errors.Is(err, fault.ErrGone) // history has dropped its beginning

@@ -87,7 +87,6 @@ type Pipeline struct {
 
 	running *running
 	early   *early
-	began   time.Time
 }
 
 // New returns a pipeline.
@@ -98,7 +97,7 @@ func New(cfg Config) *Pipeline {
 	if cfg.AckWait == 0 {
 		cfg.AckWait = 10 * time.Second
 	}
-	return &Pipeline{Config: cfg, running: newRunning(), early: newEarly(cfg.Ledger.Notify), began: cfg.Now()}
+	return &Pipeline{Config: cfg, running: newRunning(), early: newEarly(cfg.Ledger.Notify)}
 }
 
 // busyDelay is the delay of a message that arrives while this process already runs its action.

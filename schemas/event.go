@@ -151,8 +151,8 @@ type Attempt struct {
 	// Digest is the hex SHA-256 of the canonical request.
 	Digest string `json:"digest"`
 	// Method and URL are the call's as the action asks for it, before traffic rules
-	// and without what the entry adds. They are the owner's, and are in no evidence. Of
-	// a call to an agent the URL is its route alone.
+	// and without what the entry adds. Evidence has the URL without values. Of a call to
+	// an agent the URL is its route alone.
 	Method string `json:"method,omitempty"`
 	URL    string `json:"url,omitempty"`
 	// DerivedKey is the idempotency key that is sent, where Weir has derived it.

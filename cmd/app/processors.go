@@ -51,6 +51,9 @@ type workshop struct {
 	repos   git.Config
 }
 
+// Without a method of theirs, evidence of these would be of another kind.
+var _ = []processors.Attester{(*plans.Plans)(nil), (*runs.Runs)(nil)}
+
 func (a *App) newWorkshop(client *outbound.Client, adapter *direct.Adapter, caller *call.Caller) *workshop {
 	w := &workshop{client: client, adapter: adapter, caller: caller, answers: call.Answers{Blobs: a.ledger, Reserve: a.reserve}}
 	w.calls, w.plans = executor.New(caller, a.recorder, w.answers), plans.New(caller, a.recorder)

@@ -63,14 +63,17 @@ type feed struct {
 	hold    bool                   // send no pull until the next tick
 	heard   time.Time
 	closing bool
-	// Of the queue that takes new actions early: those whose messages have not come, by sequence, and how many of
-	// them were answered; the newest that was delivered; how many other messages are expected, and how many
-	// were when the last pull was sent; and whether there may be more.
+	// The rest is of a queue that takes new actions early. early has those whose messages have not come,
+	// by sequence; spent of them were answered, the first one at since. seen is the newest message that
+	// came. owed messages are expected for handlers; void were when the last pull was sent. due: there
+	// may be messages. current: since the consumer exists, there were once none. met is closed when early
+	// is empty.
 	early             map[uint64]*delivery
-	seen              uint64
 	spent, owed, void int
-	due               bool
-	met               chan struct{} // closed when early is empty; see fetchEarly
+	seen              uint64
+	since             time.Time
+	due, current      bool
+	met               chan struct{}
 
 	running sync.WaitGroup // messages with handlers, or moving
 
@@ -167,8 +170,10 @@ func (f *feed) notice(m *nats.Msg, now time.Time) {
 			n = f.asked
 		}
 		f.asked = max(f.asked-n, 0)
-		f.owed, f.void, f.due = f.owed-f.void, 0, false
-		f.pull()
+		f.owed, f.void, f.due, f.current = f.owed-f.void, 0, false, true
+		if f.early == nil || f.owed > 0 { // otherwise the next answer or tick asks again
+			f.pull()
+		}
 	case code == "409" && strings.EqualFold(m.Header.Get("Description"), "Batch Completed"):
 	default: // the consumer has moved, or is gone: another pull would be refused too
 		f.asked, f.hold = 0, true
@@ -309,6 +314,9 @@ func (f *feed) watch() {
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		if _, err = f.s.b.js.CreateOrUpdateConsumer(f.handlers, f.stream, f.config); err == nil {
 			f.warn("consumer_restored")
+			f.slots.mu.Lock()
+			f.current = false
+			f.slots.mu.Unlock()
 		}
 	}
 	if err != nil {
@@ -387,10 +395,10 @@ func (f *feed) close() {
 func (f *feed) drain() {
 	defer close(f.gone)
 	defer f.cancel()
-	f.fetchEarly()
-	drain(f.sub) // messages in transit go back
 	cut := time.AfterFunc(f.s.cfg.DrainTimeout, f.cancel)
 	abort := time.AfterFunc(f.s.cfg.DrainTimeout+lastCall, func() { close(f.abort) })
+	f.fetchEarly()
+	drain(f.sub) // messages in transit go back
 	f.running.Wait()
 	cut.Stop()
 	abort.Stop()

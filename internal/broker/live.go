@@ -124,7 +124,10 @@ func (b *Broker) acked(c *call, reply *nats.Msg) {
 	}
 	f := b.local[rec.Stream]
 	b.mu.Unlock()
-	if _, _, section := schemas.Split(rec.Subject); f != nil && section == schemas.SectionAccepted {
+	if f == nil {
+		return
+	}
+	if _, _, section := schemas.Split(rec.Subject); section == schemas.SectionAccepted {
 		f.local(rec, c.request.Header.Get(headerUrgent) != "")
 	}
 }

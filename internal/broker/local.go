@@ -17,13 +17,13 @@ const (
 
 // local takes a new action that this process has stored. It does not block.
 func (f *feed) local(rec schemas.Record, urgent bool) {
-	d := newDelivery(f, rec, time.Now())
-	d.urgent = urgent
 	f.slots.mu.Lock()
 	defer f.slots.mu.Unlock()
+	d := newDelivery(f, rec, time.Now())
 	if f.closing || rec.Seq <= f.seen || f.s.cfg.Unhandled[d.kind] {
 		return
 	}
+	d.urgent = urgent
 	f.early[rec.Seq] = d
 	f.take(d)
 }
@@ -31,18 +31,18 @@ func (f *feed) local(rec schemas.Record, urgent bool) {
 // meet gives the message that has come to the action that was taken before it, and reports whether
 // there is one. The caller holds the slots' mutex.
 func (f *feed) meet(m *delivery) bool {
-	if m.count == 1 {
-		f.seen = max(f.seen, m.record.Seq)
-	}
+	f.seen = max(f.seen, m.record.Seq)
 	d := f.early[m.record.Seq]
 	if d == nil {
 		f.owed, f.void = max(f.owed-1, 0), max(f.void-1, 0)
+		m.late = true
 		return false
 	}
 	delete(f.early, m.record.Seq)
+	m.raw.Data = nil // d has it, if it needs it
 	if d.raw = m.raw; d.answer != nil {
 		f.spent--
-		d.reply(*d.answer)
+		d.send(*d.answer)
 	}
 	if f.met != nil && len(f.early) == 0 {
 		close(f.met)
@@ -56,7 +56,7 @@ func (f *feed) meet(m *delivery) bool {
 func (f *feed) fetchEarly() {
 	f.slots.mu.Lock()
 	met := make(chan struct{})
-	if n := len(f.early); n > 0 && f.request(n+max(0, f.owed), true) == nil {
+	if n := len(f.early); n > 0 && f.request(n+f.owed, true) == nil {
 		f.met = met
 	} else {
 		close(met)
@@ -75,52 +75,42 @@ type answer struct {
 	after time.Duration
 }
 
-// reply answers a message, or notes the answer until the message comes. It is handed to the connection
-// and not waited for: an answer that is lost brings the message again, which every handler must bear
-// anyway. The caller holds the slots' mutex.
+// reply answers a message, or notes the answer until the message comes. The caller holds the slots'
+// mutex.
 func (d *delivery) reply(a answer) {
-	switch {
-	case d.raw == nil:
-		d.answer = &a
-		d.feed.note(a)
-	case a.again:
-		_ = d.raw.NakWithDelay(a.after)
-	default:
-		_ = d.raw.Ack()
+	f := d.feed
+	if a.again {
+		f.owed++ // the message is to be received again, and one that has not come before that
 	}
-}
-
-// note counts an answer that waits for its message. The caller holds the slots' mutex.
-func (f *feed) note(a answer) {
-	if f.spent++; f.spent == 1 {
-		time.AfterFunc(spentFor, func() {
-			f.slots.mu.Lock()
-			defer f.slots.mu.Unlock()
+	if d.raw != nil {
+		d.send(a)
+		return
+	}
+	d.answer = &a
+	if f.spent++; f.spent > 1 {
+		return
+	}
+	since := time.Now()
+	f.since = since
+	time.AfterFunc(spentFor, func() {
+		f.slots.mu.Lock()
+		defer f.slots.mu.Unlock()
+		if f.spent > 0 && f.since.Equal(since) { // otherwise it was fetched with others
 			f.due = true
 			f.pull()
-		})
-	}
+		}
+	})
+}
+
+// send hands an answer to the connection and does not wait for it: one that is lost brings the message
+// again, which every handler must bear anyway.
+func (d *delivery) send(a answer) {
 	if a.again {
-		f.owed++
+		_ = d.raw.NakWithDelay(a.after)
+	} else {
+		_ = d.raw.Ack()
 	}
 }
 
 // refuse has a message delivered again. The caller holds the slots' mutex.
 func (d *delivery) refuse(after time.Duration) { d.reply(answer{true, after}) }
-
-// early counts the actions of a tenant, of all if it is empty, whose messages have not come. The tenant is
-// as in subjects.
-func (b *Broker) early(tenant string) (n uint64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, f := range b.local {
-		f.slots.mu.Lock()
-		for _, d := range f.early {
-			if tenant == "" || d.tenant == tenant {
-				n++
-			}
-		}
-		f.slots.mu.Unlock()
-	}
-	return n
-}

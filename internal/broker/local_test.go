@@ -35,8 +35,9 @@ func TestNewActionsAreTakenEarly(t *testing.T) {
 	require.True(t, deliveryOf(m).urgent)
 	seq = n.put(t, claim("b", "waits"))
 	n.put(t, event("b", "is no action", seq))
-	require.Zero(t, must(n.Waiting(t.Context(), ""))(t), "both are here")
-	require.Zero(t, must(n.Waiting(t.Context(), "t"))(t))
+	for _, tenant := range []string{"", "t"} {
+		poll.Until(t, func() bool { return must(n.Waiting(t.Context(), tenant))(t) == 0 }, "both are here")
+	}
 	m.Ack()
 	m = next(t, out)
 	require.Equal(t, "waits", string(m.Payload))
@@ -98,6 +99,6 @@ func TestAnEarlyActionOutlivesItsWorker(t *testing.T) {
 	require.NoError(t, <-closed)
 	n.put(t, claim("c", "for nobody yet"))
 	_, again := n.subscribe(t, SubscriberConfig{Alone: true})
-	require.Len(t, ackAll(t, again, 2, 0), 2, "not the first")
+	require.Len(t, ackAll(t, again, 2, 2), 2, "not the first, and none as if it were new")
 	n.settled(t)
 }

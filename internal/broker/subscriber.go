@@ -164,7 +164,7 @@ func (b *Broker) Waiting(ctx context.Context, tenant string) (n uint64, err erro
 	all, err := b.queues(ctx)
 	for _, q := range all {
 		pending := q.NumPending
-		if pending == 0 || q.name != schemas.QueueNew && !q.name.Overflows() {
+		if pending == 0 || q.name != schemas.QueueNew && !q.name.Overflows() || q.name == schemas.QueueNew && b.taken(q.Stream) {
 			continue
 		}
 		if tenant != "" {
@@ -176,10 +176,20 @@ func (b *Broker) Waiting(ctx context.Context, tenant string) (n uint64, err erro
 		}
 		n += pending
 	}
-	if tenant != "" {
-		tenant = schemas.EscapeToken(tenant)
+	return n, err
+}
+
+// taken reports whether this process has taken all new actions of a stream.
+func (b *Broker) taken(stream string) bool {
+	b.mu.Lock()
+	f := b.local[stream]
+	b.mu.Unlock()
+	if f == nil {
+		return false
 	}
-	return n - min(n, b.early(tenant)), err
+	f.slots.mu.Lock()
+	defer f.slots.mu.Unlock()
+	return f.current && !f.closing
 }
 
 // Lag counts the work in each queue of the whole log: the messages that were not delivered, and
@@ -234,6 +244,7 @@ type delivery struct {
 	kept   bool // it does not move to an overflow queue
 	again  bool // for it was redelivered
 	bare   bool // its data was dropped while it waited
+	late   bool // its action may have been taken before it came, by this process or the one before
 	count  uint64
 	since  time.Time
 	nak    time.Duration
@@ -289,6 +300,9 @@ func deliveryOf(msg *message.Message) *delivery {
 // time included. The count restarts when the consumer is created again, so it is no count of calls.
 func RecordOf(msg *message.Message) (rec schemas.Record, deliveries uint64) {
 	d := deliveryOf(msg)
+	if d.late { // to be looked at as if it had been delivered
+		return d.record, max(d.count, 2)
+	}
 	return d.record, d.count
 }
 

@@ -46,8 +46,7 @@ func (b *Branches) Exists(ctx context.Context, repo schemas.Repo, branch string)
 
 // Open creates the branch of a task, unless an earlier worker has done so, and returns its first
 // object. A *fault.Error says why there is and will be no branch; any other error gives the time of
-// the next try. Its requests to other systems are attempts on the task's log, with the records from
-// Records.
+// the next try. Its requests to other systems are attempts on the task's log.
 func (b *Branches) Open(ctx context.Context, st *ledger.State, order schemas.TaskOrder, branch string) (base string, err error) {
 	repo, err := b.cfg.Repos.Get(ctx, st.Tenant, order.Repo)
 	if errors.Is(err, fault.ErrNotFound) {

@@ -219,8 +219,14 @@ func TestHTTPPlan(t *testing.T) {
 		assert.Len(t, report.Report.PolicyDecisions, len(tt.decisions), "what became of each is told, however it ended")
 
 		st := harness.Load(t, r.ledger, runRef("1"))
-		_, err := r.runs.Evidence(st)
+		again, err := r.runs.Evidence(st)
 		require.NoError(t, err)
+		for _, e := range again {
+			assert.Equal(t, schemas.EvidenceConnector, e.Kind)
+		}
+		if tt.outcome != schemas.OutcomeDenied {
+			require.NotEmpty(t, again)
+		}
 	})
 }
 
