@@ -65,9 +65,7 @@ func (a *App) openBroker(ctx context.Context) error {
 	cfg := externalLog(a.cfg)
 	cfg.Role, cfg.Logger, cfg.Metrics = access.Role(a.role.String()), a.log, a.metrics
 	if a.cfg.Embedded() {
-		if a.cfg.Log.Durability == schemas.DurabilityDisk {
-			addProcessor()
-		}
+		addProcessor()
 		server, err := embedded.Start(embedded.Config{
 			Dir: a.cfg.Data, Layout: a.layout(), Durability: a.cfg.Log.Durability,
 			Listen: a.cfg.NATS.Listen, AcceptLoss: a.opts.AcceptLoss, Logger: a.log,
