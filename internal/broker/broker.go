@@ -144,7 +144,7 @@ type Broker struct {
 
 	mu    sync.Mutex
 	lives []*live
-	local map[string]*feed // by stream: the queue that takes new actions when they are stored
+	early map[string]*feed // by stream: the queue that takes new actions when they are stored
 	close sync.Once
 }
 
@@ -176,7 +176,7 @@ func start(ctx context.Context, cfg Config, then func(*Broker) error) (*Broker, 
 		return nil, errors.New("broker: configure the embedded server or the url of a cluster, not both")
 	}
 	cfg = cfg.withDefaults()
-	b := &Broker{local: map[string]*feed{}, cfg: cfg, acks: newExchange(), reads: newExchange()}
+	b := &Broker{early: map[string]*feed{}, cfg: cfg, acks: newExchange(), reads: newExchange()}
 	b.acks.acked = b.acked
 	b.life, b.end = context.WithCancel(context.WithoutCancel(ctx))
 	err := b.connect()

@@ -14,7 +14,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"weir/internal/failpoint"
-	"weir/internal/fault"
 	"weir/schemas"
 )
 
@@ -63,17 +62,7 @@ type feed struct {
 	hold    bool                   // send no pull until the next tick
 	heard   time.Time
 	closing bool
-	// The rest is of a queue that takes new actions early. early has those whose messages have not come,
-	// by sequence; spent of them were answered, the first one at since. seen is the newest message that
-	// came. owed messages are expected for handlers; void were when the last pull was sent. due: there
-	// may be messages. current: since the consumer exists, there were once none. met is closed when early
-	// is empty.
-	early             map[uint64]*delivery
-	spent, owed, void int
-	seen              uint64
-	since             time.Time
-	due, current      bool
-	met               chan struct{}
+	early   early
 
 	running sync.WaitGroup // messages with handlers, or moving
 
@@ -92,14 +81,14 @@ func (f *feed) pull() {
 	if f.closing || f.hold || room <= 0 || f.asked > 0 && room < pullMost/4 && room < f.s.cfg.Backlog {
 		return
 	}
-	lazy := f.early != nil && f.owed == 0 // nothing that is there waits for a handler
-	if lazy && (f.asked > 0 || f.spent < spentMost && !f.due) {
+	later := f.early.canWait()
+	if later && (f.asked > 0 || !f.early.due && f.early.answered < batchMost) {
 		return
 	}
 	if f.asked == 0 {
-		f.heard, f.void = time.Now(), f.owed // no pull was pending before
+		f.heard, f.early.inPull = time.Now(), f.early.expected // no pull was pending before
 	}
-	if f.request(room, lazy) != nil {
+	if f.request(room, later) != nil {
 		f.hold = true // no connection: the next tick tries again
 		return
 	}
@@ -135,7 +124,7 @@ func (f *feed) receive(m *nats.Msg) {
 	f.heard = now
 	f.asked = max(f.asked-1, 0)
 	switch {
-	case f.early != nil && f.meet(d):
+	case f.early.came(d):
 	case f.closing:
 		d.refuse(0)
 	case f.s.cfg.Unhandled[d.kind]:
@@ -170,8 +159,9 @@ func (f *feed) notice(m *nats.Msg, now time.Time) {
 			n = f.asked
 		}
 		f.asked = max(f.asked-n, 0)
-		f.owed, f.void, f.due, f.current = f.owed-f.void, 0, false, true
-		if f.early == nil || f.owed > 0 { // otherwise the next answer or tick asks again
+		e := &f.early
+		e.expected, e.inPull, e.due, e.current = e.expected-e.inPull, 0, false, true
+		if !e.canWait() { // otherwise the next answer or tick asks again
 			f.pull()
 		}
 	case code == "409" && strings.EqualFold(m.Header.Get("Description"), "Batch Completed"):
@@ -298,8 +288,8 @@ func (f *feed) watch() {
 		f.asked, f.hold = 0, true
 	}
 	again := f.hold && !f.closing
-	if f.early != nil && !again {
-		f.due = true
+	if f.early.taken != nil && !again {
+		f.early.due = true
 		f.pull()
 	}
 	f.slots.mu.Unlock()
@@ -315,7 +305,7 @@ func (f *feed) watch() {
 		if _, err = f.s.b.js.CreateOrUpdateConsumer(f.handlers, f.stream, f.config); err == nil {
 			f.warn("consumer_restored")
 			f.slots.mu.Lock()
-			f.current = false
+			f.early.current = false
 			f.slots.mu.Unlock()
 		}
 	}
@@ -327,51 +317,6 @@ func (f *feed) watch() {
 	defer f.slots.mu.Unlock()
 	f.hold = false
 	f.pull()
-}
-
-const (
-	// positionEvery is how often the position of a queue is checked. It must be much longer than the
-	// server takes to count a new message.
-	positionEvery = 15 * time.Second
-	// positionLag is how many records a position may lag before it is moved.
-	positionLag = 10_000
-)
-
-// advancePosition moves the position of a quiet queue forward to a record that was the stream's newest
-// at the previous check, and returns the newest one now; 0 if that is unknown. The server stores the
-// position of the last delivered message, and when it starts it searches every record after it, a
-// million per second, while no writes are possible. A queue that is seldom used would cost that at each
-// start.
-//
-// The queue must have no pending or unacknowledged message: the server has long counted what was stored
-// before the previous check. On a cluster the stream's leader must confirm that, because the queue's may
-// be late. Later messages are delivered as usual, and once more if they were on their way. After an
-// error the next check tries again.
-func (f *feed) advancePosition(to uint64) (newest uint64) {
-	_, newest, err := f.s.b.Bounds(f.handlers, f.stream)
-	if err != nil || to == 0 || to > newest {
-		return newest
-	}
-	c, err := f.s.b.js.Consumer(f.handlers, f.stream, string(f.queue))
-	if err != nil {
-		return newest
-	}
-	info := c.CachedInfo()
-	seen := info.Delivered.Stream
-	done := info.NumPending == 0 && info.NumAckPending == 0 && info.AckFloor.Stream == seen
-	if !done || seen == 0 || seen+f.s.cfg.PositionLag > to { // seen is 0: a start finds it empty at once
-		return newest
-	}
-	if f.s.b.cfg.Replicas > 1 {
-		next, err := f.s.b.Next(f.handlers, f.stream, f.config.FilterSubject, seen+1)
-		if !errors.Is(err, fault.ErrNotFound) && (err != nil || next.Seq <= to) {
-			return newest
-		}
-	}
-	if _, err := f.s.b.js.ResetConsumerToSequence(f.handlers, f.stream, string(f.queue), to+1); err != nil {
-		f.warn("place_not_moved")
-	}
-	return newest
 }
 
 // close begins the drain: nothing new starts, and waiting messages go back.
@@ -397,7 +342,7 @@ func (f *feed) drain() {
 	defer f.cancel()
 	cut := time.AfterFunc(f.s.cfg.DrainTimeout, f.cancel)
 	abort := time.AfterFunc(f.s.cfg.DrainTimeout+lastCall, func() { close(f.abort) })
-	f.fetchEarly()
+	f.fetchTaken()
 	drain(f.sub) // messages in transit go back
 	f.running.Wait()
 	cut.Stop()

@@ -122,13 +122,13 @@ func (b *Broker) acked(c *call, reply *nats.Msg) {
 			l.push(rec)
 		}
 	}
-	f := b.local[rec.Stream]
+	f := b.early[rec.Stream]
 	b.mu.Unlock()
 	if f == nil {
 		return
 	}
 	if _, _, section := schemas.Split(rec.Subject); section == schemas.SectionAccepted {
-		f.local(rec, c.request.Header.Get(headerUrgent) != "")
+		f.takeEarly(rec, c.request.Header.Get(headerUrgent) != "")
 	}
 }
 

@@ -126,9 +126,9 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 		return nil, err
 	}
 	if s.cfg.Alone && f.queue == schemas.QueueNew {
-		f.early, f.due = make(map[uint64]*delivery), true
+		f.early.taken, f.early.due = make(map[uint64]*delivery), true
 		s.b.mu.Lock()
-		s.b.local[stream] = f
+		s.b.early[stream] = f
 		s.b.mu.Unlock()
 	}
 	f.slots.mu.Lock()
@@ -182,14 +182,14 @@ func (b *Broker) Waiting(ctx context.Context, tenant string) (n uint64, err erro
 // taken reports whether this process has taken all new actions of a stream.
 func (b *Broker) taken(stream string) bool {
 	b.mu.Lock()
-	f := b.local[stream]
+	f := b.early[stream]
 	b.mu.Unlock()
 	if f == nil {
 		return false
 	}
 	f.slots.mu.Lock()
 	defer f.slots.mu.Unlock()
-	return f.current && !f.closing
+	return f.early.current && !f.closing
 }
 
 // Lag counts the work in each queue of the whole log: the messages that were not delivered, and
