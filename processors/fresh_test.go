@@ -19,7 +19,7 @@ import (
 	"weir/internal/outbound"
 	"weir/internal/policy"
 	"weir/internal/policy/evaluate"
-	"weir/internal/weirtest/harness"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/upstream"
 	"weir/schemas"
 )
@@ -117,7 +117,7 @@ func (s *site) checkRefusal(t *testing.T, st *ledger.State) {
 	if st.Settled.Code == schemas.DenyRedirect {
 		return // that is told as the answer it was
 	}
-	res := harness.Decode[schemas.HTTPResult](t, st.Settled.Result)
+	res := fixture.Decode[schemas.HTTPResult](t, st.Settled.Result)
 	require.NotNil(t, res.Decision)
 	assert.Equal(t, s.policy.Load().Version(), res.Decision.Version)
 	assert.NotEmpty(t, res.Decision.Reason)

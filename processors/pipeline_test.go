@@ -15,6 +15,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/policy"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
 	"weir/internal/weirtest/table"
@@ -146,7 +147,7 @@ func TestCondemnWaitsForTheLog(t *testing.T) {
 	require.NotNil(t, st.Settled)
 	assert.Equal(t, schemas.Poison, st.Settled.Code)
 	require.NoError(t, w.DeadLetter(t.Context(), rec, why), "what has settled is left alone")
-	letter := harness.Decode[schemas.DeadLetter](t, harness.Dead(t, h.log)[0].Data)
+	letter := fixture.Decode[schemas.DeadLetter](t, harness.Dead(t, h.log)[0].Data)
 	assert.Equal(t, schemas.Called{Method: "GET", Host: "up.example", Path: "/x"}, letter.Called)
 }
 
@@ -160,7 +161,7 @@ func TestALargeMessageIsParked(t *testing.T) {
 	dead := harness.Dead(t, h.log)
 	require.Len(t, dead, 1)
 	assert.Less(t, len(dead[0].Data), 1<<20)
-	letter := harness.Decode[schemas.DeadLetter](t, dead[0].Data)
+	letter := fixture.Decode[schemas.DeadLetter](t, dead[0].Data)
 	assert.Equal(t, large[:512<<10], letter.Data)
 	assert.Contains(t, letter.Reason, "the first 524288 of its 1048576 bytes")
 }

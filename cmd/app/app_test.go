@@ -26,6 +26,7 @@ import (
 	"weir/internal/broker/embedded"
 	"weir/internal/config"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/llm"
 	"weir/internal/weirtest/upstream"
 	"weir/processors/janitor"
@@ -194,29 +195,6 @@ func (a *App) asks(t *testing.T, want int, method, path, body string, header ...
 
 func okUpstream(t *testing.T) string { t.Helper(); return upstream.New(t).URL() }
 
-// writeFile makes a file with a text in a directory of its own, and returns its path.
-func writeFile(t *testing.T, name, text string) (path string) {
-	t.Helper()
-	path = filepath.Join(t.TempDir(), name)
-	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	return path
-}
-
-// contentOf is what a file has.
-func contentOf(t *testing.T, path string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	require.NoError(t, err)
-	return data
-}
-
-// decoded reads a JSON document.
-func decoded[V any, D string | []byte | json.RawMessage](t *testing.T, doc D) (v V) {
-	t.Helper()
-	require.NoError(t, json.Unmarshal([]byte(doc), &v), "%s", doc)
-	return v
-}
-
 // letter puts a dead letter on the log.
 func (a *App) letter(t *testing.T, tenant, id string) (sequence uint64) {
 	t.Helper()
@@ -329,11 +307,11 @@ func TestInit(t *testing.T) {
 	code, _, errs = command(t, "init", file)
 	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, errs, "exists and was not changed")
-	require.Equal(t, "listen: 127.0.0.1:1\n", string(contentOf(t, file)))
+	require.Equal(t, "listen: 127.0.0.1:1\n", string(fixture.Read(t, file)))
 	code, _, errs = command(t, "init", file, "--force")
 	require.Equal(t, cli.ExitOK, code, errs)
 
-	text := contentOf(t, file)
+	text := fixture.Read(t, file)
 	c, err := config.Parse(file, text, nil, map[string]string{"listen": "127.0.0.1:0", "data": t.TempDir(), "log.durability": "process"})
 	require.NoError(t, err)
 	require.False(t, c.Open())
@@ -373,7 +351,7 @@ func TestConfigCheck(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	require.Len(t, lines, 2)
 	for i, line := range lines {
-		p := decoded[configProblem](t, line)
+		p := fixture.Decode[configProblem](t, line)
 		assert.Equal(t, "error", p.Severity)
 		assert.Equal(t, file+":"+[]string{"5", "2"}[i], p.Where)
 		assert.Contains(t, p.What, "wildcards in a host are not supported; name each host")

@@ -46,7 +46,7 @@ func (c caller) evidence(t *testing.T, query, holds string) (page string) {
 // admin is the caller whom the first start has made.
 func (a *App) admin(t *testing.T) caller {
 	t.Helper()
-	return caller{a, strings.TrimSpace(string(contentOf(t, a.cfg.AdminTokenFile())))}
+	return caller{a, strings.TrimSpace(string(fixture.Read(t, a.cfg.AdminTokenFile())))}
 }
 
 func (c caller) do(t *testing.T, method, path, body string, header ...string) (status int, text string, h http.Header) {
@@ -64,7 +64,7 @@ func (c caller) does(t *testing.T, want int, method, path, body string, header .
 func (c caller) grant(t *testing.T, request string) (caller, schemas.NewToken) {
 	t.Helper()
 	body, _ := c.does(t, http.StatusCreated, http.MethodPost, "/v1/tokens", request)
-	made := decoded[schemas.NewToken](t, body)
+	made := fixture.Decode[schemas.NewToken](t, body)
 	return caller{c.App, made.Secret}, made
 }
 
@@ -139,7 +139,7 @@ func TestScopes(t *testing.T) {
 		lines = append(lines, r.Method+" "+r.Path+" "+strings.Join(r.Scopes, " ")+"\n")
 	}
 	slices.Sort(lines)
-	require.Equal(t, string(contentOf(t, "testdata/scopes.txt")), strings.Join(lines, ""))
+	require.Equal(t, string(fixture.Read(t, "testdata/scopes.txt")), strings.Join(lines, ""))
 }
 
 // TestEveryRouteAsksForAToken has no token, and one that has every scope but the

@@ -24,6 +24,7 @@ import (
 	"weir/internal/git"
 	"weir/internal/gitwire"
 	"weir/internal/task"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/upstream"
 	processorsgit "weir/processors/git"
@@ -111,7 +112,7 @@ func TestBackupUnderLoad(t *testing.T) {
 	load.Wait()
 	require.Equal(t, cli.ExitOK, code, errs)
 	require.Contains(t, errs, "back up WEIR_LOG_0\n")
-	m := decoded[schemas.BackupManifest](t, out)
+	m := fixture.Decode[schemas.BackupManifest](t, out)
 	require.Equal(t, "streams/WEIR_LOG_0", m.Parts[0].Name)
 	require.Equal(t, "git", m.Parts[len(m.Parts)-1].Name)
 	close(release)
@@ -155,7 +156,7 @@ func TestRestoreRefuses(t *testing.T) {
 	code, _, errs = command(t, "backup", good, "--server", a.URL())
 	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, errs, "exists already; name another file")
-	data := contentOf(t, good)
+	data := fixture.Read(t, good)
 	file := func(data []byte) string {
 		name := filepath.Join(t.TempDir(), "x")
 		require.NoError(t, os.WriteFile(name, data, 0o600))

@@ -25,6 +25,7 @@ import (
 	"weir/internal/jsonschema"
 	"weir/internal/ledger"
 	"weir/internal/redact"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/table"
 	"weir/processors/call/dial"
@@ -90,7 +91,7 @@ func TestBodiesStayAsTheyAre(t *testing.T) {
 			require.NoError(t, err, "%s", request)
 			stored, err := ledger.Encode(translated.Call)
 			require.NoError(t, err)
-			call := decoded[schemas.HTTPCall](t, stored)
+			call := fixture.Decode[schemas.HTTPCall](t, stored)
 			sent, err := call.Sent()
 			require.NoError(t, err)
 			if name == "body" {
@@ -129,7 +130,7 @@ func rendered(t *testing.T, raw []byte, media string, scrub *redact.Scrubber) (f
 	require.NoError(t, err)
 	_, doc, err := egressexecutor.Render(schemas.Ref{}, &schemas.Settled{Outcome: schemas.OutcomeSucceeded}, stored)
 	require.NoError(t, err)
-	shown := decoded[schemas.ExecuteOutcome](t, doc)
+	shown := fixture.Decode[schemas.ExecuteOutcome](t, doc)
 	switch {
 	case len(raw) == 0:
 		require.Equal(t, "null", string(shown.Body))
@@ -138,7 +139,7 @@ func rendered(t *testing.T, raw []byte, media string, scrub *redact.Scrubber) (f
 		return "JSON", compact(t, shown.Body)
 	case shown.BodyEncoding == "base64":
 		require.Empty(t, answer.Snippet)
-		got := decoded[[]byte](t, shown.Body)
+		got := fixture.Decode[[]byte](t, shown.Body)
 		return "base64", string(got)
 	default:
 		require.NoError(t, json.Unmarshal(shown.Body, &body))

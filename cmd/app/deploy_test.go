@@ -21,6 +21,7 @@ import (
 	"weir/internal/broker/embedded"
 	"weir/internal/broker/natsconf"
 	"weir/internal/config"
+	"weir/internal/weirtest/fixture"
 	"weir/schemas"
 )
 
@@ -52,10 +53,10 @@ func (c composed) mounts() map[string][2]string {
 func readCompose(t *testing.T, name string) map[string]composed {
 	t.Helper()
 	var doc map[string]any
-	require.NoError(t, yaml.Unmarshal(contentOf(t, filepath.Join(deploy, name)), &doc))
+	require.NoError(t, yaml.Unmarshal(fixture.Read(t, filepath.Join(deploy, name)), &doc))
 	asJSON, err := json.Marshal(doc)
 	require.NoError(t, err)
-	return decoded[struct {
+	return fixture.Decode[struct {
 		Services map[string]composed `json:"services"`
 	}](t, asJSON).Services
 }
@@ -66,12 +67,12 @@ func initialized(t *testing.T) (dir string, plan natsconf.Plan) {
 	t.Helper()
 	dir = t.TempDir()
 	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(deploy, "cluster"))))
-	raw := contentOf(t, filepath.Join(dir, "README.md"))
+	raw := fixture.Read(t, filepath.Join(dir, "README.md"))
 	line := regexp.MustCompile(`(?m)^ +\./weir nats (init .*)$`).FindStringSubmatch(string(raw))
 	require.NotNil(t, line)
 	code, _, errs := runNATS(t, strings.Fields(strings.Replace(line[1], "deploy/cluster", dir, 1))...)
 	require.Equal(t, cli.ExitOK, code, errs)
-	return dir, decoded[natsconf.Plan](t, contentOf(t, filepath.Join(dir, "cluster.json")))
+	return dir, fixture.Decode[natsconf.Plan](t, fixture.Read(t, filepath.Join(dir, "cluster.json")))
 }
 
 // TestComposeFitsWhatInitWrites: the cluster's compose file mounts what `weir nats init`
@@ -127,14 +128,14 @@ func TestComposeFitsWhatInitWrites(t *testing.T) {
 			assert.Regexp(t, `^127\.0\.0\.1:\d+-\d+:`+port+`$`, p, name)
 		}
 	}
-	require.Contains(t, string(contentOf(t, filepath.Join(deploy, "prometheus", "prometheus.yaml"))), "{names: [ingress, worker, egress], type: A, port: "+port+"}")
+	require.Contains(t, string(fixture.Read(t, filepath.Join(deploy, "prometheus", "prometheus.yaml"))), "{names: [ingress, worker, egress], type: A, port: "+port+"}")
 }
 
 // TestComposeHasTheServerOfTheTests: the NATS servers are of the version that the tests run. What rights the services
 // have is for deploycheck.
 func TestComposeHasTheServerOfTheTests(t *testing.T) {
 	t.Parallel()
-	server := regexp.MustCompile(`nats-server/v2 v(\S+)`).FindStringSubmatch(string(contentOf(t, "../../go.mod")))
+	server := regexp.MustCompile(`nats-server/v2 v(\S+)`).FindStringSubmatch(string(fixture.Read(t, "../../go.mod")))
 	require.NotNil(t, server)
 	for name, s := range readCompose(t, "compose.cluster.yaml") {
 		if strings.HasPrefix(s.Image, "nats:") {
@@ -157,8 +158,8 @@ func TestEveryAlertHasItsRunbook(t *testing.T) {
 			} `yaml:"rules"`
 		} `yaml:"groups"`
 	}
-	require.NoError(t, yaml.Unmarshal(contentOf(t, filepath.Join(deploy, "prometheus", "rules.yaml")), &file))
-	page := contentOf(t, filepath.Join("..", "..", "docs", "how-to", "alerts.md"))
+	require.NoError(t, yaml.Unmarshal(fixture.Read(t, filepath.Join(deploy, "prometheus", "rules.yaml")), &file))
+	page := fixture.Read(t, filepath.Join("..", "..", "docs", "how-to", "alerts.md"))
 	alerts := 0
 	for _, group := range file.Groups {
 		for _, rule := range group.Rules {
@@ -177,7 +178,7 @@ func TestEveryAlertHasItsRunbook(t *testing.T) {
 // linker's flags name variables that exist.
 func TestTheImageServesOthersWithTokens(t *testing.T) {
 	t.Parallel()
-	docker := contentOf(t, filepath.Join(deploy, "Dockerfile"))
+	docker := fixture.Read(t, filepath.Join(deploy, "Dockerfile"))
 	stages := regexp.MustCompile(`(?m)^ENV (.*)$`).FindAllStringSubmatch(string(docker), -1)
 	require.Len(t, stages, 2)
 	for _, env := range stages {
@@ -187,8 +188,8 @@ func TestTheImageServesOthersWithTokens(t *testing.T) {
 		assert.False(t, config.Loopback(cfg.Listen))
 		assert.Equal(t, "/data/admin.token", cfg.AdminTokenFile())
 	}
-	source := contentOf(t, filepath.Join("..", "cli", "cli.go"))
-	makefile := contentOf(t, filepath.Join("..", "..", "Makefile"))
+	source := fixture.Read(t, filepath.Join("..", "cli", "cli.go"))
+	makefile := fixture.Read(t, filepath.Join("..", "..", "Makefile"))
 	for _, file := range [][]byte{docker, makefile} {
 		var set []string
 		for _, flag := range regexp.MustCompile(`-X weir/cmd/cli\.(\w+)=`).FindAllSubmatch(file, -1) {
@@ -205,7 +206,7 @@ func TestTheChartsConfigurationIsValid(t *testing.T) {
 		var values struct {
 			Config yaml.MapSlice `yaml:"config"`
 		}
-		require.NoError(t, yaml.Unmarshal(contentOf(t, filepath.Join(deploy, "helm", "weir", file)), &values))
+		require.NoError(t, yaml.Unmarshal(fixture.Read(t, filepath.Join(deploy, "helm", "weir", file)), &values))
 		require.NotEmpty(t, values.Config)
 		text, err := yaml.Marshal(values.Config)
 		require.NoError(t, err)
@@ -262,7 +263,7 @@ func TestNATSInitAndTenant(t *testing.T) {
 	require.EqualValues(t, 1<<30, r.Store)
 	require.Empty(t, r.Made)
 	out, _ = runsNATS(t, cli.ExitOK, "tenant", "acme", "--dir", dir, "--json")
-	made := decoded[natsTenant](t, out)
+	made := fixture.Decode[natsTenant](t, out)
 	require.FileExists(t, made.Observer)
 	require.FileExists(t, made.Agent)
 	out, _ = runsNATS(t, cli.ExitOK, "tenant", "--remove", "acme", "--dir", dir)
@@ -304,7 +305,7 @@ func TestNATSConsumers(t *testing.T) {
 	t.Parallel()
 	a := natsNode.node(t)
 	credentials := embedded.CredentialsFile(a.cfg.Data)
-	c := decoded[embedded.Credentials](t, contentOf(t, credentials))
+	c := fixture.Decode[embedded.Credentials](t, fixture.Read(t, credentials))
 	conn, err := nats.Connect(c.URL, nats.UserInfo(c.User, c.Password))
 	require.NoError(t, err)
 	defer conn.Close()

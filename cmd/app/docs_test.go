@@ -178,7 +178,7 @@ func TestErrorsPage(t *testing.T) {
 		fmt.Fprintf(&exits, "- %d: %s\n", code, meaning)
 	}
 	fixture.Page(t, file, "exit codes", exits.String())
-	text := contentOf(t, file)
+	text := fixture.Read(t, file)
 	codes := slices.Concat(schemas.SettleCodes(), schemas.IngressCodes())
 	slices.Sort(codes)
 	codes = slices.Compact(codes)
@@ -220,7 +220,7 @@ func sectionOf(code schemas.Code) string {
 // each kind of evidence with the schema of its payload.
 func TestEventsPage(t *testing.T) {
 	t.Parallel()
-	text := contentOf(t, "../../docs/reference/events.md")
+	text := fixture.Read(t, "../../docs/reference/events.md")
 	schema, err := published.Files.ReadFile("event.json")
 	require.NoError(t, err)
 	events, evidence, _ := strings.Cut(string(text), "\n## Evidence\n")
@@ -233,7 +233,7 @@ func TestEventsPage(t *testing.T) {
 			require.True(t, gjson.GetBytes(schema, "$defs.EventView.properties."+m[1]).Exists(), m[1])
 		}
 	}
-	source := contentOf(t, "../../schemas/record.go")
+	source := fixture.Read(t, "../../schemas/record.go")
 	kinds := regexp.MustCompile(`(?m)^\tEvidence\w+ += "(.+?)"`).FindAllStringSubmatch(string(source), -1)
 	require.NotEmpty(t, kinds)
 	rows = regexp.MustCompile("(?m)^- `([a-z.]+[_a-z]*)`(?: \\(schema `(.+)`\\))?: [A-Z]").FindAllStringSubmatch(evidence, -1)

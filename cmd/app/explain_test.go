@@ -14,6 +14,7 @@ import (
 	"weir/cmd/cli"
 	"weir/internal/weirtest/agent"
 	"weir/internal/weirtest/capture"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/llm"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
@@ -41,7 +42,7 @@ policy:
 
 func TestPolicyExplain(t *testing.T) {
 	t.Parallel()
-	file := writeFile(t, "weir.yaml", explained1)
+	file := fixture.Write(t, "weir.yaml", explained1)
 	s := &site{file: file, said: &capture.Buffer{}}
 	s.start(t, false)
 	const url = "https://api.example.com/orders"
@@ -112,7 +113,7 @@ func TestPolicyExplain(t *testing.T) {
 
 	// The view shows names and no values.
 	body, _ = s.asks(t, http.StatusOK, http.MethodGet, "/v1/policy", "")
-	view := decoded[schemas.PolicyView](t, body)
+	view := fixture.Decode[schemas.PolicyView](t, body)
 	assert.Equal(t, s.policyView(nil, true), view)
 	assert.Equal(t, []string{"Authorization"}, view.Entries[0].Headers)
 	assert.NotRegexp(t, "Bearer|ORDERS", body)
@@ -134,14 +135,14 @@ func TestPolicyOfAToken(t *testing.T) {
 	} {
 		who, _ := a.admin(t).grant(t, `{"name":"who","scopes":["actions:read"]`+limit+`}`)
 		body, _ := who.does(t, http.StatusOK, http.MethodGet, "/v1/policy", "")
-		view := decoded[schemas.PolicyView](t, body)
+		view := fixture.Decode[schemas.PolicyView](t, body)
 		assert.Len(t, view.Entries, want.entries, limit)
 		assert.Equal(t, want.hosts, view.AllowedHosts, limit)
 		for _, e := range view.Entries {
 			assert.True(t, limit == "" || strings.Contains(limit, e.Name), e.Name)
 		}
 		body, _ = who.does(t, http.StatusOK, http.MethodGet, "/sandbox", "")
-		sandbox := decoded[schemas.Sandbox](t, body)
+		sandbox := fixture.Decode[schemas.Sandbox](t, body)
 		assert.Equal(t, want.hosts, sandbox.AllowedHosts, limit)
 	}
 }
@@ -230,7 +231,7 @@ func ends(t *testing.T, want int, args ...string) string {
 // sameOnTheNode: the policy in force is listed and tested as its configuration is.
 func (s *site) sameOnTheNode(t *testing.T) {
 	t.Helper()
-	cases := writeFile(t, "cases.yaml", "- allow: GET https://api.example.com/orders\n- deny: PUT https://api.example.com/orders\n  because: DENY_PATH\n")
+	cases := fixture.Write(t, "cases.yaml", "- allow: GET https://api.example.com/orders\n- deny: PUT https://api.example.com/orders\n  because: DENY_PATH\n")
 	of := func(want int, args ...string) (local, inForce string) {
 		args = append([]string{"policy"}, args...)
 		return ends(t, want, append(args, "--config", s.file)...), ends(t, want, append(args, "--server", s.URL())...)
@@ -268,7 +269,7 @@ func TestPolicyShow(t *testing.T) {
       response_schema: {schema: {type: object}, mode: warn}
 models: {gpt: {url: "https://models.example/v1", pass: "*"}}
 `
-	file := writeFile(t, "weir.yaml", text)
+	file := fixture.Write(t, "weir.yaml", text)
 	local := ends(t, cli.ExitOK, "policy", "show", "--config", file)
 	for _, line := range []string{
 		`hub +enforce +GET +https://hub\.example/ +public +headers: X-Auth +headers: \*; params: page +rate: 10/s; concurrency: 2`,
@@ -320,7 +321,7 @@ func TestPolicyTest(t *testing.T) {
 		"the last of three":    {"# why\n" + allowed + "GET " + orders + "\n" + denied + "PUT " + orders + "- {deny: GET " + strings.TrimSpace(orders) + "}\n", cli.ExitFailed, "FAIL FILE:5 "},
 		"only some entries":    {denied + "GET " + orders + "  entries: [pins]\n  because: DENY_HOST", cli.ExitOK, "PASS"},
 	}, func(t *testing.T, tt testCase) {
-		cases := writeFile(t, "cases.yaml", tt.cases)
+		cases := fixture.Write(t, "cases.yaml", tt.cases)
 		args := []string{"policy", "test", cases, "--config", file}
 		code, out, errs := command(t, args...)
 		require.Equal(t, tt.code, code, errs)
@@ -337,7 +338,7 @@ func TestBadCases(t *testing.T) {
 	file := filepath.Join(dir, "weir.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(tested), 0o600))
 	run := func(cases string) (out, errs string) {
-		name := writeFile(t, "c.yaml", cases)
+		name := fixture.Write(t, "c.yaml", cases)
 		code, out, errs := command(t, "policy", "test", "--config", file, name)
 		require.Equal(t, cli.ExitUsage, code, errs)
 		return out, errs

@@ -22,6 +22,7 @@ import (
 	"weir/ingress/proxy"
 	"weir/internal/config"
 	"weir/internal/weirtest/capture"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/upstream"
 	"weir/schemas"
@@ -158,7 +159,7 @@ func newProxySite(t *testing.T) *proxySite {
 	trust.AddCert(p.web.Certificate())
 	cert, key, err := proxy.MakeCA(t.TempDir(), time.Now())
 	require.NoError(t, err)
-	pem := contentOf(t, cert)
+	pem := fixture.Read(t, cert)
 	require.True(t, p.ca.AppendCertsFromPEM(pem))
 	_, plain, _ := net.SplitHostPort(switchboard().host)
 	p.always = withTokens + fmt.Sprintf(`proxy: {listen: "127.0.0.1:0", ca_cert: %q, ca_key: %q, tunnels: 6, tunnels_per_token: 4}

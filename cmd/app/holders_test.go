@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
@@ -22,7 +23,7 @@ func (c caller) files(t *testing.T, members string) filed {
 	t.Helper()
 	_, _, _ = c.do(t, http.MethodPost, schemas.RouteRepos, `{"name":"shop"}`)
 	body, _ := c.does(t, http.StatusCreated, http.MethodPost, schemas.RouteTasks, `{"repo":"shop","description":"d"`+members+`}`)
-	made := decoded[schemas.NewTask](t, body)
+	made := fixture.Decode[schemas.NewTask](t, body)
 	return filed{caller{c.App, made.Token}, made.ID}
 }
 
@@ -76,7 +77,7 @@ func TestHoldersOfTasks(t *testing.T) {
 	}
 	poll.Until(t, func() bool {
 		_, page, _ := lead.do(t, http.MethodGet, "/v1/actions?kind=http&task="+holder.id+"&count=true", "")
-		list := decoded[schemas.ActionPage](t, page)
+		list := fixture.Decode[schemas.ActionPage](t, page)
 		return list.Count != nil && list.Count.Total == 4
 	}, "the calls of the task")
 
@@ -99,7 +100,7 @@ func TestHoldersOfTasks(t *testing.T) {
 func (f filed) subtoken(t *testing.T, request string) (filed, schemas.NewSubtoken) {
 	t.Helper()
 	body, _ := f.does(t, http.StatusCreated, http.MethodPost, schemas.RouteAgentSubtokens, request)
-	made := decoded[schemas.NewSubtoken](t, body)
+	made := fixture.Decode[schemas.NewSubtoken](t, body)
 	return filed{caller{f.App, made.Token}, f.id}, made
 }
 

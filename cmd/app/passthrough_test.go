@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -270,7 +271,7 @@ func TestPassthroughAnswers(t *testing.T) {
 		}
 		action := "/v1/actions/" + resp.Header.Get("Weir-Action-Id")
 		view, _ := a.asks(t, http.StatusOK, http.MethodGet, action, "")
-		v := decoded[schemas.ActionView](t, view)
+		v := fixture.Decode[schemas.ActionView](t, view)
 		require.Equal(t, tt.outcome, string(v.Status)+" "+string(v.Code), tt.path)
 		require.Equal(t, schemas.Called{Method: tt.method, Host: switchboard().host, Path: "/answers" + tt.path}, v.Called)
 		events, _ := a.asks(t, http.StatusOK, http.MethodGet, action+"/events", "", "Accept", "application/json")

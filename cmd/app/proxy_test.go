@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
@@ -127,7 +128,7 @@ func (c caller) tunnelAudits(t *testing.T, token string, n int) (all []schemas.T
 		require.NoError(t, json.Unmarshal([]byte(text), &page))
 		all, records = nil, nil
 		for _, r := range page.Items {
-			a := decoded[schemas.TunnelAudit](t, r.Payload)
+			a := fixture.Decode[schemas.TunnelAudit](t, r.Payload)
 			if r.Principal == token {
 				all, records = append(all, a), append(records, r)
 			}

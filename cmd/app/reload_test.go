@@ -20,6 +20,7 @@ import (
 	"weir/internal/config"
 	"weir/internal/telemetry"
 	"weir/internal/weirtest/capture"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
@@ -75,7 +76,7 @@ func (s *site) write(t *testing.T, rules string) {
 func (s *site) reloaded(t *testing.T) schemas.Reload {
 	t.Helper()
 	body, _ := s.asks(t, http.StatusOK, http.MethodPost, "/v1/policy/reload", "")
-	done := decoded[schemas.Reload](t, body)
+	done := fixture.Decode[schemas.Reload](t, body)
 	return done
 }
 

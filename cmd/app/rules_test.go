@@ -27,6 +27,7 @@ import (
 	"weir/internal/broker/embedded"
 	"weir/internal/config"
 	"weir/internal/traffic"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -73,7 +74,7 @@ func TestRulesPreviewWithARule(t *testing.T) {
 		code, out, errs := c.command(t, args...)
 		require.Equal(t, want, code, errs)
 		_, asJSON, _ := c.command(t, append(args, "--json")...)
-		p := decoded[schemas.Preview](t, asJSON)
+		p := fixture.Decode[schemas.Preview](t, asJSON)
 		return out, p
 	}
 	out, p := preview(cli.ExitDenied, fmt.Sprintf(`{"id":"r","type":"redirect","match":{"url_pattern":"%s/*"},"action":{"to_url":"http://elsewhere.example/$1"}}`, target))
@@ -131,7 +132,7 @@ func TestRulesWidenNothing(t *testing.T) {
 	assert.Zero(t, ones.Load())
 	assert.EqualValues(t, 1, twos.Load())
 
-	asked := decoded[schemas.HTTPCall](t, get(one+"/a"))
+	asked := fixture.Decode[schemas.HTTPCall](t, get(one+"/a"))
 	d, _ := a.callerPolicy(grant.Caller{Tenant: made.Tenant, Kind: schemas.KindHTTP, Principal: made.ID, Entries: []string{"t"}}).Evaluate(asked)
 	assert.Equal(t, schemas.DenyRule, d.Code)
 	d, class := a.callerPolicy(grant.Caller{Tenant: made.Tenant, Kind: schemas.KindHTTP}).Evaluate(asked)
@@ -165,7 +166,7 @@ func TestRulesThatNobodyCanRead(t *testing.T) {
 	writer.refused(t, "(UNAUTHORIZED, SCOPE_REQUIRED)\nan admin of the tenant may", "reset")
 	caller{c.App, "weir1_x"}.refused(t, "(UNAUTHORIZED, AUTH_REQUIRED)", "off")
 	_, out, _ = c.command(t, "rules", "preview", "GET", target+"/", "--json")
-	p := decoded[schemas.Preview](t, out)
+	p := fixture.Decode[schemas.Preview](t, out)
 	assert.Equal(t, c.policy().Version(), p.Decision.Version)
 	assert.Contains(t, p.Decision.Reason, "`weir rules reset`")
 
@@ -262,7 +263,7 @@ func TestAnswersOfRPC(t *testing.T) {
 			ctx = t.Context()
 		}
 		r := rpc{handler: tc.handler, log: slog.New(slog.DiscardHandler), timeout: 50 * time.Millisecond}
-		got := decoded[reply](t, r.answer(ctx, tc.subject, []byte(ask)))
+		got := fixture.Decode[reply](t, r.answer(ctx, tc.subject, []byte(ask)))
 		assert.Equal(t, [3]string{"r<1>", "global.off", string(tc.code)}, [3]string{got.RequestID, got.Operation, string(got.Error.Code)})
 		assert.Equal(t, tc.detail, got.Error.Detail)
 		assert.False(t, got.OK)
@@ -279,7 +280,7 @@ func (broken) Serve(string, string, func(context.Context, string, []byte) []byte
 // natsAgent is a NATS client with the credentials that are for agents.
 func natsAgent(t *testing.T, a *App) *nats.Conn {
 	t.Helper()
-	c := decoded[embedded.Credentials](t, contentOf(t, embedded.AgentCredentialsFile(a.cfg.Data)))
+	c := fixture.Decode[embedded.Credentials](t, fixture.Read(t, embedded.AgentCredentialsFile(a.cfg.Data)))
 	nc, err := nats.Connect(c.URL, nats.UserInfo(c.User, c.Password), nats.Timeout(30*time.Second))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
@@ -304,7 +305,7 @@ func TestAnOpenNodeIsServedOnThisMachineAlone(t *testing.T) {
 		request := fmt.Sprintf(`{"request_id":"r","operation":"status","args":{}%s}`, token)
 		m, err := natsAgent(t, a).Request(schemas.AgentAPISubject(tenant), []byte(request), 20*time.Second)
 		if err == nil {
-			r = decoded[reply](t, m.Data)
+			r = fixture.Decode[reply](t, m.Data)
 		}
 		return r, err
 	}

@@ -8,8 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -19,6 +17,7 @@ import (
 	sse "github.com/tmaxmax/go-sse"
 
 	"weir/client"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/llm"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
@@ -173,8 +172,8 @@ func TestHealthCommand(t *testing.T) {
 // TestUsage: a mistake on the command line is said before anything is asked or printed.
 func TestUsage(t *testing.T) {
 	t.Parallel()
-	empty := writeFile(t, "empty", "\n")
-	big := writeFile(t, "big", string(make([]byte, 1<<20+1)))
+	empty := fixture.Write(t, "empty", "\n")
+	big := fixture.Write(t, "big", string(make([]byte, 1<<20+1)))
 	for command, mistakes := range map[string]map[string][]string{
 		"check": {
 			"takes a target":     {},
@@ -228,29 +227,6 @@ func program(ctx context.Context, args, environ []string, s Streams) int {
 func command(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	return weir(t, "", nil, args...)
-}
-
-// writeFile makes a file with a text in a directory of its own, and returns its path.
-func writeFile(t *testing.T, name, text string) (path string) {
-	t.Helper()
-	path = filepath.Join(t.TempDir(), name)
-	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	return path
-}
-
-// contentOf is what a file has.
-func contentOf(t *testing.T, path string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	require.NoError(t, err)
-	return data
-}
-
-// decoded reads a JSON document.
-func decoded[V any, D string | []byte | json.RawMessage](t *testing.T, doc D) (v V) {
-	t.Helper()
-	require.NoError(t, json.Unmarshal([]byte(doc), &v), "%s", doc)
-	return v
 }
 
 // clientOf is a client without a token.

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/capture"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/llm"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
@@ -85,7 +86,7 @@ data: [DONE]
 
 func TestChatAsksWhatItIsTold(t *testing.T) {
 	t.Parallel()
-	file := writeFile(t, "system.md", "Be <brief>.")
+	file := fixture.Write(t, "system.md", "Be <brief>.")
 	type testCase struct {
 		args []string
 		in   string

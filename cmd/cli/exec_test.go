@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -197,7 +198,7 @@ func TestExecBatch(t *testing.T) {
 
 func TestExecBatchRefuses(t *testing.T) {
 	t.Parallel()
-	file := writeFile(t, "r.ndjson", "{}\n{,}")
+	file := fixture.Write(t, "r.ndjson", "{}\n{,}")
 	examples(t, "exec", map[string]example{
 		"bad JSON": {args: "--batch " + file, code: ExitUsage, errs: "request 2 is not JSON"},
 		"empty":    {args: "--batch " + os.DevNull, code: ExitUsage, errs: "has 0 requests"},

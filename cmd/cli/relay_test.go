@@ -18,6 +18,7 @@ import (
 	"weir/cmd/cli/check"
 	"weir/internal/weirtest/agent"
 	"weir/internal/weirtest/capture"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/relay"
 )
 
@@ -120,7 +121,7 @@ func TestRelayLendsItsTokenWhereItIsToldTo(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(r.out.String()), "\n")
 	require.Len(t, lines, 5, "%s", r.out.String())
 	assert.JSONEq(t, fmt.Sprintf(`{"event":"connected","session":%q}`, session), lines[0])
-	served := decoded[map[string]any](t, lines[1])
+	served := fixture.Decode[map[string]any](t, lines[1])
 	assert.Equal(t, []any{"served", "status", "UNAUTHORIZED"}, []any{served["event"], served["operation"], served["result"]})
 	assert.Empty(t, r.err.String())
 }
@@ -142,7 +143,7 @@ func TestCheckOfAgents(t *testing.T) {
 	assert.Equal(t, ExitFailed, code)
 	var reports []check.Report
 	for line := range strings.SplitSeq(strings.TrimSpace(out), "\n") {
-		r := decoded[check.Report](t, line)
+		r := fixture.Decode[check.Report](t, line)
 		reports = append(reports, r)
 	}
 	require.Len(t, reports, 2)
@@ -162,7 +163,7 @@ func TestCheckTokens(t *testing.T) {
 	t.Parallel()
 	a := agent.New(t, agent.Config{Token: "secret"})
 	target := a.URL() + "=" + agent.TaskType
-	file := writeFile(t, "token", "secret\n")
+	file := fixture.Write(t, "token", "secret\n")
 	for name, tt := range map[string]struct {
 		environ, args []string
 		want          int

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/client"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -190,7 +191,7 @@ func TestRulesHints(t *testing.T) {
 // TestRulesInput: a document as such, in a file, and on standard input.
 func TestRulesInput(t *testing.T) {
 	t.Parallel()
-	file := writeFile(t, "rule.json", `{"id":"f","group":"own"}`)
+	file := fixture.Write(t, "rule.json", `{"id":"f","group":"own"}`)
 	for _, arg := range []string{` {"id":"f","group":"own"}`, file, "@" + file, "-", "@-"} {
 		s := script(t, status1, `rules.create {"rule":`+rule1+`,"rules_etag":"e"}`)
 		code, _, errs := s.run(t, `{"id":"f","group":"own"}`, "create", arg)

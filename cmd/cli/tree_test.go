@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tmaxmax/go-sse"
 
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -149,7 +150,7 @@ func TestTokenFiles(t *testing.T) {
 	out, said := run(ExitOK, "tokens", "create", "--name", "ci", "--scope", "actions:read", "--out", file)
 	require.Empty(t, out)
 	require.Contains(t, said, "token k1 of ci")
-	text := contentOf(t, file)
+	text := fixture.Read(t, file)
 	require.Equal(t, "weir1_k1_s\n", string(text))
 	info, err := os.Stat(file)
 	require.NoError(t, err)

@@ -22,6 +22,7 @@ import (
 	"weir/internal/models"
 	"weir/internal/policy"
 	"weir/internal/weirtest/bucket"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/llm"
 	"weir/internal/weirtest/rulebook"
@@ -221,7 +222,7 @@ func (h *env) end(msg string) end {
 		switch ev.Type {
 		case schemas.EventDelta:
 			e.deltas++
-			d := harness.Decode[schemas.ChatDelta](h.T, ev.Data)
+			d := fixture.Decode[schemas.ChatDelta](h.T, ev.Data)
 			require.NotEmpty(h.T, d.Chunks, msg)
 			for _, raw := range d.Chunks {
 				c, err := protocol.Read("", raw)
@@ -268,7 +269,7 @@ func (h *env) evidence(e *end, msg string) {
 		ids[ev.ID] = true
 		e.left = append(e.left, ev)
 		if ev.Kind == schemas.EvidenceChat {
-			e.audits = append(e.audits, harness.Decode[schemas.ChatAudit](h.T, ev.Payload))
+			e.audits = append(e.audits, fixture.Decode[schemas.ChatAudit](h.T, ev.Payload))
 		}
 	}
 	for _, t := range e.attempts {

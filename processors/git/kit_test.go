@@ -24,6 +24,7 @@ import (
 	"weir/internal/secrets"
 	"weir/internal/task"
 	"weir/internal/weirtest/bucket"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
@@ -308,14 +309,14 @@ func (r *env) audit() schemas.PushAudit {
 	r.t.Helper()
 	list := r.evidence(schemas.EvidencePush)
 	require.Len(r.t, list, 1)
-	return harness.Decode[schemas.PushAudit](r.t, list[0].Payload)
+	return fixture.Decode[schemas.PushAudit](r.t, list[0].Payload)
 }
 
 // task is the task's state by its events.
 func (r *env) task() *task.State {
 	r.t.Helper()
 	st := harness.Load(r.t, r.ledger, taskRef)
-	s := task.Begin(st.Action, harness.Decode[schemas.TaskOrder](r.t, st.Action.Payload))
+	s := task.Begin(st.Action, fixture.Decode[schemas.TaskOrder](r.t, st.Action.Payload))
 	for _, ev := range st.Events {
 		s.Apply(ev)
 	}

@@ -17,6 +17,7 @@ import (
 	"weir/internal/fault"
 	hosted "weir/internal/git"
 	"weir/internal/gitwire"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/rulebook"
@@ -140,7 +141,7 @@ func TestPushEnds(t *testing.T) {
 		left := r.evidence(schemas.EvidencePush)
 		last := left[len(left)-1]
 		assert.Equal(t, []any{c.name + ".push", c.code}, []any{last.ID, last.Code})
-		assert.Equal(t, string(c.code), harness.Decode[schemas.PushAudit](t, last.Payload).Result, c.name)
+		assert.Equal(t, string(c.code), fixture.Decode[schemas.PushAudit](t, last.Payload).Result, c.name)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"weir/internal/fault"
 	hosted "weir/internal/git"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
@@ -58,7 +59,7 @@ func TestNewRepository(t *testing.T) {
 	list := r.evidence(schemas.EvidenceRepo)
 	require.Len(t, list, 1)
 	assert.Equal(t, "repo-1.repo", list[0].ID)
-	a := harness.Decode[schemas.RepoAudit](t, list[0].Payload)
+	a := fixture.Decode[schemas.RepoAudit](t, list[0].Payload)
 	assert.Equal(t, schemas.RepoAudit{Repo: "app", Mode: schemas.RepoHosted, Result: schemas.AuditOK}, a)
 
 	v := r.make("repo-2", schemas.RepoOrder{Name: "app"})
@@ -252,7 +253,7 @@ func TestRepositoryThatIsNotMade(t *testing.T) {
 		assert.Nil(t, v.Result)
 		_, err := r.catalog.Get(t.Context(), tenant, "new")
 		require.Error(t, err)
-		a := harness.Decode[schemas.RepoAudit](t, r.evidence(schemas.EvidenceRepo)[0].Payload)
+		a := fixture.Decode[schemas.RepoAudit](t, r.evidence(schemas.EvidenceRepo)[0].Payload)
 		assert.Equal(t, string(c.code), a.Result)
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/internal/weirtest/bucket"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/table"
@@ -75,7 +76,7 @@ func (y *yard) place() stored {
 	y.t.Helper()
 	r, err := y.places.Get(y.t.Context(), "0")
 	require.NoError(y.t, err)
-	return harness.Decode[stored](y.t, r.Data)
+	return fixture.Decode[stored](y.t, r.Data)
 }
 
 // accept is for an action that a worker has begun.

@@ -25,6 +25,7 @@ import (
 	"weir/internal/policy"
 	"weir/internal/redact"
 	"weir/internal/secrets"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/internal/weirtest/upstream"
@@ -137,7 +138,7 @@ func (h *env) end(msg string) (e end) {
 	require.NoError(h.T, h.Ingress.Replay(h.T.Context(), ref, func(ev schemas.Event) error {
 		switch ev.Type {
 		case schemas.EventDelta:
-			p := harness.Decode[schemas.AnswerPart](h.T, ev.Data)
+			p := fixture.Decode[schemas.AnswerPart](h.T, ev.Data)
 			if ev.First {
 				require.Equal(h.T, 200, p.Status, msg)
 				e.bodies = append(e.bodies, "")
@@ -154,7 +155,7 @@ func (h *env) end(msg string) (e end) {
 	}))
 	require.Equal(h.T, 1, ends, "%s: terminal events", msg)
 	if len(e.Result) > 0 {
-		e.result = harness.Decode[schemas.HTTPResult](h.T, e.Result)
+		e.result = fixture.Decode[schemas.HTTPResult](h.T, e.Result)
 	}
 	e.attempts = harness.Load(h.T, h.Ingress, ref).Attempts
 	ids := map[string]bool{}

@@ -15,6 +15,7 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/policy"
 	"weir/internal/rules"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/table"
@@ -160,14 +161,14 @@ func (c crash) run(t *testing.T, hinder func(*env, *ledger.State)) {
 	require.Equal(t, []any{outcome, code}, []any{e.Outcome, e.Code})
 	writes := 0
 	for _, rec := range r.bucket.All() {
-		if harness.Decode[schemas.RuleSet](t, rec.Data).By == st.ID {
+		if fixture.Decode[schemas.RuleSet](t, rec.Data).By == st.ID {
 			writes++
 		}
 	}
 	if way == nil {
 		require.Len(t, records, 1)
 	}
-	audit := harness.Decode[schemas.RuleAudit](t, records[len(records)-1].Payload)
+	audit := fixture.Decode[schemas.RuleAudit](t, records[len(records)-1].Payload)
 	switch outcome {
 	case schemas.OutcomeSucceeded:
 		require.Equal(t, 1, writes)
@@ -320,7 +321,7 @@ func TestRefusedThenMade(t *testing.T) {
 	}
 	var results []string
 	for _, e := range r.evidence(st.ID) {
-		audit := harness.Decode[schemas.RuleAudit](t, e.Payload)
+		audit := fixture.Decode[schemas.RuleAudit](t, e.Payload)
 		results = append(results, strings.TrimPrefix(e.ID, st.ID)+" "+audit.Result)
 	}
 	require.Equal(t, []string{".rule.refused VALIDATION_ERROR", ".rule ok"}, results)

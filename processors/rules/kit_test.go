@@ -14,6 +14,7 @@ import (
 	"weir/internal/policy"
 	"weir/internal/rules"
 	"weir/internal/weirtest/bucket"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
 	writes "weir/processors/rules"
@@ -186,7 +187,7 @@ func (r *env) audit() (schemas.Evidence, schemas.RuleAudit) {
 	r.t.Helper()
 	all := r.evidence(fmt.Sprintf("rul-%d", r.n))
 	require.Len(r.t, all, 1)
-	return all[0], harness.Decode[schemas.RuleAudit](r.t, all[0].Payload)
+	return all[0], fixture.Decode[schemas.RuleAudit](r.t, all[0].Payload)
 }
 
 // delay is a rule that holds every call to api.test back.

@@ -13,6 +13,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/policy"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/table"
 	"weir/internal/weirtest/upstream"
@@ -215,7 +216,7 @@ func TestHTTPPlan(t *testing.T) {
 			assert.Equal(t, "TASK_FAILED", e.result.Error.Code)
 			doc = e.result.Error.Details
 		}
-		report := harness.Decode[schemas.PlanResult](t, doc)
+		report := fixture.Decode[schemas.PlanResult](t, doc)
 		assert.Len(t, report.Report.PolicyDecisions, len(tt.decisions), "what became of each is told, however it ended")
 
 		st := harness.Load(t, r.ledger, runRef("1"))

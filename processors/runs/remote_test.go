@@ -13,6 +13,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	double "weir/internal/weirtest/agent"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
 	"weir/internal/weirtest/rulebook"
@@ -113,7 +114,7 @@ func TestWhatTheAgentIsAsked(t *testing.T) {
 	synced := to(a)
 	synced.Mode = schemas.AgentSync
 	r := newEnv(t, options{}, synced)
-	budgets := harness.Decode[schemas.RunBudgets](t, []byte(`{"timeout_ms":60000,"max_output_tokens":60000,"own":{"z":1.50,"a":null}}`))
+	budgets := fixture.Decode[schemas.RunBudgets](t, []byte(`{"timeout_ms":60000,"max_output_tokens":60000,"own":{"z":1.50,"a":null}}`))
 	order := schemas.RunOrder{
 		TaskType: double.TaskType, WorkflowID: "w", StageID: "s", UserID: "u", Mode: "LIVE", RiskTier: "PHI", DomainID: "d",
 		Budgets: &budgets,
@@ -359,7 +360,7 @@ func TestRoutes(t *testing.T) {
 func TestASyncAnswerIsKept(t *testing.T) {
 	t.Parallel()
 	const extras = `{"artifacts":["s3://a"],"provenance":{"model":"m","n":1.50},"usage":{"duration_ms":5,"tokens":7},"grounding":[{"id":1}],"warnings":["w"]}`
-	members := harness.Decode[map[string]any](t, []byte(extras))
+	members := fixture.Decode[map[string]any](t, []byte(extras))
 	members["provenance"] = json.RawMessage(`{"model":"m","n":1.50}`)
 	a := double.New(t, double.Config{Script: []double.Act{{Extras: members}}})
 	served := to(a)

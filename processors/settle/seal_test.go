@@ -19,7 +19,7 @@ import (
 
 	"weir/internal/ledger"
 	"weir/internal/telemetry"
-	"weir/internal/weirtest/harness"
+	"weir/internal/weirtest/fixture"
 	"weir/processors/plans"
 	"weir/processors/settle"
 	"weir/schemas"
@@ -155,7 +155,7 @@ func TestEveryMemberHasARule(t *testing.T) {
 	t.Parallel()
 	hash := regexp.MustCompile(`^hmac-sha256:[0-9a-f]{64}$`)
 	for sort, e := range records(t, func(class string) string { return class }) {
-		members := harness.Decode[map[string]json.RawMessage](t, sealed(t, e).Payload)
+		members := fixture.Decode[map[string]json.RawMessage](t, sealed(t, e).Payload)
 		for name := range members {
 			assert.False(t, hash.MatchString(name), "%s: a member has no rule: its name is sealed", sort)
 		}
@@ -312,9 +312,9 @@ func TestSealedChat(t *testing.T) {
 // number is expected.
 func TestSealedChatHasNoContent(t *testing.T) {
 	t.Parallel()
-	members := harness.Decode[map[string]json.RawMessage](t, encode(t, audit()))
+	members := fixture.Decode[map[string]json.RawMessage](t, encode(t, audit()))
 	for _, name := range []string{"usage", "gen_ai"} {
-		inner := harness.Decode[map[string]json.RawMessage](t, members[name])
+		inner := fixture.Decode[map[string]json.RawMessage](t, members[name])
 		for member := range inner {
 			members[name+" "+member] = nil
 		}

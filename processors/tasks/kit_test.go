@@ -13,6 +13,7 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/task"
 	"weir/internal/weirtest/bucket"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/harness"
 	"weir/processors"
 	"weir/processors/call"
@@ -124,7 +125,7 @@ func (h *env) announce(subject string, data []byte) error {
 	if err := h.Step(false); err != nil {
 		return err
 	}
-	h.told = append(h.told, harness.Decode[schemas.TaskUpdate](h.T, data))
+	h.told = append(h.told, fixture.Decode[schemas.TaskUpdate](h.T, data))
 	return h.Step(true)
 }
 
@@ -150,7 +151,7 @@ func (h *env) load() (*ledger.State, *task.State) {
 
 func (h *env) fold(st *ledger.State) *task.State {
 	h.T.Helper()
-	t := task.Begin(st.Action, harness.Decode[schemas.TaskOrder](h.T, st.Action.Payload))
+	t := task.Begin(st.Action, fixture.Decode[schemas.TaskOrder](h.T, st.Action.Payload))
 	for _, ev := range st.Events {
 		t.Apply(ev)
 	}
@@ -231,7 +232,7 @@ func (h *env) audits() map[string]schemas.TaskAudit {
 	for _, e := range harness.Evidence(h.T, h.Log, ref.ID) {
 		require.Equal(h.T, []string{schemas.EvidenceTask, "acme", "t-1", "tok-1"}, []string{e.Kind, e.Tenant, e.ActionID, e.Principal})
 		require.NotContains(h.T, byID, e.ID, "a record was left twice")
-		a := harness.Decode[schemas.TaskAudit](h.T, e.Payload)
+		a := fixture.Decode[schemas.TaskAudit](h.T, e.Payload)
 		require.Equal(h.T, e.Code, a.Code)
 		byID[e.ID] = a
 	}
@@ -292,7 +293,7 @@ func (h *env) check(msg string) (schemas.Settled, schemas.TaskResult) {
 	}
 	require.Equal(h.T, 1, ends, "%s: terminal events", msg)
 	require.Len(h.T, audits, want, msg)
-	res := harness.Decode[schemas.TaskResult](h.T, st.Settled.Result)
+	res := fixture.Decode[schemas.TaskResult](h.T, st.Settled.Result)
 	require.Equal(h.T, t.Status, res.Status, msg)
 	return *st.Settled, res
 }

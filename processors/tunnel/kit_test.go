@@ -12,6 +12,7 @@ import (
 	"weir/internal/outbound"
 	"weir/internal/policy"
 	"weir/internal/telemetry"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/memlog"
 	"weir/processors/guard"
@@ -69,7 +70,7 @@ func (b *bench) last(t *testing.T) (schemas.Evidence, schemas.TunnelAudit) {
 	all := harness.Evidence(t, b.log, "")
 	require.NotEmpty(t, all)
 	e := all[len(all)-1]
-	return e, harness.Decode[schemas.TunnelAudit](t, e.Payload)
+	return e, fixture.Decode[schemas.TunnelAudit](t, e.Payload)
 }
 
 // carried is a tunnel with both of its ends.

@@ -2,7 +2,6 @@ package harness
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/memlog"
 	"weir/schemas"
 )
@@ -86,7 +86,7 @@ func Start(t *testing.T, l *ledger.Ledger, st *ledger.State) {
 func Evidence(t *testing.T, log *memlog.Log, id string) (all []schemas.Evidence) {
 	t.Helper()
 	for _, r := range Records(t, log, schemas.EvidenceStream, schemas.EvidenceRoot+".>") {
-		if e := Decode[schemas.Evidence](t, r.Data); id == "" || e.ActionID == id {
+		if e := fixture.Decode[schemas.Evidence](t, r.Data); id == "" || e.ActionID == id {
 			all = append(all, e)
 		}
 	}
@@ -105,13 +105,6 @@ func Records(t *testing.T, log *memlog.Log, stream, filter string) []schemas.Rec
 func Dead(t *testing.T, log *memlog.Log) []schemas.Record {
 	t.Helper()
 	return Records(t, log, schemas.DeadStream, schemas.DeadRoot+".>")
-}
-
-// Decode reads a JSON document.
-func Decode[V any](t *testing.T, doc []byte) (v V) {
-	t.Helper()
-	require.NoError(t, json.Unmarshal(doc, &v), "%s", doc)
-	return v
 }
 
 // Patience is how long a message is given back for whose worker may live.

@@ -15,6 +15,7 @@ import (
 	"weir/internal/fault"
 	"weir/internal/policy"
 	"weir/internal/policy/evaluate"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/harness"
 	"weir/internal/weirtest/upstream"
 	"weir/schemas"
@@ -69,7 +70,7 @@ func TestWhatAnEntryAdds(t *testing.T) {
 		assert.Equal(t, []string{"Bearer " + secret}, got[0].Values("Authorization"))
 		assert.Equal(t, []string{"plain"}, got[0].Values("X-Plain"))
 		if c.body != "" {
-			doc := harness.Decode[map[string]any](t, got[0].Body)
+			doc := fixture.Decode[map[string]any](t, got[0].Body)
 			assert.Equal(t, inBody, doc["key"])
 		}
 		assert.Equal(t, c.body, string(call.Body), "what the caller gave is not written to")
