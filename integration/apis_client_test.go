@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/program"
 	"weir/internal/weirtest/upstream"
@@ -167,8 +168,8 @@ func node(t *testing.T, environ []string, args ...string) string {
 func octokit(t *testing.T, u *unchanged) {
 	t.Helper()
 	type found map[string]any
-	straight := program.Decode[found](t, node(t, nil, "octokit", u.forge.Direct, targetKey))
-	through := program.Decode[found](t, node(t, nil, "octokit", u.via("forge"), u.Token))
+	straight := fixture.Decode[found](t, node(t, nil, "octokit", u.forge.Direct, targetKey))
+	through := fixture.Decode[found](t, node(t, nil, "octokit", u.via("forge"), u.Token))
 	assert.Regexp(t, `^[0-9a-z-]+$`, through["action"])
 	delete(through, "action")
 	assert.True(t, straight["archive"] == through["archive"], "the archive differs") //nolint:testifylint // it is long
@@ -223,7 +224,7 @@ func undici(t *testing.T, u *unchanged) {
 		} `json:"answers"`
 	}
 	out := node(t, []string{"NODE_EXTRA_CA_CERTS=" + u.ca}, "undici", u.Proxy, u.Token, u.secure.URL+"/user", u.registry.URL+"/left", u.secure.URL+"/nothing")
-	got := program.Decode[answers](t, out).Answers
+	got := fixture.Decode[answers](t, out).Answers
 	require.Len(t, got, 3)
 	assert.JSONEq(t, login, got[0].Text)
 	assert.Contains(t, got[1].Text, u.integrity)

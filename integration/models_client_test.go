@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/llm"
 	"weir/internal/weirtest/program"
 	"weir/schemas"
@@ -138,7 +139,7 @@ func callModels(t *testing.T, orders ...modelOrder) (all []modelAnswer) {
 			a.frames = append(a.frames, f.Str)
 		}
 		if e := said.Get("error"); e.Exists() {
-			failure := program.Decode[modelFailure](t, e.Raw)
+			failure := fixture.Decode[modelFailure](t, e.Raw)
 			a.failure = &failure
 		}
 		all = append(all, a)

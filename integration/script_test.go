@@ -101,7 +101,10 @@ func expand(env *testscript.Env) error {
 // running are the programs that the scripts started, by work directory.
 type running struct{ w *weir }
 
-func cmdServe(ts *testscript.TestScript, _ bool, args []string) {
+func cmdServe(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("there is no ! serve")
+	}
 	dir := ts.MkAbs(".")
 	cwd := ""
 	if len(args) > 0 && args[0] == "-here" {

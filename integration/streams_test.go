@@ -27,6 +27,7 @@ import (
 
 	"weir/internal/weirtest/agent"
 	"weir/internal/weirtest/cluster"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
 	"weir/schemas"
@@ -135,7 +136,7 @@ func follow(t *testing.T, args ...string) (until func(stop func(told) bool) []to
 	scan := bufio.NewScanner(out)
 	return func(stop func(told) bool) (all []told) {
 		for scan.Scan() {
-			l := program.Decode[told](t, scan.Text())
+			l := fixture.Decode[told](t, scan.Text())
 			if all = append(all, l); stop(l) {
 				return all
 			}

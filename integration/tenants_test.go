@@ -6,12 +6,15 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/gitkit"
@@ -240,4 +243,64 @@ policy:
 			require.Contains(t, answer, "unpack ok")
 		}
 	}
+}
+
+// TestAFullLogRefusesBeforeItAccepts: nothing is stored of a request that is refused, and reads and
+// operators are served.
+func TestAFullLogRefusesBeforeItAccepts(t *testing.T) {
+	t.Parallel()
+	w := serve(t, t.TempDir(), "--durability", "process", "--config", policyFile(t, "http://127.0.0.1:1", "log: {max_bytes: 16MiB}\n"))
+	big := fmt.Sprintf(`{"method":"POST","url":"http://127.0.0.1:1/","body":%q}`, strings.Repeat("x", 200<<10))
+	for i := range 2000 {
+		a := w.Ask(t, http.MethodPost, "/v1/execute", big, "Prefer", "respond-async", "Idempotency-Key", fmt.Sprintf("k-%d", i))
+		if a.Status != http.StatusServiceUnavailable {
+			continue
+		}
+		require.Contains(t, a.Body, string(schemas.LogFull))
+		require.NotEmpty(t, a.Header.Get("Retry-After"))
+		require.Empty(t, a.Header.Get("Weir-Action-Id"))
+		w.Must(t, http.StatusOK, http.MethodGet, "/readyz", "")
+		return
+	}
+	t.Fatal("the log never became full")
+}
+
+// TestMemoryOfLargeAnswers: answers of one tenant that come in slowly hold memory; another tenant's
+// large answer comes through.
+func TestMemoryOfLargeAnswers(t *testing.T) {
+	t.Parallel()
+	const size = 4<<20 - 4<<10 // four of them, with their headers, fill the 16 MiB, of which one tenant may have three
+	begun, hold := make(chan struct{}, 8), make(chan struct{})
+	target := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(size))
+		// Nearly all of it: sockets hold half of it for a reader that reads the beginning alone.
+		if _, err := w.Write([]byte(strings.Repeat("x", size-1))); err != nil {
+			return // the attempt has ended without reading it
+		}
+		if r.URL.Path == "/slow" {
+			begun <- struct{}{}
+			<-hold
+		}
+		_, _ = w.Write([]byte("x"))
+	}))
+	target.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context { // what is not read is not sent
+		tcp, ok := c.(*net.TCPConn)
+		assert.True(t, ok)
+		assert.NoError(t, tcp.SetWriteBuffer(1<<16))
+		return ctx
+	}
+	target.Start()
+	t.Cleanup(target.Close)
+	_, first, second := serveTenants(t, t.TempDir(), "limits: {answers: 16MiB}\npolicy: {timeout: 100s, allowed_hosts: [127.0.0.1]}\n")
+	t.Cleanup(sync.OnceFunc(func() { close(hold) }))
+	for range 6 {
+		a := first.execute(t, target.URL+"/slow", "Prefer", "respond-async")
+		require.Equal(t, http.StatusAccepted, a.Status, a.Body)
+	}
+	for range 3 {
+		<-begun
+	}
+	a := second.execute(t, target.URL+"/fast")
+	require.Equal(t, http.StatusOK, a.Status, "%.200s", a.Body)
+	require.Empty(t, begun, "of the first tenant's other answers nothing more was read")
 }

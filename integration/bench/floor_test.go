@@ -23,7 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/broker/embedded"
-	"weir/internal/weirtest/program"
+	"weir/internal/weirtest/fixture"
 	"weir/schemas"
 )
 
@@ -270,7 +270,7 @@ func written(t *testing.T, dir, log string) (all []write) {
 	for seq := state.FirstSeq; seq <= state.LastSeq; seq++ {
 		m, err := s.GetMsg(t.Context(), seq)
 		require.NoError(t, err)
-		all = append(all, write{what: program.Decode[struct{ Type string }](t, string(m.Data)).Type, size: len(m.Data)})
+		all = append(all, write{what: fixture.Decode[struct{ Type string }](t, string(m.Data)).Type, size: len(m.Data)})
 	}
 	return all
 }

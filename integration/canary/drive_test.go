@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/program"
 	"weir/internal/weirtest/upstream"
 	"weir/schemas"
@@ -83,7 +84,7 @@ func (w *world) requests(section string, at int) {
 	ids := []string{beacon, beacon + ".task"}
 	if section == "for others" {
 		for _, kind := range schemas.Kinds() {
-			page := program.Decode[schemas.Page[schemas.ActionEntry]](w.t, w.owner.get("/v1/actions?limit=1&kind="+string(kind)))
+			page := fixture.Decode[schemas.Page[schemas.ActionEntry]](w.t, w.owner.get("/v1/actions?limit=1&kind="+string(kind)))
 			if assert.Len(w.t, page.Items, 1, "no action of the kind %s", kind) {
 				ids = append(ids, page.Items[0].ID)
 			}

@@ -32,6 +32,7 @@ import (
 	_ "modernc.org/sqlite" // the driver of the index
 
 	"weir/internal/weirtest/capture"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/logline"
 	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
@@ -92,7 +93,7 @@ func (w *world) evidence() []byte {
 	left := map[string]bool{}
 	pages(w, "/v1/evidence?limit=500", func(r json.RawMessage) {
 		all.Write(beyond(r))
-		e := program.Decode[schemas.Evidence](w.t, string(r))
+		e := fixture.Decode[schemas.Evidence](w.t, string(r))
 		left[fmt.Sprint(strings.HasPrefix(e.ActionID, sensitiveRun), " ", e.Kind)] = true
 	})
 	for _, want := range []string{

@@ -18,10 +18,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/agent"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/llm"
 	"weir/internal/weirtest/poll"
-	"weir/internal/weirtest/program"
 	"weir/schemas"
 )
 
@@ -252,10 +252,10 @@ func (w *world) task(class string, more object) held {
 		"repo": beacon, "pool": schemas.PoolNone, "description": of("description"), "model": of("model"), "metadata": object{of("metadata name"): of("metadata")},
 	}, more)))
 	require.Equal(w.t, http.StatusCreated, status, text)
-	made := program.Decode[schemas.NewTask](w.t, text)
+	made := fixture.Decode[schemas.NewTask](w.t, text)
 	h := held{&person{w: w, token: made.Token}, made.TaskView}
 	poll.Until(w.t, func() bool {
-		h.view = program.Decode[schemas.TaskView](w.t, w.owner.get(schemas.RouteTasks+"/"+made.ID))
+		h.view = fixture.Decode[schemas.TaskView](w.t, w.owner.get(schemas.RouteTasks+"/"+made.ID))
 		return h.view.Base != ""
 	}, "a task's branch")
 	return h
@@ -292,7 +292,7 @@ func (w *world) ends(end string, finish func(held)) {
 		h.ask(post, schemas.RouteAgentInquiry, w.json(object{"inquiry": w.g.plant("task inquiry")}))
 	}()
 	poll.Until(w.t, func() bool {
-		return len(program.Decode[schemas.TaskView](w.t, w.owner.get(schemas.RouteTasks+"/"+h.view.ID)).Inquiries) > 0
+		return len(fixture.Decode[schemas.TaskView](w.t, w.owner.get(schemas.RouteTasks+"/"+h.view.ID)).Inquiries) > 0
 	}, "a question")
 	w.owner.ask(http.MethodGet, schemas.RouteTasks+"/"+h.view.ID, "")
 	w.owner.ask(post, schemas.RouteTasks+"/"+h.view.ID+"/answer", w.json(object{"answer": w.g.plant("task answer")}))

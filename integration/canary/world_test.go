@@ -26,6 +26,7 @@ import (
 
 	"weir/internal/weirtest/agent"
 	"weir/internal/weirtest/capture"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/gitkit"
 	"weir/internal/weirtest/llm"
 	"weir/internal/weirtest/poll"
@@ -112,7 +113,7 @@ func (w *world) start() {
 		w.past = append(w.past, w.p)
 	}
 	w.p = p
-	c := program.Decode[map[string]string](w.t, string(w.file("data/nats-credentials.json")))
+	c := fixture.Decode[map[string]string](w.t, string(w.file("data/nats-credentials.json")))
 	nc, err := nats.Connect(c["url"], nats.UserInfo(c["user"], c["password"]), nats.Timeout(patience))
 	require.NoError(w.t, err)
 	w.t.Cleanup(nc.Close)
@@ -188,7 +189,7 @@ func (w *world) made(by *person, req object) *person {
 	w.t.Helper()
 	resp, text := by.send(http.MethodPost, "/v1/tokens", w.json(req))
 	require.Equal(w.t, http.StatusCreated, resp.StatusCode, text)
-	t := program.Decode[schemas.NewToken](w.t, text)
+	t := fixture.Decode[schemas.NewToken](w.t, text)
 	w.g.known("a token", secretOf(t.Secret))
 	return &person{w: w, token: t.Secret, id: t.ID}
 }
@@ -246,7 +247,7 @@ func (w *world) begin(service, path, body string) string {
 	resp, text := w.owner.send(http.MethodPost, path, body, "Prefer", "respond-async")
 	require.Equal(w.t, http.StatusAccepted, resp.StatusCode, text)
 	w.wait(service)
-	return program.Decode[schemas.Receipt](w.t, text).ID
+	return fixture.Decode[schemas.Receipt](w.t, text).ID
 }
 
 // wait waits until a service holds one more request.
@@ -275,7 +276,7 @@ func (w *world) json(v any) string {
 func pages[T any](w *world, path string, item func(T)) {
 	w.t.Helper()
 	for next := path; next != ""; {
-		page := program.Decode[schemas.Page[T]](w.t, w.owner.get(next))
+		page := fixture.Decode[schemas.Page[T]](w.t, w.owner.get(next))
 		for _, it := range page.Items {
 			item(it)
 		}

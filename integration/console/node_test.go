@@ -56,7 +56,7 @@ func startWith(t *testing.T, more string) *node {
 	n.run()
 	secret, err := os.ReadFile(filepath.Join(n.dir, "admin.token"))
 	require.NoError(t, err)
-	n.Client = program.Client{Base: n.prog.URL, Token: strings.TrimSpace(string(secret))}
+	n.Client = program.Client{HTTP: &http.Client{Timeout: patience}, Base: n.prog.URL, Token: strings.TrimSpace(string(secret))}
 	t.Cleanup(func() { n.prog.Kill() })
 	return n
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/weirtest/agent"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/llm"
 	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
@@ -49,7 +50,7 @@ func (p *page) texts(selector string) (all []string) {
 func (p *page) steps() (n int) {
 	p.t.Helper()
 	for i, text := range p.texts(".piece.progress .words") {
-		require.Equal(p.t, i+1, program.Decode[struct{ Step int }](p.t, text).Step)
+		require.Equal(p.t, i+1, fixture.Decode[struct{ Step int }](p.t, text).Step)
 		n = i + 1
 	}
 	return n

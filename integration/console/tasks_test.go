@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/gitkit"
-	"weir/internal/weirtest/program"
 	"weir/internal/weirtest/upstream"
 	"weir/schemas"
 )
@@ -26,13 +26,13 @@ func (n *node) shop() {
 // file files a task for the repository "shop".
 func (n *node) file(id, description, rest string) schemas.NewTask {
 	n.t.Helper()
-	return program.Decode[schemas.NewTask](n.t, n.Must(n.t, http.StatusCreated, http.MethodPost, schemas.RouteTasks, fmt.Sprintf(`{"repo":"shop","request_id":%q,"description":%q%s}`, id, description, rest)))
+	return fixture.Decode[schemas.NewTask](n.t, n.Must(n.t, http.StatusCreated, http.MethodPost, schemas.RouteTasks, fmt.Sprintf(`{"repo":"shop","request_id":%q,"description":%q%s}`, id, description, rest)))
 }
 
 // lease takes the oldest task that waits, as a pool's agent.
 func (n *node) lease(pool string) schemas.LeasedTask {
 	n.t.Helper()
-	return program.Decode[schemas.LeasedTask](n.t, n.As(pool).Must(n.t, http.StatusOK, http.MethodPost, schemas.RouteTaskLease, `{"wait_ms":30000}`))
+	return fixture.Decode[schemas.LeasedTask](n.t, n.As(pool).Must(n.t, http.StatusOK, http.MethodPost, schemas.RouteTaskLease, `{"wait_ms":30000}`))
 }
 
 // inquire sends an agent's question, and returns the answer on a channel.

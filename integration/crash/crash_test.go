@@ -155,6 +155,7 @@ func (r *trial) run(ctx context.Context) {
 	defer r.upstream.Close()
 	r.node = serve(r.t, r.durability, r.upstream.Policy(), func(*node) string { return r.arms() })
 	defer func() {
+		_ = r.node.stop(context.WithoutCancel(ctx)) // its last words belong to the log
 		r.t.Logf("%s: %d actions, %d kills, befell %v, %d violations", r.cell.row, len(r.cell.classes), r.kills, r.fired, len(r.violations))
 		if r.t.Failed() {
 			r.t.Logf("times %v, at record %v; weir's stderr:\n%s", r.times, r.nth, r.node.log.String())

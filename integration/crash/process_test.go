@@ -65,7 +65,10 @@ func (n *node) notes() string { return n.dir + ".points" }
 func (n *node) base() (string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for n.failure == nil {
+	for began := time.Now(); n.failure == nil; {
+		if time.Since(began) > patience {
+			return "", errors.New("no process has become ready")
+		}
 		if n.process == nil {
 			n.start()
 			continue
@@ -133,8 +136,11 @@ func (n *node) kill() error {
 func (n *node) stop(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.process == nil {
+	switch {
+	case errors.Is(n.failure, errStopped):
 		return nil
+	case n.process == nil:
+		return n.failure
 	}
 	err := n.process.Terminate(ctx)
 	n.process.Kill() // where it has not ended

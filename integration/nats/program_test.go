@@ -18,6 +18,7 @@ import (
 
 	"weir/internal/broker/access"
 	"weir/internal/broker/natsconf"
+	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/program"
 	"weir/schemas"
@@ -94,7 +95,7 @@ func (s *site) reloads(t *testing.T, ingress *program.Program, target string) {
 	t.Helper()
 	all := func() (done schemas.Reload) {
 		poll.Until(t, func() bool { // on a busy machine a node may say too late that it is there
-			done = program.Decode[schemas.Reload](t, ingress.Client().Must(t, http.StatusOK, http.MethodPost, "/v1/policy/reload", `{"all":true}`))
+			done = fixture.Decode[schemas.Reload](t, ingress.Client().Must(t, http.StatusOK, http.MethodPost, "/v1/policy/reload", `{"all":true}`))
 			return len(done.Nodes) >= len(roles)
 		}, "each node answers")
 		require.Len(t, done.Nodes, len(roles))

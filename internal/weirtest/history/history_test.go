@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -109,6 +110,19 @@ func called() *life {
 	return l
 }
 
+// twice is called where a first request was heard and its answer lost.
+func (l *life) twice() {
+	lost := []schemas.Event{l.events[1], {Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Sent: true, Code: schemas.Interrupted}}}
+	again := *l.events[1].Attempt
+	again.Number = 2
+	l.events = slices.Concat(l.events[:1], lost, []schemas.Event{{Type: schemas.EventAttempt, Attempt: &again}}, l.events[2:])
+	l.events[4].Attempted.Number = 2
+	first := l.Hits[0]
+	first.Digest, first.Status = "", 0
+	l.Hits, l.Watched[0].IDs = append([]history.Hit{first}, l.Hits...), []uint64{1, 2, 3, 4, 5, 6}
+	l.left("a", "a.attempt.0.2.0")
+}
+
 // denied is called where policy lets nothing be sent.
 func (l *life) denied() {
 	l.events = []schemas.Event{l.events[0], settled(schemas.OutcomeDenied)}
@@ -134,11 +148,19 @@ func TestClean(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, history.Check(history.Run{}, history.Bounds{}))
 	table.Run(t, map[string]func(l *life){
-		"as it should be":          func(*life) {},
-		"a denial":                 (*life).denied,
-		"a mock":                   (*life).mocked,
-		"a reader that left early": func(l *life) { l.Watched[0].IDs, l.Watched[0].Ended = []uint64{1, 2}, false },
-		"a reader from the middle": func(l *life) { l.Watched[0].IDs, l.Watched[0].After = []uint64{3, 4}, 2 },
+		"as it should be":         func(*life) {},
+		"a denial":                (*life).denied,
+		"a mock":                  (*life).mocked,
+		"a request that was lost": (*life).twice,
+		"half a body":             func(l *life) { l.twice(); l.Hits[0].Sum, l.Hits[0].Whole = digest("bo"), false },
+		"made from another": func(l *life) {
+			made := accepted(schemas.KindHTTP, "b", "a")
+			made.Action.Supersedes = "a"
+			l.Log = append(l.Log, record(11, schemas.KindHTTP, "b", made), record(12, schemas.KindHTTP, "b", settled(schemas.OutcomeDenied)))
+			l.left("b", "b.denial.0.0")
+		},
+		"a reader that left early":                            func(l *life) { l.Watched[0].IDs, l.Watched[0].Ended = []uint64{1, 2}, false },
+		"a reader from the middle":                            func(l *life) { l.Watched[0].IDs, l.Watched[0].After = []uint64{3, 4}, 2 },
 		"a denial's record of a call that was let pass later": func(l *life) { l.left("a", "a.denial.0.0") },
 		"an ask that nobody heard of": func(l *life) {
 			l.Asked = append(l.Asked, history.Asked{Tenant: "t", Name: "never", Answer: history.Unheard})
@@ -183,6 +205,18 @@ func TestBreaches(t *testing.T) {
 			"a denied call heard": func(l *life) { hits := l.Hits; l.denied(); l.Hits = hits },
 			"a mocked call heard": func(l *life) { hits := l.Hits; l.mocked(); l.Hits = hits },
 			"no key":              func(l *life) { l.Hits[0].Key = "" },
+			"another body":        func(l *life) { l.twice(); l.Hits[1].Sum = digest("other") },
+			"another key":         func(l *life) { l.twice(); l.Hits[1].Key = "other" },
+			"once, and declared again": func(l *life) {
+				l.twice()
+				l.events[0].Action.Class, l.events[1].Attempt.Class, l.events[3].Attempt.Class = schemas.ClassOnce, schemas.ClassOnce, schemas.ClassOnce
+				l.Hits = l.Hits[1:]
+			},
+			"heard more often than it may be": func(l *life) {
+				for range 9 {
+					l.Hits = append(l.Hits, l.Hits[0])
+				}
+			},
 		},
 		"I4": {
 			"heard without an attempt": func(l *life) { l.Hits = append(l.Hits, l.Hits[0]) },
@@ -206,8 +240,9 @@ func TestBreaches(t *testing.T) {
 			"a doubt about nothing":       func(l *life) { l.denied(); l.events[1].Settled.Outcome = schemas.OutcomeUnknown },
 		},
 		"I6": {
-			"an attempt without its record": func(l *life) { l.evidence = nil },
-			"a denial without its record":   func(l *life) { l.denied(); l.evidence = nil },
+			"an attempt without its record":     func(l *life) { l.evidence = nil },
+			"a plan without its closing record": func(l *life) { l.other(schemas.KindPlan, "p", "p") },
+			"a denial without its record":       func(l *life) { l.denied(); l.evidence = nil },
 			"a refusal on the way without its record": func(l *life) {
 				l.events[2].Attempted = &schemas.Attempted{Number: 1, Code: schemas.DenyAddress}
 				l.events[3].Settled, l.Run = &schemas.Settled{Outcome: schemas.OutcomeFailed}, history.Run{}

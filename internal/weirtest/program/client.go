@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/weirtest/fixture"
 	"weir/schemas"
 )
 
@@ -67,17 +68,10 @@ func (c Client) Must(tb testing.TB, status int, method, path, body string, heade
 	return a.Body
 }
 
-// Decode reads a document, or fails the test.
-func Decode[T any](tb testing.TB, text string) (v T) {
-	tb.Helper()
-	require.NoError(tb, json.Unmarshal([]byte(text), &v), text)
-	return v
-}
-
 // Get reads a document.
 func Get[T any](tb testing.TB, c Client, path string) T {
 	tb.Helper()
-	return Decode[T](tb, c.Must(tb, http.StatusOK, http.MethodGet, path, "", "Accept", "application/json"))
+	return fixture.Decode[T](tb, c.Must(tb, http.StatusOK, http.MethodGet, path, "", "Accept", "application/json"))
 }
 
 // Items is the page of a list.
@@ -92,7 +86,7 @@ func Evidence[T any](tb testing.TB, c Client, kind, more string) []T {
 	items := Items[schemas.Evidence](tb, c, "/v1/evidence?limit=1000&kind="+url.QueryEscape(kind)+more)
 	all := make([]T, len(items))
 	for i, e := range items {
-		all[i] = Decode[T](tb, string(e.Payload))
+		all[i] = fixture.Decode[T](tb, string(e.Payload))
 	}
 	return all
 }
@@ -102,7 +96,7 @@ func Operate[T any](tb testing.TB, c Client, operation string, args any) T {
 	tb.Helper()
 	body, err := json.Marshal(map[string]any{"request_id": "of the test", "operation": operation, "args": args})
 	require.NoError(tb, err)
-	return Decode[struct{ Data T }](tb, c.Must(tb, http.StatusOK, http.MethodPost, schemas.RouteAgentAPI, string(body))).Data
+	return fixture.Decode[struct{ Data T }](tb, c.Must(tb, http.StatusOK, http.MethodPost, schemas.RouteAgentAPI, string(body))).Data
 }
 
 // Etag is that of the tenant's rules.
@@ -118,7 +112,7 @@ func post[T any](tb testing.TB, c Client, path string, doc any) T {
 	tb.Helper()
 	body, err := json.Marshal(doc)
 	require.NoError(tb, err)
-	return Decode[T](tb, c.Must(tb, http.StatusCreated, http.MethodPost, path, string(body)))
+	return fixture.Decode[T](tb, c.Must(tb, http.StatusCreated, http.MethodPost, path, string(body)))
 }
 
 // MakeToken makes a token.

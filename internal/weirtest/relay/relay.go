@@ -18,6 +18,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 )
@@ -27,6 +28,9 @@ type Attempt struct{ Role, Session, Token string }
 
 // Relay is a running double. It stops with its test.
 type Relay struct {
+	done chan struct{} // closed by end
+	end  func()
+
 	t      testing.TB
 	server *httptest.Server
 	agents chan *Agent
@@ -41,7 +45,8 @@ type Relay struct {
 // New starts a relay.
 func New(tb testing.TB) *Relay {
 	tb.Helper()
-	r := &Relay{t: tb, agents: make(chan *Agent, 100)}
+	r := &Relay{t: tb, agents: make(chan *Agent, 100), done: make(chan struct{})}
+	r.end = sync.OnceFunc(func() { close(r.done) })
 	r.server = httptest.NewServer(http.HandlerFunc(r.serve))
 	tb.Cleanup(r.Close)
 	return r
@@ -52,6 +57,7 @@ func (r *Relay) URL() string { return "ws" + strings.TrimPrefix(r.server.URL, "h
 
 // Close cuts every connection. It may be called twice; later dials are refused.
 func (r *Relay) Close() {
+	r.end()
 	r.server.Close()
 	r.mu.Lock()
 	for _, conn := range r.conns {
@@ -72,7 +78,7 @@ func (r *Relay) serve(w http.ResponseWriter, req *http.Request) {
 		r.refusing = r.refusing[1:]
 		return
 	}
-	a := &Agent{t: r.t, wg: &r.wg, answers: make(chan []byte, 100)}
+	a := &Agent{t: r.t, wg: &r.wg, answers: make(chan []byte, 100), done: r.done}
 	conn, err := websocket.Accept(w, req, &websocket.AcceptOptions{
 		OnPingReceived: func(context.Context, []byte) bool { return !a.stalled.Load() },
 	})
@@ -87,7 +93,19 @@ func (r *Relay) serve(w http.ResponseWriter, req *http.Request) {
 }
 
 // Accept blocks until the next connection has come that was not refused.
-func (r *Relay) Accept() *Agent { return <-r.agents }
+func (r *Relay) Accept() *Agent {
+	r.t.Helper()
+	select {
+	case a := <-r.agents:
+		return a
+	case <-time.After(patience):
+		r.t.Fatal("relay: nobody has connected")
+		return nil
+	}
+}
+
+// patience is the limit of any wait.
+const patience = 2 * time.Minute
 
 // Ledger is a copy of the connections that were requested, in their order, with those that were refused.
 func (r *Relay) Ledger() []Attempt {
@@ -109,7 +127,8 @@ type Agent struct {
 	wg      *sync.WaitGroup
 	conn    *websocket.Conn
 	stalled atomic.Bool
-	answers chan []byte // closed at the end of the connection
+	answers chan []byte     // closed at the end of the connection
+	done    <-chan struct{} // closed with the relay
 	// ledger is what the test has received, and left the part of it that no Answer has returned.
 	ledger, left [][]byte
 }
@@ -122,7 +141,11 @@ func (a *Agent) read() {
 			_ = a.conn.CloseNow()
 			return
 		}
-		a.answers <- data
+		select {
+		case a.answers <- data:
+		case <-a.done:
+			return
+		}
 	}
 }
 
@@ -169,8 +192,16 @@ func (a *Agent) Ledger() [][]byte { return a.ledger }
 
 // WaitGone blocks until the connection has ended.
 func (a *Agent) WaitGone() {
-	for data := range a.answers {
-		a.ledger = append(a.ledger, data)
+	for late := time.After(patience); ; {
+		select {
+		case data, ok := <-a.answers:
+			if !ok {
+				return
+			}
+			a.ledger = append(a.ledger, data)
+		case <-late:
+			a.t.Fatal("relay: the connection does not end")
+		}
 	}
 }
 
