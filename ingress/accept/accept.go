@@ -26,6 +26,7 @@ import (
 type Ledger interface {
 	Claim(ctx context.Context, a schemas.Action) (st *ledger.State, duplicate bool, err error)
 	Existing(ctx context.Context, a schemas.Action) (*ledger.State, error)
+	Peek(ctx context.Context, tenant, id string) (*ledger.State, error)
 	Load(ctx context.Context, ref schemas.Ref) (*ledger.State, error)
 }
 
@@ -135,9 +136,9 @@ type Accepted struct {
 	Replayed bool
 }
 
-// Accept stores the action, or joins the one that has its name. The name of a run that has
-// successors stands for the newest of them; a run that ended without having been sent anywhere,
-// before this request came, gets one. Errors:
+// Accept stores the action, or joins the one that has its name. The name of a run, or an
+// Idempotency-Key, that has successors stands for the newest of them; an action that ended without
+// having been sent anywhere, before this request came, gets one. Errors:
 //
 //   - CONFLICT, IDEMPOTENCY_MISMATCH: the name belongs to another payload, or has had
 //     schemas.MaxGeneration actions.

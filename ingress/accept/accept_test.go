@@ -540,6 +540,87 @@ func TestWhatGetsASuccessor(t *testing.T) {
 	})
 }
 
+// TestWhatARepeatOfAKeyBegins: a redrive, where nothing was sent and the caller has not canceled it. A
+// repeat that policy still denies gets the first denial.
+func TestWhatARepeatOfAKeyBegins(t *testing.T) {
+	t.Parallel()
+	ended := func(o schemas.Outcome) schemas.Settled { return schemas.Settled{Outcome: o, Code: o.Code()} }
+	failed := schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.RetriesExhausted}
+	unsent := []schemas.Attempted{{Code: schemas.UpstreamConnect}}
+	busy := []schemas.Attempted{{Sent: true, Status: 429}, {Sent: true, Status: 529}, {Sent: true, Status: 503}}
+	type testCase struct {
+		kind   schemas.Kind
+		end    schemas.Settled
+		tries  []schemas.Attempted
+		denied bool // still
+		next   bool
+	}
+	table.Run(t, map[string]testCase{
+		"no connection":               {schemas.KindHTTP, failed, unsent, false, true},
+		"no connection of a stream":   {schemas.KindPassthrough, failed, unsent, false, true},
+		"expired in the queue":        {schemas.KindHTTP, ended(schemas.OutcomeExpired), nil, false, true},
+		"denied":                      {schemas.KindHTTP, ended(schemas.OutcomeDenied), nil, false, true},
+		"still denied":                {schemas.KindHTTP, ended(schemas.OutcomeDenied), nil, true, false},
+		"answered":                    {schemas.KindHTTP, failed, busy, false, false},
+		"lost":                        {schemas.KindHTTP, ended(schemas.OutcomeUnknown), []schemas.Attempted{{Sent: true}}, false, false},
+		"canceled":                    {schemas.KindHTTP, ended(schemas.OutcomeCanceled), nil, false, false},
+		"done":                        {schemas.KindHTTP, ended(schemas.OutcomeSucceeded), nil, false, false},
+		"a plan":                      {schemas.KindPlan, failed, unsent, false, false},
+		"a model that is busy":        {schemas.KindChat, failed, busy, false, true},
+		"a model that broke its word": {schemas.KindChat, failed, []schemas.Attempted{{Sent: true, Status: 200}}, false, false},
+	}, func(t *testing.T, tt testCase) {
+		w := setup(t)
+		ask := func() accept.Request {
+			r := request(byKey("k"), `{"a":1}`)
+			r.Kind = tt.kind
+			return r
+		}
+		first := w.accept(t, ask())
+		w.end(t, first.ID, tt.end, tt.tries...)
+		again := ask()
+		again.Denied = tt.denied
+		out := w.accept(t, again)
+		redrive := accept.Derive(accept.PrefixRedrive, schemas.IDGenerated, "t", first.ID).ID
+		if !tt.next {
+			require.Equal(t, first.ID, out.ID)
+			require.True(t, out.Replayed)
+			return
+		}
+		require.Equal(t, redrive, out.ID, "what an operator's redrive would be")
+		require.False(t, out.Receipt.Duplicate)
+		require.Equal(t, first.ID, w.find(t, redrive).Action.Supersedes)
+		w.end(t, redrive, ended(schemas.OutcomeSucceeded))
+		out = w.accept(t, ask())
+		require.Equal(t, redrive, out.ID)
+		require.True(t, out.Replayed)
+		require.Equal(t, schemas.IdempotencyMismatch, w.refusal(t, request(byKey("k"), `{"a":2}`)))
+	})
+}
+
+// TestARepeatOfAKeyIsAnsweredByARedrive that an operator has begun, whatever rights that has: the first
+// answer would have the caller send the call again under another key.
+func TestARepeatOfAKeyIsAnsweredByARedrive(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	first := w.accept(t, request(byKey("k"), `{"a":1}`))
+	w.end(t, first.ID, schemas.Settled{Outcome: schemas.OutcomeFailed}, schemas.Attempted{Sent: true, Status: 503})
+	redrive := request(accept.Derive(accept.PrefixRedrive, schemas.IDGenerated, "t", first.ID), `{"a":1}`)
+	redrive.Supersedes, redrive.Entries = first.ID, []string{"api"}
+	w.accept(t, redrive)
+	require.NoError(t, w.ledger.Append(t.Context(), w.find(t, first.ID), schemas.Event{Type: schemas.EventSuperseded, Superseded: &schemas.Superseded{By: redrive.Name.ID}}))
+	var named []string
+	again := request(byKey("k"), `{"a":1}`)
+	again.Before = func(ref schemas.Ref) { named = append(named, ref.ID) }
+	out, err := w.Accept(t.Context(), again)
+	require.Equal(t, schemas.InFlight, code(t, err), "it has not ended")
+	require.Equal(t, []string{first.ID, redrive.Name.ID}, named)
+	require.Equal(t, redrive.Name.ID, out.ID)
+	w.end(t, out.ID, schemas.Settled{Outcome: schemas.OutcomeSucceeded})
+	out = w.accept(t, again)
+	require.Equal(t, redrive.Name.ID, out.ID)
+	require.True(t, out.Replayed)
+}
+
 // TestOneSuccessor: however many repeats race, one begins it; and those that came before it
 // ended join it, although it ends as its predecessor did.
 func TestOneSuccessor(t *testing.T) {

@@ -198,6 +198,22 @@ func leaderUnreached(ctx context.Context, s *fixture) {
 	}
 }
 
+// fallSilent stops the server that all nodes are connected to. It closes no connection: the nodes must
+// find out by themselves, long before a minute is over.
+func fallSilent(ctx context.Context, s *fixture) {
+	for _, n := range s.nodes {
+		for _, l := range n.lines[1:] {
+			l.Cut()
+		}
+	}
+	s.healed(ctx, "all nodes are at one server")
+	s.must(s.cluster.Servers[0].Pause())
+	s.inject("fell silent", 1)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	s.goOn(ctx, "the load over the other servers")
+}
+
 // badWeather delays every packet between all processes by 100 ms, half of that more or less,
 // and loses one of twenty.
 func badWeather(ctx context.Context, s *fixture) {

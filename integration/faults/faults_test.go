@@ -230,6 +230,7 @@ func every() []row {
 		{number: "F14", title: "a worker stands still between attempt and first byte", fault: standDeclared},
 		{number: "F3", title: "a process of each role is killed", short: true, fault: killNodes},
 		{number: "F19", title: "a server is killed", short: true, fault: killServers},
+		{number: "F19", title: "a server falls silent", fault: fallSilent},
 		{number: "F20", title: "two of three servers are killed", fault: killTwo},
 		{number: "F21", title: "all servers are killed", short: true, fault: killAll},
 		{number: "F23", title: "the leader is cut off from its followers", fault: alone(func(s *fixture, i int) { s.cluster.Isolate(i) })},

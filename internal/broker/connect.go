@@ -48,6 +48,9 @@ func (b *Broker) dial(more ...nats.Option) (nc *nats.Conn, err error) {
 		if own, err = b.cfg.external(); err != nil {
 			return nil, err
 		}
+		// A server that hangs closes no connection. After six seconds without an answer to three pings
+		// the client goes to another server; its defaults would take six minutes.
+		own = append(own, nats.PingInterval(2*time.Second), nats.MaxPingsOutstanding(2))
 		nc, err = nats.Connect(b.cfg.URL, append(opts, own...)...)
 	}
 	if err != nil {

@@ -32,6 +32,7 @@ var codes = map[jetstream.ErrorCode]error{ //nolint:gochecknoglobals // a table
 	jetstream.JSErrCodeStreamMessageExceedsMaximum: fault.ErrTooLarge,
 	10097: fault.ErrTooLarge, // the headers
 	10005: fmt.Errorf("%w: the cluster has fewer servers with free space than the stream has replicas; check that all servers are up and connected to each other", fault.ErrUnavailable),
+	10008: fmt.Errorf("%w: the cluster has no leader; check that most servers are up and connected to each other", fault.ErrUnavailable),
 	10074: errAlone,
 }
 

@@ -301,7 +301,9 @@ func (f *feed) watch() {
 		f.warn("heartbeat_missed")
 	}
 	_, err := f.s.b.js.Consumer(f.handlers, f.stream, string(f.queue))
+	kind := "unavailable"
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		kind = "consumer_missing"
 		if _, err = f.s.b.js.CreateOrUpdateConsumer(f.handlers, f.stream, f.config); err == nil {
 			f.warn("consumer_restored")
 			f.slots.mu.Lock()
@@ -310,7 +312,7 @@ func (f *feed) watch() {
 		}
 	}
 	if err != nil {
-		f.warn("consumer_missing")
+		f.warn(kind)
 		return // the next tick tries again
 	}
 	f.slots.mu.Lock()

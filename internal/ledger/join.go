@@ -34,8 +34,8 @@ func (l *Ledger) attach(ctx context.Context, a schemas.Action, ours bool) (*Stat
 	return st, err == nil, err
 }
 
-// Peek is Find for an action's current state: its state has the action, its status and its end, and
-// no history, as Existing's. It reads the few records that tell it, so that this takes no longer after
+// Peek is Find for an action's current state: its state has the action, its status, its end and what
+// last followed that, and no history, as Existing's. It reads the few records that tell it, so that this takes no longer after
 // a hundred thousand events than after one. Where they do not tell, it is the fold of all.
 func (l *Ledger) Peek(ctx context.Context, tenant, id string) (*State, error) {
 	newest, ref, err := l.newest(ctx, tenant, id)
@@ -63,6 +63,9 @@ func (l *Ledger) Peek(ctx context.Context, tenant, id string) (*State, error) {
 		}
 	}
 	if ok && st.fold(event) == nil && event.Ends() {
+		if newest.Seq > event.Seq {
+			_ = st.fold(newest) // a resolution or a successor; fold fails for a first event alone
+		}
 		return st.unfenced(), nil
 	}
 	// The events of a task may be in two sections, and there are few of them. The last outside event of
