@@ -29,6 +29,8 @@ type EntryView struct {
 	Network   string   `json:"network,omitempty"`
 	CIDRs     []string `json:"cidrs,omitempty"`
 	Redirects int      `json:"redirects"`
+	// EncodedSlashes: a path may have %2F.
+	EncodedSlashes bool `json:"encoded_slashes,omitempty"`
 	// UpstreamIdempotencyTTL is how long the target honours an Idempotency-Key,
 	// such as "24h0m0s"; absent: it does not.
 	UpstreamIdempotencyTTL string `json:"upstream_idempotency_ttl,omitempty"`

@@ -76,7 +76,7 @@ func TestSections(t *testing.T) {
 			Allowlist: []policy.Entry{
 				{
 					Name: "github", URLPrefix: "https://api.github.com/", Methods: []string{"GET", "HEAD", "POST"}, Network: "public",
-					Redirects: 1, UpstreamIdempotency: &policy.Idempotency{TTL: 24 * time.Hour, Header: "X-Request-Key", Derive: true},
+					Redirects: 1, EncodedSlashes: true, UpstreamIdempotency: &policy.Idempotency{TTL: 24 * time.Hour, Header: "X-Request-Key", Derive: true},
 					Contract: policy.Contract{
 						Retry:      &policy.Retry{Attempts: 5, Base: time.Second, Cap: time.Minute, On: []int{429, 503}},
 						NeverRetry: &policy.NeverRetry{Status: []int{501}, Header: map[string]string{"X-Should-Retry": "false"}},

@@ -225,23 +225,24 @@ type canonical struct {
 	Port   uint16 `json:"port,omitempty"`   // 0: every port
 	Path   string `json:"path,omitempty"`   // the prefix, as it was written
 	// Methods, CIDRs and Caller are sorted; version sets them from the compiled ones.
-	Methods   []string          `json:"methods"`
-	Network   string            `json:"network"`
-	CIDRs     []string          `json:"cidrs,omitempty"`
-	Redirects int               `json:"redirects,omitempty"`
-	TTL       time.Duration     `json:"ttl_ns,omitempty"`     // 0: the target does not honour keys
-	KeyHeader string            `json:"key_header,omitempty"` // empty: Idempotency-Key
-	Derive    bool              `json:"derive,omitempty"`     // Weir derives keys
-	Headers   map[string]string `json:"headers,omitempty"`
-	Query     map[string]string `json:"query,omitempty"`
-	Body      map[string]string `json:"body,omitempty"`
-	Caller    [2][]string       `json:"caller"`
-	Shadow    bool              `json:"shadow,omitempty"`  // rehearsed, and permits nothing
-	Agent     bool              `json:"agent,omitempty"`   // of a remote agent or a model, in a table of their own
-	Extra     []string          `json:"members,omitempty"` // Pass of a model's Entry, sorted
-	Routes    []string          `json:"routes,omitempty"`  // sorted
-	Connect   string            `json:"connect,omitempty"` // tunnel or inspect
-	Limits    Limits            `json:"limits,omitzero"`
+	Methods        []string          `json:"methods"`
+	Network        string            `json:"network"`
+	CIDRs          []string          `json:"cidrs,omitempty"`
+	Redirects      int               `json:"redirects,omitempty"`
+	EncodedSlashes bool              `json:"encoded_slashes,omitempty"`
+	TTL            time.Duration     `json:"ttl_ns,omitempty"`     // 0: the target does not honour keys
+	KeyHeader      string            `json:"key_header,omitempty"` // empty: Idempotency-Key
+	Derive         bool              `json:"derive,omitempty"`     // Weir derives keys
+	Headers        map[string]string `json:"headers,omitempty"`
+	Query          map[string]string `json:"query,omitempty"`
+	Body           map[string]string `json:"body,omitempty"`
+	Caller         [2][]string       `json:"caller"`
+	Shadow         bool              `json:"shadow,omitempty"`  // rehearsed, and permits nothing
+	Agent          bool              `json:"agent,omitempty"`   // of a remote agent or a model, in a table of their own
+	Extra          []string          `json:"members,omitempty"` // Pass of a model's Entry, sorted
+	Routes         []string          `json:"routes,omitempty"`  // sorted
+	Connect        string            `json:"connect,omitempty"` // tunnel or inspect
+	Limits         Limits            `json:"limits,omitzero"`
 	Contract
 }
 

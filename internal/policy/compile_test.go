@@ -172,6 +172,7 @@ func TestVersionIsOfTheMeaning(t *testing.T) {
 		func(c *policy.Config) { c.Entries[0].UpstreamIdempotency = &policy.Idempotency{TTL: time.Hour} },
 		func(c *policy.Config) { c.Entries[0].Limits.Rate = "1/s" },
 		func(c *policy.Config) { c.Entries[0].Redirects = 1 },
+		func(c *policy.Config) { c.Entries[0].EncodedSlashes = true },
 		func(c *policy.Config) { c.Entries[0].Query = map[string]string{"k": "1"} },
 		func(c *policy.Config) { c.Entries[0].Body = map[string]string{"k": "1"} },
 		func(c *policy.Config) { c.Entries[0].Mode = policy.ModeShadow },

@@ -138,7 +138,9 @@ var (
 	deniedPathEmptySegment = newDenial(CheckPath, "the path has an empty segment, which servers resolve differently; "+
 		"write single slashes")
 	deniedPathDots      = newDenial(CheckPath, "the path has a dot segment; write the path that it leads to")
-	deniedPathSlash     = newDenial(CheckPath, "the path has an escaped slash or backslash; use a path without them")
+	deniedPathBackslash = newDenial(CheckPath, "the path has an escaped backslash; use a path without it")
+	deniedPathSlash     = newDenial(CheckPath, "the path has an escaped slash, which servers resolve differently; "+
+		"use a path without it, or have the operator set encoded_slashes of the entry")
 	deniedPathControl   = newDenial(CheckPath, "the path has an escaped control character; leave it out")
 	deniedPathTwice     = newDenial(CheckPath, "the path is escaped twice; escape it once")
 	deniedPathUTF8      = newDenial(CheckPath, "the path's escapes are not valid UTF-8; encode its characters as UTF-8 first")

@@ -65,9 +65,9 @@ func (e *entry) fits(q *question) denial {
 		return deniedMethodUnknown
 	case !slices.Contains(e.methods, q.method):
 		return deniedMethod
-	case q.pathForm != nil:
+	case q.pathForm != nil && (q.pathForm != deniedPathSlash || !e.EncodedSlashes):
 		return q.pathForm
-	case !covers(e.Path, q.url.Path), !e.hasRoute(q):
+	case !covers(e.Path, q.url.Path), q.pathForm != nil && !covers(e.Path, slashed(q.url.Path)), !e.hasRoute(q):
 		return deniedPath
 	}
 	return nil
@@ -97,7 +97,7 @@ func (e *entry) coversHost(host string) bool {
 func compileEntry(in Entry) (*entry, error) {
 	e := &entry{canonical: canonical{
 		Name: in.Name, Agent: in.Agent, Extra: slices.Sorted(slices.Values(in.Pass)),
-		Routes: slices.Sorted(slices.Values(in.Routes)), Redirects: in.Redirects, Limits: in.Limits,
+		Routes: slices.Sorted(slices.Values(in.Routes)), Redirects: in.Redirects, EncodedSlashes: in.EncodedSlashes, Limits: in.Limits,
 		Headers: maps.Clone(in.Headers), Query: maps.Clone(in.Query), Body: maps.Clone(in.Body),
 	}}
 	err := errors.Join(

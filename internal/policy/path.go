@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -8,9 +9,26 @@ import (
 
 // checkPath refuses a path that a server might resolve to another one than it
 // spells: dot segments in any dress, empty segments, encoded separators,
-// escapes below escapes, control and look-alike characters.
+// escapes below escapes, control and look-alike characters. deniedPathSlash is
+// the flaw of a path that has no other one, whether or not its escaped slashes
+// are decoded.
 // The escapes of p are well-formed and p begins with a slash.
 func checkPath(p string) denial {
+	if q := slashed(p); q != p {
+		return cmp.Or(checkSegments(p), checkSegments(q), deniedPathSlash)
+	}
+	return checkSegments(p)
+}
+
+// slashed decodes the escaped slashes of a path.
+func slashed(p string) string {
+	if !strings.Contains(p, "%2") {
+		return p
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(p, "%2F", "/"), "%2f", "/")
+}
+
+func checkSegments(p string) denial {
 	for rest, more := p[1:], true; more; {
 		var segment string
 		segment, rest, more = strings.Cut(rest, "/")
@@ -38,8 +56,8 @@ func checkSegment(raw string) denial {
 	}
 	for i, c := range s {
 		switch {
-		case c == '/' || c == '\\':
-			return deniedPathSlash
+		case c == '\\':
+			return deniedPathBackslash
 		case c < ' ' || c == 0x7f:
 			return deniedPathControl
 		case c == '%' && escapeFollows(s[i+1:]):

@@ -81,6 +81,10 @@ type Entry struct {
 	CIDRs []string `json:"cidrs,omitempty" yaml:"cidrs,omitempty"`
 	// Redirects is how many redirects are followed, 0 (default) to 3.
 	Redirects int `json:"redirects,omitempty" yaml:"redirects,omitempty"`
+	// EncodedSlashes permits %2F in paths, as clients write it in the names of branches, files and
+	// scoped packages, where the path lies below the prefix also with a slash in its place. Default
+	// false: such a path is denied.
+	EncodedSlashes bool `json:"encoded_slashes,omitempty" yaml:"encoded_slashes,omitempty"`
 	// UpstreamIdempotency declares that the target honours idempotency keys.
 	UpstreamIdempotency *Idempotency `json:"upstream_idempotency,omitempty" yaml:"upstream_idempotency,omitempty"`
 	// Headers are added by the worker and may hold ${secret:NAME}. Callers can

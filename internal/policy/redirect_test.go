@@ -11,6 +11,28 @@ import (
 	"weir/schemas"
 )
 
+// TestEncodedSlashes: an entry may permit %2F, where neither form of the path leaves the prefix or could
+// be resolved to another.
+func TestEncodedSlashes(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]schemas.Code{
+		"/v1/a%2Fb": allowed, "/v1/@scope%2fname/-/x": allowed, "/v1/refs/heads%2Fmain%2F": allowed,
+		"/v1%2Fa": schemas.DenyPath, "/v1%2F..%2Fadmin": schemas.DenyPath, "/v1/..%2Fadmin": schemas.DenyPath, "/v1/a%2F..%2F..%2Fadmin": schemas.DenyPath,
+		"/v1/%2Fa": schemas.DenyPath, "/v1/a%2F%2Fb": schemas.DenyPath, "/v1/a%2F/b": schemas.DenyPath, "/v1/a%252Fb": schemas.DenyPath,
+		"/v1/a%2F..;x%2Fb": schemas.DenyPath, "/v1/a%5Cb": schemas.DenyPath, "/v1/a%2Fb%5C": schemas.DenyPath, "/v1/a%2F%00": schemas.DenyPath,
+	} {
+		r := policy.Request{Method: "GET", URL: "https://a.test" + path}
+		e := policy.Entry{Name: "a", URLPrefix: "https://a.test/v1/"}
+		require.Equal(t, schemas.DenyPath, compile(t, policy.Config{Entries: []policy.Entry{e}}).Decide(r).Code, path)
+		e.EncodedSlashes = true
+		d := compile(t, policy.Config{Entries: []policy.Entry{e}}).Decide(r)
+		require.Equal(t, want, d.Code, path)
+		if call, ok := d.Permit(); ok {
+			require.Equal(t, "https://a.test"+path, call.URL(), "it is sent as it was written")
+		}
+	}
+}
+
 func TestRenew(t *testing.T) {
 	t.Parallel()
 	base := policy.Entry{Name: "a", URLPrefix: "https://a.test/v1/", Redirects: 2}

@@ -47,7 +47,10 @@ type parts struct {
 // under any policy: one that is malformed, has a user, or has an ambiguous host or path.
 func Split(url string, dropFragment bool) (Parts, bool) {
 	u, f := parseURL(url, dropFragment)
-	if f != nil || u.userinfo || u.hostForm != nil || checkPath(u.Path) != nil {
+	if f != nil || u.userinfo || u.hostForm != nil {
+		return Parts{}, false
+	}
+	if f = checkPath(u.Path); f != nil && f != deniedPathSlash { // which entries may permit
 		return Parts{}, false
 	}
 	return u.Parts, true

@@ -65,7 +65,7 @@ func (e *entry) view(operator bool) schemas.EntryView {
 	}
 	v := schemas.EntryView{
 		Name: e.Name, URLPrefix: e.urlPrefix(), Methods: slices.Clone(e.methods), Network: e.Network,
-		Redirects: e.Redirects, Mode: e.mode(), Agent: e.Agent, Routes: e.Routes, Pass: e.Extra,
+		Redirects: e.Redirects, EncodedSlashes: e.EncodedSlashes, Mode: e.mode(), Agent: e.Agent, Routes: e.Routes, Pass: e.Extra,
 		Headers: names(e.Headers), Query: names(e.Query), Body: names(e.Body),
 		CallerHeaders: e.callerHeaders, CallerParams: e.callerParams, Connect: e.Connect,
 	}
