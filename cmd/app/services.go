@@ -212,7 +212,7 @@ func (a *App) deadlines() map[schemas.Kind]time.Duration {
 	return map[schemas.Kind]time.Duration{
 		schemas.KindHTTP: d.HTTP, schemas.KindPlan: d.Plan, schemas.KindRun: d.Run,
 		schemas.KindTask: d.Task, schemas.KindPush: d.Push, schemas.KindRepo: d.Repo,
-		schemas.KindChat: d.Chat, schemas.KindPassthrough: d.HTTP, schemas.KindRule: 30 * time.Second,
+		schemas.KindChat: d.Chat, schemas.KindPassthrough: d.Passthrough, schemas.KindRule: 30 * time.Second,
 	}
 }
 

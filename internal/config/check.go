@@ -98,7 +98,7 @@ func (r *reader) checkURL(key, raw, advice string, routes ...string) bool {
 
 func (r *reader) checkLog(c *Config) {
 	l, d := c.Log, c.Deadline
-	longest := max(d.HTTP, d.Plan, d.Run, d.Task, d.Push, d.Repo, d.Chat)
+	longest := max(d.HTTP, d.Passthrough, d.Plan, d.Run, d.Task, d.Push, d.Repo, d.Chat)
 	r.refuse(c.LongestAction() < longest && l.History >= time.Hour, "log.history", "leaves no time after the longest deadline, %s, "+
 		"to end an action before it is forgotten; with this history a deadline may be %s at most",
 		short(longest), short(c.LongestAction().Truncate(time.Second)))

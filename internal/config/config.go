@@ -179,9 +179,12 @@ type Auth struct {
 
 // Deadline is how long an action may take, counted from its beginning.
 type Deadline struct {
-	HTTP time.Duration `yaml:"http" default:"2m" bounds:"1s to 24h"`  // An executor's action.
-	Plan time.Duration `yaml:"plan" default:"10m" bounds:"1s to 24h"` // A plan, all its decisions together.
-	Run  time.Duration `yaml:"run" default:"10m" bounds:"1s to 24h"`  // A run that names no budgets.timeout_ms.
+	HTTP time.Duration `yaml:"http" default:"2m" bounds:"1s to 24h"` // An executor's action.
+	// A request of passthrough or of the proxy, with all of its answer. policy.timeout bounds the wait for
+	// more of it.
+	Passthrough time.Duration `yaml:"passthrough" default:"15m" bounds:"1s to 24h"`
+	Plan        time.Duration `yaml:"plan" default:"10m" bounds:"1s to 24h"` // A plan, all its decisions together.
+	Run         time.Duration `yaml:"run" default:"10m" bounds:"1s to 24h"`  // A run that names no budgets.timeout_ms.
 	// A task that names no deadline. The default is no more than log.history leaves.
 	Task time.Duration `yaml:"task" default:"8h" bounds:"1s to 720h"`
 	Push time.Duration `yaml:"push" default:"15m" bounds:"1s to 24h"` // A push.
