@@ -66,9 +66,9 @@ func (d *Service) serve(ctx context.Context, b bearer, q request) (v Access, err
 	return access(b, f), nil
 }
 
-// serveToken is serve for the bearer of a token.
+// serveToken is serve for the bearer of a token, by which one task is meant.
 func (d *Service) serveToken(ctx context.Context, token string, q request) (Access, error) {
-	b, err := d.bearer(ctx, token)
+	b, err := d.sole(ctx, token)
 	if err != nil {
 		return Access{}, err
 	}
