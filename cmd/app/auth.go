@@ -14,6 +14,7 @@ import (
 	"weir/ingress/passthrough"
 	"weir/ingress/proxy"
 	"weir/ingress/session"
+	"weir/ingress/tasks"
 	"weir/internal/fault"
 	"weir/internal/outbound"
 	"weir/internal/task"
@@ -272,6 +273,7 @@ func (a *App) shutdown(ctx context.Context) error {
 func (a *App) sender(ctx context.Context, text string) (ingress.Identity, error) {
 	if task.Is(text) {
 		v, err := a.taskService.Send(ctx, text)
+		a.keepLease(ctx, v)
 		return v.Identity(), err
 	}
 	if a.cfg.Open() {
@@ -279,6 +281,12 @@ func (a *App) sender(ctx context.Context, text string) (ingress.Identity, error)
 	}
 	t, err := a.verify(token.Bearer("Bearer " + text))
 	return ingress.Identity{Token: t}, err
+}
+
+// keepLease keeps the lease of a request's sender while the request, or its tunnel, lasts.
+func (a *App) keepLease(ctx context.Context, v tasks.Access) {
+	release := a.taskService.Hold(task.Grant{Tenant: v.Ref.Tenant, TaskID: v.Ref.ID, Lease: v.Lease}) //nolint:contextcheck // until ctx has ended
+	context.AfterFunc(ctx, release)
 }
 
 // knownToProxy reports whether a request to the proxy has a token in force. It counts no request.

@@ -1,12 +1,15 @@
 package app
 
 import (
+	"context"
+	"encoding/json"
 	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
+	folding "weir/internal/task"
 	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/poll"
 	"weir/schemas"
@@ -94,6 +97,34 @@ func TestHoldersOfTasks(t *testing.T) {
 	holder.does(t, http.StatusUnauthorized, http.MethodPost, "/v1/execute", call("/t/x"))
 	holder.does(t, http.StatusUnauthorized, http.MethodGet, "/v1/actions/"+id, "")
 	holder.does(t, http.StatusUnauthorized, http.MethodGet, "/via/t/t/x", "", "X-Api-Key", holder.token)
+}
+
+// TestARequestKeepsItsLease while it lasts, whatever it is for.
+func TestARequestKeepsItsLease(t *testing.T) {
+	t.Parallel()
+	a := newApp(t, withTokens+"tasks: {lease: 10s}\n")
+	task := a.admin(t).files(t, "")
+	var leased schemas.LeasedTask
+	poll.Until(t, func() bool {
+		status, body, _ := a.admin(t).do(t, http.MethodPost, schemas.RouteTaskLease, `{"wait_ms":1000}`)
+		return status == http.StatusOK && json.Unmarshal([]byte(body), &leased) == nil
+	})
+	ref := schemas.Ref{Tenant: schemas.Operator, Kind: schemas.KindTask, ID: task.id}
+	for name, begin := range map[string]func(ctx context.Context) error{
+		"a call": func(ctx context.Context) error { _, err := a.sender(ctx, leased.Token); return err },
+		"a read": func(ctx context.Context) error { _, err := a.taskReader(ctx, leased.Token); return err },
+	} {
+		ctx, end := context.WithCancel(t.Context())
+		require.NoError(t, begin(ctx), name)
+		heard := func() uint64 {
+			r, err := a.broker.Bucket(schemas.LeaseBucket).Get(t.Context(), folding.LeaseKey(ref, leased.Lease))
+			require.NoError(t, err)
+			return r.Seq
+		}
+		first := heard()
+		poll.Until(t, func() bool { return heard() > first }, name)
+		end()
+	}
 }
 
 // subtoken makes a subtoken with a token.
