@@ -16,6 +16,7 @@ import (
 	"weir/ingress/session"
 	"weir/ingress/tasks"
 	"weir/internal/fault"
+	"weir/internal/githttp"
 	"weir/internal/outbound"
 	"weir/internal/task"
 	"weir/internal/token"
@@ -61,6 +62,10 @@ func (a *App) makeAdmin(ctx context.Context) error {
 func (a *App) authenticate(r *http.Request) (ingress.Identity, error) {
 	if a.cfg.Open() {
 		return everyone(), nil
+	}
+	if text, _ := githttp.BearerToken(r.Header.Values("Authorization"), false); task.Is(text) { // in force or not: nothing is looked up
+		return ingress.Identity{}, fault.New(schemas.Forbidden, "a task's token opens the routes of agents, /v1/execute, /v1/batch, "+
+			"/via, the proxy, models, git and the actions that it has sent; use another token here")
 	}
 	t, err := a.verify(a.credential(r))
 	if err != nil {
