@@ -14,7 +14,9 @@ import (
 	"weir/ingress/passthrough"
 	"weir/ingress/proxy"
 	"weir/ingress/session"
+	"weir/ingress/tasks"
 	"weir/internal/fault"
+	"weir/internal/githttp"
 	"weir/internal/outbound"
 	"weir/internal/task"
 	"weir/internal/token"
@@ -60,6 +62,10 @@ func (a *App) makeAdmin(ctx context.Context) error {
 func (a *App) authenticate(r *http.Request) (ingress.Identity, error) {
 	if a.cfg.Open() {
 		return everyone(), nil
+	}
+	if text, _ := githttp.BearerToken(r.Header.Values("Authorization"), false); task.Is(text) { // in force or not: nothing is looked up
+		return ingress.Identity{}, fault.New(schemas.Forbidden, "a task's token opens the routes of agents, /v1/execute, /v1/batch, "+
+			"/via, the proxy, models, git and the actions that it has sent; use another token here")
 	}
 	t, err := a.verify(a.credential(r))
 	if err != nil {
@@ -272,6 +278,7 @@ func (a *App) shutdown(ctx context.Context) error {
 func (a *App) sender(ctx context.Context, text string) (ingress.Identity, error) {
 	if task.Is(text) {
 		v, err := a.taskService.Send(ctx, text)
+		a.keepLease(ctx, v)
 		return v.Identity(), err
 	}
 	if a.cfg.Open() {
@@ -279,6 +286,12 @@ func (a *App) sender(ctx context.Context, text string) (ingress.Identity, error)
 	}
 	t, err := a.verify(token.Bearer("Bearer " + text))
 	return ingress.Identity{Token: t}, err
+}
+
+// keepLease keeps the lease of a request's sender while the request, or its tunnel, lasts.
+func (a *App) keepLease(ctx context.Context, v tasks.Access) {
+	release := a.taskService.Hold(task.Grant{Tenant: v.Ref.Tenant, TaskID: v.Ref.ID, Lease: v.Lease}) //nolint:contextcheck // until ctx has ended
+	context.AfterFunc(ctx, release)
 }
 
 // knownToProxy reports whether a request to the proxy has a token in force. It counts no request.

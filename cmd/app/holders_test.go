@@ -1,12 +1,15 @@
 package app
 
 import (
+	"context"
+	"encoding/json"
 	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
+	folding "weir/internal/task"
 	"weir/internal/weirtest/fixture"
 	"weir/internal/weirtest/poll"
 	"weir/schemas"
@@ -69,11 +72,12 @@ func TestHoldersOfTasks(t *testing.T) {
 		peer.does(t, http.StatusOK, http.MethodGet, path, "", "Accept", "application/json")
 	}
 	for _, path := range []string{"/v1/actions", "/v1/evidence", "/v1/tasks", "/v1/dead-letters", "/v1/policy"} {
-		holder.does(t, http.StatusUnauthorized, http.MethodGet, path, "")
+		body, _ := holder.does(t, http.StatusForbidden, http.MethodGet, path, "")
+		require.Contains(t, body, "a task's token opens the routes of agents", "a dead one is answered alike")
 	}
 	for _, path := range []string{"/v1/plans", "/v1/agents/http.request/run", "/v1/actions/" + id + "/cancel", "/v1/actions/" + id + "/redrive", schemas.RouteTasks} {
 		status, body, _ := holder.do(t, http.MethodPost, path, `{}`)
-		require.Contains(t, []int{http.StatusUnauthorized, http.StatusNotFound}, status, "%s: %s", path, body)
+		require.Contains(t, []int{http.StatusForbidden, http.StatusNotFound}, status, "%s: %s", path, body)
 	}
 	poll.Until(t, func() bool {
 		_, page, _ := lead.do(t, http.MethodGet, "/v1/actions?kind=http&task="+holder.id+"&count=true", "")
@@ -94,6 +98,34 @@ func TestHoldersOfTasks(t *testing.T) {
 	holder.does(t, http.StatusUnauthorized, http.MethodPost, "/v1/execute", call("/t/x"))
 	holder.does(t, http.StatusUnauthorized, http.MethodGet, "/v1/actions/"+id, "")
 	holder.does(t, http.StatusUnauthorized, http.MethodGet, "/via/t/t/x", "", "X-Api-Key", holder.token)
+}
+
+// TestARequestKeepsItsLease while it lasts, whatever it is for.
+func TestARequestKeepsItsLease(t *testing.T) {
+	t.Parallel()
+	a := newApp(t, withTokens+"tasks: {lease: 10s}\n")
+	task := a.admin(t).files(t, "")
+	var leased schemas.LeasedTask
+	poll.Until(t, func() bool {
+		status, body, _ := a.admin(t).do(t, http.MethodPost, schemas.RouteTaskLease, `{"wait_ms":1000}`)
+		return status == http.StatusOK && json.Unmarshal([]byte(body), &leased) == nil
+	})
+	ref := schemas.Ref{Tenant: schemas.Operator, Kind: schemas.KindTask, ID: task.id}
+	for name, begin := range map[string]func(ctx context.Context) error{
+		"a call": func(ctx context.Context) error { _, err := a.sender(ctx, leased.Token); return err },
+		"a read": func(ctx context.Context) error { _, err := a.taskReader(ctx, leased.Token); return err },
+	} {
+		ctx, end := context.WithCancel(t.Context())
+		require.NoError(t, begin(ctx), name)
+		heard := func() uint64 {
+			r, err := a.broker.Bucket(schemas.LeaseBucket).Get(t.Context(), folding.LeaseKey(ref, leased.Lease))
+			require.NoError(t, err)
+			return r.Seq
+		}
+		first := heard()
+		poll.Until(t, func() bool { return heard() > first }, name)
+		end()
+	}
 }
 
 // subtoken makes a subtoken with a token.

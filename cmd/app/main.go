@@ -231,7 +231,7 @@ func serve(ctx context.Context, opts Options, out io.Writer) error {
 	if addr := a.NATS(); addr != "" {
 		fmt.Fprintf(out, "weir: nats on nats://%s, credentials in %s\n", addr, embedded.CredentialsFile(a.cfg.Data))
 		if a.servesRPC() {
-			fmt.Fprintf(out, "weir: the agent API is on it too, at %s and so on, with the credentials in %s\n", schemas.AgentAPISubject(schemas.Operator), embedded.AgentCredentialsFile(a.cfg.Data))
+			fmt.Fprintf(out, "weir: the agent API is on it too, at %s, with the credentials in %s\n", schemas.AgentAPISubject(schemas.Operator), embedded.AgentCredentialsFile(a.cfg.Data))
 		}
 	}
 	if a.firstAdmin {

@@ -151,6 +151,8 @@ func (l *relayLog) event(e relay.Event) {
 	switch e.Event {
 	case relay.Connected:
 		text = fmt.Sprintf("weir: serving session %s at %s", e.Session, l.host)
+	case relay.Unread:
+		text = "weir: a message was dropped: " + e.Reason
 	case relay.Served:
 		to, text = l.Out, fmt.Sprintf("%-14s %-20s %s", e.Operation, e.Result, e.Took.Round(100*time.Microsecond))
 	}

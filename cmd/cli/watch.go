@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/tmaxmax/go-sse"
 
+	"weir/client"
 	"weir/internal/nearest"
 	"weir/schemas"
 )
@@ -119,21 +122,26 @@ func cut(s string, n int) string {
 // action's events are, and the evidence is.
 const watchEvery = 500 * time.Millisecond
 
-// watch calls look again and again until ctx ends, which is no error. Only a
-// first look that fails ends it.
-func watch(ctx context.Context, look func(context.Context) error) error {
+// watch calls look again and again until ctx ends, which is no error. A first look that fails ends it, and a later
+// one that the server refuses. It notes on out since when there is no answer.
+func watch(ctx context.Context, out io.Writer, look func(context.Context) error) error {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
-	for seen := false; ; {
+	var last time.Time
+	for silent := false; ; {
 		err := look(ctx)
+		no, refused := errors.AsType[*client.Error](err)
 		switch {
 		case ctx.Err() != nil:
 			return nil // the person has seen enough
 		case err == nil:
-			seen = true
-		case !seen:
+			last, silent = time.Now(), false
+		case last.IsZero(), refused && no.Status >= 400 && no.Status < 500 && no.Status != http.StatusTooManyRequests:
 			return err
-		} // a server that was there comes back: a restart is not the end
+		case !silent: // a server that was there comes back: a restart is not the end
+			silent = true
+			fmt.Fprintf(out, "weir: no answer since %s: %v\n", last.Format(time.TimeOnly), err)
+		}
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -151,7 +159,7 @@ func (c *api) watchActions(ctx context.Context) error {
 	shown := map[string]schemas.Status{}
 	var since time.Time // when the oldest action that is watched was accepted
 	limit := 10
-	return watch(ctx, func(ctx context.Context) error {
+	return watch(ctx, c.Err, func(ctx context.Context) error {
 		var changed []schemas.ActionEntry
 		quiet := 0
 		for e, err := range list[schemas.ActionEntry](ctx, c, routeActions, nil, limit) {
@@ -183,7 +191,7 @@ func (c *api) watchActions(ctx context.Context) error {
 // watchDead prints each dead letter as it is parked, from the first one on.
 func (c *api) watchDead(ctx context.Context) error {
 	last := uint64(0)
-	return watch(ctx, func(ctx context.Context) error {
+	return watch(ctx, c.Err, func(ctx context.Context) error {
 		for d, err := range c.deadLetters(ctx, last) {
 			if err == nil {
 				err = c.printLine(d, "\t", letterRow(d))

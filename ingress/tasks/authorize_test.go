@@ -426,13 +426,16 @@ func TestAskingAndAnswering(t *testing.T) {
 	require.Equal(t, schemas.Conflict, code(t, answer(0, "other")))
 	require.NoError(t, answer(0, ""), "the newest has that answer")
 
-	asks("may I?", "k1", 4)
-	asks("may I?", "k2", 5) // a key tells it from others
-	asks("may I?", "k1", 4)
+	w.pass(time.Minute)
+	asks("may I?", "", 4) // by now its answer has come, and it is another question
+
+	asks("may I?", "k1", 5)
+	asks("may I?", "k2", 6) // a key tells it from others
+	asks("may I?", "k1", 5)
 	require.Equal(t, schemas.IdempotencyMismatch, code(t, errOf(ask(t, w, token, "another", "k1"))))
 
 	s, st := w.fold(t, ref)
-	require.Len(t, s.Inquiries, 5)
+	require.Len(t, s.Inquiries, 6)
 	require.Equal(t, "anna", s.Inquiries[0].By)
 	require.Equal(t, "yes", *s.Inquiries[0].Answer)
 	require.Equal(t, schemas.TaskClaimed, st.Events[1].Task.What, "asking takes the task, too")

@@ -29,7 +29,12 @@ func (b bearer) holds(f file) bool {
 }
 
 // had reports whether it held the task when that ended.
-func (b bearer) had(f file) bool { return b.agent == "" && f.task.Was(b.token) }
+func (b bearer) had(f file) bool {
+	if b.agent != "" {
+		return f.task.WasLeased(b.lease, b.agent)
+	}
+	return f.task.Was(b.token)
+}
 
 // refused is the answer where it does not hold the task.
 func (d *Service) refused(b bearer, f file) error {
@@ -72,6 +77,35 @@ func (d *Service) bearer(ctx context.Context, text string) (bearer, error) {
 	return b, err
 }
 
+// sole is bearer for what is done to one task. An agent of a pool that holds several is CONFLICT, and one
+// that holds none is the bearer of the last task whose end it has reported.
+func (d *Service) sole(ctx context.Context, text string) (bearer, error) {
+	if task.Is(text) {
+		return d.holder(text)
+	}
+	who, err := d.worker(text)
+	if err != nil {
+		return bearer{}, err
+	}
+	ctx, cancel := d.bounded(ctx)
+	defer cancel()
+	if err := d.active.CatchUp(ctx); err != nil {
+		return bearer{}, unread(err)
+	}
+	n, last := d.active.Leases(who.Tenant, who.ID)
+	if n > 1 {
+		return bearer{}, fault.New(schemas.Conflict, "the token holds more than one task; send the lease's own token, which came with the lease")
+	}
+	b, ok, err := d.held(ctx, who)
+	switch {
+	case err != nil || ok:
+		return b, err
+	case last.Ref.ID == "":
+		return bearer{}, errNoTask()
+	}
+	return bearer{ref: last.Ref, lease: last.Lease, agent: who.ID}, nil
+}
+
 // holder reads a task's token.
 func (d *Service) holder(text string) (bearer, error) {
 	t, ok := task.Parse(text)
@@ -96,6 +130,9 @@ func (d *Service) known(b bearer) {
 // refusal words why a bearer is not let in. To find out that a task's token is not in force
 // takes a look at the log, so it is counted.
 func (d *Service) refusal(b bearer, err error) error {
+	if b.agent != "" && lost(err) {
+		return errNoTask()
+	}
 	err = unread(err)
 	if public, ok := errors.AsType[*fault.Error](err); ok && public.Code == schemas.Unauthorized && b.agent == "" {
 		d.rates.refuse(b.token.Hash())

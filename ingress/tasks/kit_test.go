@@ -194,6 +194,8 @@ func (l lying) Leasable(string, func(activetasks.Entry) bool, int) []activetasks
 
 func (l lying) Held(string, string) (activetasks.Entry, bool) { return l[0], l[0].Leased }
 
+func (l lying) Leases(string, string) (int, activetasks.Entry) { return 0, l[0] }
+
 func (lying) CatchUp(context.Context) error { return nil }
 
 func (lying) Changed(string) <-chan struct{} { return nil }

@@ -47,7 +47,8 @@ func TestAPoolTakesTheOldest(t *testing.T) {
 	require.Equal(t, schemas.Forbidden, code(t, errOf2(w.AuthorizeOrLease(t.Context(), "reader"))))
 
 	require.NoError(t, report(t, w, "pool-1", done("d")), "the pool's token acts for what it has")
-	require.Equal(t, schemas.TaskNotRunning, code(t, report(t, w, "pool-1", done("d"))), "and has nothing then")
+	require.NoError(t, report(t, w, "pool-1", done("d")), "the same again is the same")
+	require.Equal(t, schemas.TaskNotRunning, code(t, report(t, w, "pool-1", done("e"))), "and has nothing then")
 	require.NoError(t, report(t, w, token, done("d")), "but the lease's had it to the end")
 	_, _, err := w.AuthorizeOrLease(t.Context(), "pool-1")
 	require.Equal(t, schemas.NotFound, code(t, err))
@@ -55,6 +56,43 @@ func TestAPoolTakesTheOldest(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, time.Second, rich.RetryAfter)
 	require.Equal(t, []schemas.TaskWhat{schemas.TaskClaimed, schemas.TaskReported}, w.whats(t, v.Ref))
+}
+
+// TestOneReportEndsOneTask: a repeat with the token of a pool's agent ends no other task of it.
+func TestOneReportEndsOneTask(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	a, _ := w.file(t, "a")
+	w.pass(time.Second)
+	b, _ := w.file(t, "b")
+	_, leased := w.take(t, "pool-1")
+	w.deaf.Store(true)
+	_, other := w.await(t, worker)
+	for name, err := range map[string]error{
+		"report": report(t, w, "pool-1", done("d")), "question": errOf(ask(t, w, "pool-1", "q", "")), "release": errOf(w.Release(t.Context(), "pool-1")),
+		"output": errOf(w.Output(t.Context(), "pool-1", piece(0, "x"))),
+	} {
+		require.Equal(t, schemas.Conflict, code(t, err), name)
+		require.ErrorContains(t, err, "the lease's own token", name)
+	}
+	require.NoError(t, report(t, w, leased, done("d")))
+	require.NoError(t, report(t, w, "pool-1", done("d")), "it holds one")
+	require.NoError(t, report(t, w, other, done("d")), "which this has ended")
+	for _, ref := range []schemas.Ref{a, b} {
+		w.write(t, ref, settled(schemas.OutcomeSucceeded))
+		require.Equal(t, []schemas.TaskWhat{schemas.TaskClaimed, schemas.TaskReported}, w.whats(t, ref))
+	}
+	w.deaf.Store(false)
+	require.NoError(t, report(t, w, "pool-1", done("d")), "also once it is settled")
+	require.Equal(t, schemas.TaskNotRunning, code(t, report(t, w, "pool-1", failed("d"))))
+	require.Equal(t, schemas.TaskNotRunning, code(t, report(t, w, "pool-2", done("d"))), "another has reported nothing")
+	w.file(t, "c")
+	_, _ = w.take(t, "pool-1")
+	require.NoError(t, report(t, w, "pool-1", done("d")), "what it leased afterwards has a report of its own")
+	require.Equal(t, []schemas.TaskWhat{schemas.TaskClaimed, schemas.TaskReported}, w.whats(t, schemas.Ref{Tenant: "t", Kind: schemas.KindTask, ID: "c"}))
+
+	w.believes(lying{{Ref: schemas.Ref{Tenant: "t", Kind: schemas.KindTask, ID: "gone"}, Lease: 1, Holder: "p1"}})
+	require.Equal(t, schemas.TaskNotRunning, code(t, report(t, w, "pool-1", done("d"))), "history has dropped it")
 }
 
 // TestTheCacheMayBeLate: the log decides, whatever the cache shows.

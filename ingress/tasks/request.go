@@ -66,9 +66,9 @@ func (d *Service) serve(ctx context.Context, b bearer, q request) (v Access, err
 	return access(b, f), nil
 }
 
-// serveToken is serve for the bearer of a token.
+// serveToken is serve for the bearer of a token, by which one task is meant.
 func (d *Service) serveToken(ctx context.Context, token string, q request) (Access, error) {
-	b, err := d.bearer(ctx, token)
+	b, err := d.sole(ctx, token)
 	if err != nil {
 		return Access{}, err
 	}
@@ -153,8 +153,8 @@ func notRunning(s *task.State) error {
 
 // Ask puts an agent's question to the task's people, and returns its number. read reads the
 // question and its key after the token is authorized. A repeat is the same question: one with the
-// same key or, without a key, one with the text of an unanswered question or of the newest one. So
-// an agent that was disconnected, or does not know whether it has asked, gets the answer without a
+// same key or, without a key, one with the text of an unanswered question, or of the newest one until a
+// minute after its answer. So an agent that was disconnected, or does not know whether it has asked, gets the answer without a
 // duplicate. The errors are those of Send and of read, CONFLICT for too many questions, and
 // IDEMPOTENCY_MISMATCH for a key with another text.
 func (d *Service) Ask(ctx context.Context, token string, read func() (text, key string, err error)) (v Access, n int, err error) {
@@ -163,7 +163,7 @@ func (d *Service) Ask(ctx context.Context, token string, read func() (text, key 
 		allow: d.acts, joins: true,
 		read: func() (err error) { text, key, err = read(); return err },
 		do: func(b bearer, f file) ([]schemas.Event, error) {
-			if n, err = asked(f, text, key); err != nil || n > 0 {
+			if n, err = asked(f, text, key, d.cfg.Now()); err != nil || n > 0 {
 				return nil, err
 			}
 			if n = len(f.task.Inquiries) + 1; n > schemas.MaxTaskInquiries {
@@ -177,15 +177,18 @@ func (d *Service) Ask(ctx context.Context, token string, read func() (text, key 
 	return v, n, err
 }
 
+// rejoin is how long after its answer a question without a key is joined: later it is asked anew.
+const rejoin = time.Minute
+
 // asked is the number of the question that this one repeats, or 0.
-func asked(f file, text, key string) (int, error) {
+func asked(f file, text, key string, now time.Time) (int, error) {
 	for i, q := range f.task.Inquiries {
 		newest := i == len(f.task.Inquiries)-1
 		switch {
 		case q.Key != key:
 		case key != "" && q.Text != text:
 			return 0, fault.New(schemas.IdempotencyMismatch, "this Idempotency-Key was used for another question; use a new key for a new one")
-		case key != "", q.Text == text && (q.Answer == nil || newest):
+		case key != "", q.Text == text && (q.Answer == nil || newest && now.Sub(q.Answered) < rejoin):
 			return q.N, nil
 		}
 	}

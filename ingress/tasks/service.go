@@ -30,6 +30,7 @@ type Ledger interface {
 type ActiveTasks interface {
 	Leasable(tenant string, may func(activetasks.Entry) bool, limit int) []activetasks.Entry
 	Held(tenant, holder string) (activetasks.Entry, bool)
+	Leases(tenant, holder string) (held int, last activetasks.Entry)
 	CatchUp(ctx context.Context) error
 	Changed(tenant string) <-chan struct{}
 }

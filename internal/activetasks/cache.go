@@ -69,14 +69,15 @@ type Cache struct {
 	log Log
 	cfg Config
 
-	mu      sync.Mutex
-	lists   map[place][]*task        // the oldest first
-	changed map[string]chan struct{} // by tenant; closed when a task is leasable; absent: no subscriber
-	tasks   map[schemas.Ref]*task
-	read    []uint64 // of each partition: everything up to here was read from the log
-	first   []uint64 // of each partition: what lay before this was dropped by history, and is dropped here
-	watch   map[schemas.Ref]map[*watch]struct{}
-	aside   map[*task]struct{} // whose orders lie aside and were not read yet
+	mu       sync.Mutex
+	lists    map[place][]*task        // the oldest first
+	changed  map[string]chan struct{} // by tenant; closed when a task is leasable; absent: no subscriber
+	tasks    map[schemas.Ref]*task
+	reported map[place]*task // the last one that each holder of leases has reported the end of
+	read     []uint64        // of each partition: everything up to here was read from the log
+	first    []uint64        // of each partition: what lay before this was dropped by history, and is dropped here
+	watch    map[schemas.Ref]map[*watch]struct{}
+	aside    map[*task]struct{} // whose orders lie aside and were not read yet
 }
 
 // New returns a cache that knows nothing before Start.
@@ -84,7 +85,8 @@ func New(l Log, cfg Config) *Cache {
 	b := &Cache{
 		log: l, cfg: cfg.withDefaults(),
 		lists: map[place][]*task{}, changed: map[string]chan struct{}{}, tasks: map[schemas.Ref]*task{}, watch: map[schemas.Ref]map[*watch]struct{}{}, aside: map[*task]struct{}{},
-		read: make([]uint64, cfg.Layout.Partitions), first: make([]uint64, cfg.Layout.Partitions),
+		reported: map[place]*task{},
+		read:     make([]uint64, cfg.Layout.Partitions), first: make([]uint64, cfg.Layout.Partitions),
 	}
 	b.Follower = mirror.New(mirror.Config{
 		Component: "activetasks", Check: b.cfg.Check, Patience: patience, Logger: b.cfg.Logger, Look: b.look,
@@ -126,6 +128,23 @@ func (b *Cache) Held(tenant, holder string) (Entry, bool) {
 		}
 	}
 	return Entry{}, false
+}
+
+// Leases is how many tasks a token holds, and the last task whose end it reported, which may have been
+// settled; without one that has no id.
+func (b *Cache) Leases(tenant, holder string) (held int, last Entry) {
+	now := time.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, t := range b.lists[place{tenant: tenant, holder: holder}] {
+		if !t.over(now) {
+			held++
+		}
+	}
+	if t := b.reported[place{tenant: tenant, holder: holder}]; t != nil {
+		last = t.entry()
+	}
+	return held, last
 }
 
 // Changed is closed when a task of the tenant may have become leasable since the call.

@@ -64,7 +64,11 @@ func (b *Cache) learn(e event) {
 		}
 	default:
 		t.n, t.seq = e.N, e.Record.Seq
+		by := t.place()
 		t.apply(e.Event)
+		if was := b.reported[by]; by.holder != "" && t.state.Report != nil && (was == nil || was.state.Ended.Before(t.state.Ended)) {
+			b.reported[by] = t
+		}
 		b.update(t)
 		if e.Ends() {
 			b.drop(t)

@@ -237,6 +237,11 @@ func (s *State) Lives(lease int, deadline, now time.Time) bool {
 	return s.Leased && lease == s.Lease
 }
 
+// WasLeased reports whether a lease of a holder was in force when the task ended.
+func (s *State) WasLeased(lease int, holder string) bool {
+	return s.was != "" && s.Lease == lease && s.Holder == holder
+}
+
 // Key is a part of the hash of the token that is in force; empty: none is.
 func (s *State) Key() string { return s.hash[:min(len(s.hash), 16)] }
 

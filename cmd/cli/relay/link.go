@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/tidwall/gjson"
 	"golang.org/x/sync/errgroup"
 
 	"weir/cmd/cli/envelope"
@@ -131,8 +132,14 @@ func (l *link) read(reading, carrying context.Context) error {
 		if err != nil {
 			return err
 		}
-		f, ok := frame{}, false
-		if kind == websocket.MessageText && int64(len(data)) <= limit {
+		var f frame
+		var ok bool
+		switch {
+		case int64(len(data)) > limit:
+			f, ok = l.unread(data, fmt.Sprintf("the message is larger than %d bytes; send a shorter one", limit))
+		case kind != websocket.MessageText:
+			f, ok = l.unread(data, "the message is binary; send it as text")
+		default:
 			f, ok = read(data)
 		}
 		if !ok {
@@ -141,6 +148,18 @@ func (l *link) read(reading, carrying context.Context) error {
 		}
 		l.handle(carrying, f)
 	}
+}
+
+// unread refuses a message by its beginning. One whose request has no id there is not answered but noticed.
+func (l *link) unread(data []byte, why string) (f frame, ok bool) {
+	request := gjson.GetBytes(data, "request")
+	f.id, f.Names = request.Get("request_id").Str, envelope.Names{RequestID: request.Get("request_id").Str, Operation: request.Get("operation").Str}
+	if f.id == "" {
+		l.relay.cfg.Notice(Event{Event: Unread, Reason: why})
+		return f, false
+	}
+	f.answer = envelope.Refuse(f.Names, schemas.InvalidRequest, "", why)
+	return f, true
 }
 
 // handle answers a message, or has it carried where there is room.

@@ -66,6 +66,7 @@ const (
 	Connected = "connected"
 	Lost      = "lost"   // it connects again after Wait
 	Served    = "served" // a request was answered
+	Unread    = "unread" // a message was dropped for Reason
 )
 
 // Event is something that happened. It holds nothing that an agent has written.

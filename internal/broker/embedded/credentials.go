@@ -90,7 +90,8 @@ func (a access) apply(o *server.Options) error {
 	follow, ask, pull, handled := observerSubjects()
 	user(a.owner, nil, nil, nil)
 	user(a.observer, observers, slices.Concat(ask, pull, handled), append(follow, inbox))
-	// All agents are one user, so each can receive the answers to the others.
+	// All agents are one user, so each can receive the answers to the others: they serve one tenant.
+	agentAPI := schemas.AgentAPISubject(schemas.Operator)
 	user(a.agent, agents, []string{agentAPI}, []string{inbox})
 
 	var errs []error
@@ -109,10 +110,7 @@ func (a access) apply(o *server.Options) error {
 	return errors.Join(errs...)
 }
 
-const (
-	agentAPI = schemas.AgentAPIRoot + ".>"
-	inbox    = "_INBOX.>"
-)
+const inbox = "_INBOX.>"
 
 // observerSubjects are what observers may use of Weir's account, where each request names the one
 // stream: messages, requests with one answer and with several, and requests that the handler of

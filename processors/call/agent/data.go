@@ -23,9 +23,10 @@ type data struct {
 	members gjson.Result
 	text    string
 	// doubted: it is JSON, but not to every reader the same (RFC 7493): a name
-	// stands twice in an object, or a text is no Unicode. doc is its text then, and
-	// members what one reader makes of it.
+	// stands twice in an object. doc is its text then, and members what one reader makes of it.
 	doubted bool
+	// halved: a text in it has half of a surrogate pair. doc is its text then, and members have U+FFFD.
+	halved bool
 }
 
 // read takes data apart. mended: it was not valid UTF-8 as it came.
@@ -33,22 +34,28 @@ func (l *decoder) read(raw []byte, mended bool) data {
 	if len(raw) == 0 {
 		return data{doc: json.RawMessage("null")}
 	}
-	clean := l.Scrub.Bytes(raw)
 	var d data
+	text, valid := l.Scrub.Bytes(raw), jsontext.Value(raw).IsValid()
+	if v := jsontext.Value(bytes.Clone(raw)); !valid && !mended && utf8.Valid(raw) && v.Format(jsontext.AllowInvalidUTF8(true)) == nil {
+		raw, valid, d.halved = v, true, true
+	}
+	clean := l.Scrub.Bytes(raw)
 	doc, isJSON := dial.JSON(raw, clean, l.Scrub)
 	if isJSON {
 		v := gjson.ParseBytes(doc)
 		if d.doc, d.text = doc, v.Str; v.IsObject() { // of a text, gjson would read what looks like one in it
 			d.members = v
 		}
-		d.doubted = mended || !jsontext.Value(raw).IsValid() || !bytes.Equal(raw, clean) && !jsontext.Value(doc).IsValid() // two names may have become one
+		d.doubted = mended || !valid || !bytes.Equal(raw, clean) && !jsontext.Value(doc).IsValid() // two names may have become one
 	}
-	if !isJSON || d.doubted {
-		words := string(clean)
+	if !isJSON || d.doubted || d.halved {
+		words := string(text)
 		if !utf8.ValidString(words) {
 			words = l.Scrub.String(strings.ToValidUTF8(words, "\uFFFD"))
 		}
-		d.doc, d.text = dial.Quoted(words), words
+		if d.doc = dial.Quoted(words); !isJSON || d.doubted {
+			d.text = words
+		}
 	}
 	return d
 }

@@ -28,6 +28,7 @@ const (
 	oddOutputs  = "the agent's outputs were not an object; they are under value"
 	doubtedEnd  = "the agent sent an end that is not valid JSON to every reader"
 	vagueBefore = "the agent sent an end that does not say whether the run succeeded"
+	halvedEnd   = "the agent sent an end with half of a surrogate pair, which is shown as U+FFFD"
 	notUTF8     = "the agent sent an event that is not UTF-8; each invalid byte is shown as U+FFFD"
 	dropped     = " was not in the form of the contract and is left out"
 )
@@ -76,6 +77,9 @@ func (e *ends) end(d data, name string, raw []byte) {
 		e.doubted = true
 		e.warn(doubtedEnd)
 		return
+	}
+	if d.halved {
+		e.warn(halvedEnd)
 	}
 	m := d.members
 	success, said := success(m)

@@ -271,7 +271,7 @@ func TestDataThatIsReadInTwoWays(t *testing.T) {
 	table.Run(t, map[string]string{
 		"a name twice":        `{"request_id":"r-1","status":"ok","status":"error","outputs":{}}`,
 		"twice, once escaped": `{"request_id":"r-1","status":"ok","outputs":{"a":1,"\u0061":2}}`,
-		"half a surrogate":    `{"request_id":"r-1","status":"ok","outputs":{"a":"\ud800"}}`,
+		"once made Unicode":   `{"request_id":"r-1","status":"ok","outputs":{"\ud800":1,"\udc00":2}}`,
 	}, func(t *testing.T, bad string) {
 		events, _, code := heard(t, sentence{"progress", bad})
 		require.Len(t, events, 1)
@@ -292,6 +292,22 @@ func TestDataThatIsReadInTwoWays(t *testing.T) {
 			assert.JSONEq(t, `{"outputs":{"a":1},"warnings":["`+doubted+`"]}`, kept, end.name)
 		}
 	})
+}
+
+// TestHalfASurrogate in an end, such as a cut emoji, is replaced. Elsewhere it is handed on as it came.
+func TestHalfASurrogate(t *testing.T) {
+	t.Parallel()
+	const half = `{"request_id":"r-1","status":"ok", "outputs":{"a":"cut \ud83d","n":1e2}}`
+	for _, end := range []sentence{{"complete", half}, {"message", `{"type":"final",` + half[1:]}} {
+		events, kept, _ := heard(t, sentence{"progress", half}, end)
+		require.Len(t, events, 1)
+		var text string
+		require.NoError(t, json.Unmarshal(events[0].Data, &text))
+		assert.Equal(t, []string{half}, []string{text})
+		assert.JSONEq(t, `{"outputs":{"a":"cut \ufffd","n":1e2},"warnings":["`+halvedEnd+`"]}`, kept)
+	}
+	_, kept, _ := heard(t, sentence{"error", `{"request_id":"r-1","status":"error","error":"cut \ud83d"}`})
+	assert.Contains(t, kept, `"message":"cut �"`)
 }
 
 // TestTooManyEvents: what one run may leave on the log has a bound. Its end is not

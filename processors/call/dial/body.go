@@ -20,8 +20,8 @@ import (
 const snippetLength = 512
 
 // PutBody gives an answer its body: JSON as it came, a string of its text if its media type is textual, or
-// a string of base64. contentType is the Content-Type, "" if the answer has none. The snippet of bytes
-// that are no text is empty.
+// a string of base64. contentType is the Content-Type, "" if the answer has none. The snippet has no
+// bytes that are not UTF-8.
 func PutBody(a *schemas.Answer, raw []byte, contentType string, scrub *redact.Scrubber) {
 	clean := scrub.Bytes(raw)
 	doc, isJSON := JSON(raw, clean, scrub)
@@ -35,11 +35,12 @@ func PutBody(a *schemas.Answer, raw []byte, contentType string, scrub *redact.Sc
 		a.Body = Quoted(string(clean))
 	default:
 		a.Body, a.Base64 = Quoted(base64.StdEncoding.EncodeToString(clean)), true
-		return
 	}
-	if utf8.Valid(clean) {
-		a.Snippet = snippet(string(clean))
+	text := string(clean)
+	if !utf8.ValidString(text) { // without these bytes, two parts may be a secret
+		text = scrub.String(strings.ToValidUTF8(text, ""))
 	}
+	a.Snippet = snippet(text)
 }
 
 // Hash is the hex SHA-256 of what came; empty of nothing.

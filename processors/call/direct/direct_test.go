@@ -124,8 +124,8 @@ func TestBodies(t *testing.T) {
 	table.Run(t, map[string]testCase{
 		"JSON keeps its bytes":     {sent: upstream.Respond(200, ` {"n":1.50,"big":12345678901234567890} `), body: `{"n":1.50,"big":12345678901234567890}`, isJSON: true, snippet: ` {"n":1.50,"big":12345678901234567890} `},
 		"text becomes a string":    {sent: upstream.Respond(200, "plain \"words\""), body: `"plain \"words\""`, snippet: `plain "words"`},
-		"invalid UTF-8":            {sent: upstream.Respond(200, "a\xffb", upstream.Header(media, "text/plain")), body: `"Yf9i"`, bytes: true},
-		"UTF-8 of no text type":    {sent: upstream.Respond(200, "ab", upstream.Header(media, "image/png")), body: `"YWI="`, bytes: true},
+		"invalid UTF-8":            {sent: upstream.Respond(200, "a\xffb", upstream.Header(media, "text/plain")), body: `"Yf9i"`, snippet: "ab", bytes: true},
+		"UTF-8 of no text type":    {sent: upstream.Respond(200, "ab", upstream.Header(media, "image/png")), body: `"YWI="`, snippet: "ab", bytes: true},
 		"a form":                   {sent: upstream.Respond(200, "a=b", upstream.Header(media, "application/x-www-form-urlencoded")), body: `"a=b"`, snippet: "a=b"},
 		"XML of a type of its own": {sent: upstream.Respond(200, "<a/>", upstream.Header(media, "image/svg+xml; charset=utf-8")), body: `"\u003ca/\u003e"`, snippet: "<a/>"},
 		"nothing":                  {sent: upstream.Respond(200, ""), body: "null"},
@@ -368,7 +368,7 @@ func TestMock(t *testing.T) {
 	table.Run(t, map[string]testCase{
 		"JSON keeps its bytes": {rule: rulebook.Mock("m", all, 201, `{"n":1.50}`), status: 201, body: `{"n":1.50}`, isJSON: true, snippet: `{"n":1.50}`, hashed: true},
 		"text":                 {rule: text(503, "<b>"), status: 503, body: `"\u003cb\u003e"`, snippet: "<b>", hashed: true},
-		"bytes":                {rule: bytesMock, status: 200, body: `"AP8="`, hashed: true},
+		"bytes":                {rule: bytesMock, status: 200, body: `"AP8="`, snippet: "\x00", hashed: true},
 		"nothing":              {rule: rulebook.Mock("m", all, 0, ""), status: 200, body: "null"},
 		"HEAD":                 {method: "HEAD", rule: rulebook.Mock("m", all, 200, `{"a":1}`), status: 200, body: "null"},
 	}, func(t *testing.T, tt testCase) {
