@@ -255,7 +255,7 @@ func TestPassthroughAnswers(t *testing.T) {
 		{"GET", "/busy", 200, "at last", http.Header{"X-Try": nil}, "succeeded "},
 		{"GET", "/down", 503, "down", http.Header{"Weir-Refused": nil}, "failed RETRIES_EXHAUSTED"},
 		{"POST", "/down", 503, "down", nil, "failed HTTP_FAILURE"},
-		{"GET", "/moved", 302, "", http.Header{"Location": {"/elsewhere"}}, "failed DENY_REDIRECT"},
+		{"GET", "/moved", 302, "", http.Header{"Location": {"/via/t/elsewhere"}}, "failed DENY_REDIRECT"},
 		{"DELETE", "/empty", 204, "", http.Header{"Content-Length": nil}, "succeeded "},
 		{"GET", "/early", 200, "ok", http.Header{"Link": {"</style.css>; rel=preload"}}, "succeeded "},
 		{"GET", "/large", 200, strings.Repeat("\x00\xfflarge", 60_000), nil, "succeeded "},

@@ -123,6 +123,10 @@ func unknown(names []string) error {
 // an error nothing was written.
 func (d *Handler) Serve(c *gin.Context, who ingress.Identity, target, entry string) error {
 	defer d.server.ReserveBody(c)()
+	if entry != "" { // of /via
+		report := problem.ReportOf(c.Request.Context())
+		report.Entry, report.Called = entry, target
+	}
 	req, body, err := d.request(c, who, target, entry)
 	if body != nil {
 		defer body.discard(c.Request.Context())

@@ -1,0 +1,48 @@
+package passthrough
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"weir/internal/problem"
+)
+
+// TestLocated: no reference of a target leads its client to another part of this node.
+func TestLocated(t *testing.T) {
+	t.Parallel()
+	const called, own = "http://api.example/v1/users?q=1", "weir.example:8092"
+	for reference, want := range map[string]string{
+		"/v1/me":                               "/via/e/v1/me",
+		"/via/other/echo":                      "/via/e/via/other/echo",
+		"/v1/execute":                          "/via/e/v1/execute",
+		"me?a=b#c":                             "/via/e/v1/me?a=b#c",
+		"../../../v1/actions":                  "/via/e/v1/actions",
+		"?page=2":                              "/via/e/v1/users?page=2",
+		"":                                     "/via/e/v1/users?q=1",
+		"HTTP://API.example:80":                "/via/e/",
+		"//api.example/x":                      "/via/e/x",
+		"http://api.example:81/x":              "http://api.example:81/x",
+		"https://api.example/x":                "https://api.example/x",
+		"https://other.example/login?next=%2F": "https://other.example/login?next=%2F",
+		"app://callback?code=1":                "app://callback?code=1",
+		"/%2e%2e/%2e%2e/v1/execute":            "http://api.example/%2e%2e/%2e%2e/v1/execute",
+		"/..;/v1/execute":                      "http://api.example/..;/v1/execute",
+		`/x\..\..\v1\execute`:                  `http://api.example/x%5C..%5C..%5Cv1%5Cexecute`,
+		"/x//y":                                "http://api.example/x//y",
+		"http:/v1/execute":                     "",
+		"http:v1/execute":                      "",
+		"///v1/execute":                        "http://api.example///v1/execute",
+		"/\t/weir.example:8092/v1/execute":     "",
+		"/%zz":                                 "",
+		"//weir.example:8092/v1/execute":       "",
+		"//u@Weir.Example:8092/v1/execute":     "",
+		"//weir.example.:8092/v1/execute":      "",
+		"//0x7f000001:8092/v1/execute":         "",
+		"http://weir.example:8092/via/o/x":     "",
+		"http://weir.example:8092/via/e/../o":  "",
+		"http://weir.example:8092/via/e/x":     "http://weir.example:8092/via/e/x",
+	} {
+		assert.Equal(t, want, located(&problem.Report{Entry: "e", Called: called}, own, reference), reference)
+	}
+}
