@@ -223,6 +223,7 @@ func TestPassthroughAnswers(t *testing.T) {
 			fmt.Fprint(w, "down")
 		case "/moved":
 			w.Header().Set("Location", "/elsewhere")
+			w.Header().Set("Content-Security-Policy", "default-src *")
 			w.WriteHeader(http.StatusFound)
 		case "/empty":
 			w.WriteHeader(http.StatusNoContent)
@@ -255,7 +256,7 @@ func TestPassthroughAnswers(t *testing.T) {
 		{"GET", "/busy", 200, "at last", http.Header{"X-Try": nil}, "succeeded "},
 		{"GET", "/down", 503, "down", http.Header{"Weir-Refused": nil}, "failed RETRIES_EXHAUSTED"},
 		{"POST", "/down", 503, "down", nil, "failed HTTP_FAILURE"},
-		{"GET", "/moved", 302, "", http.Header{"Location": {"/via/t/elsewhere"}}, "failed DENY_REDIRECT"},
+		{"GET", "/moved", 302, "", http.Header{"Location": {"/via/t/elsewhere"}, "Content-Security-Policy": {"sandbox", "default-src *"}}, "failed DENY_REDIRECT"},
 		{"DELETE", "/empty", 204, "", http.Header{"Content-Length": nil}, "succeeded "},
 		{"GET", "/early", 200, "ok", http.Header{"Link": {"</style.css>; rel=preload"}}, "succeeded "},
 		{"GET", "/large", 200, strings.Repeat("\x00\xfflarge", 60_000), nil, "succeeded "},

@@ -72,6 +72,9 @@ func head(h http.Header, r *http.Request, fields, hidden []schemas.Header, keepL
 		h.Del(name)
 	}
 	h["Date"], h["Content-Type"] = nil, nil // net/http adds none of its own then
+	if problem.ReportOf(r.Context()).Called != "" {
+		h.Set(policyHeader, "sandbox") // whatever the request says of itself: not every browser says it
+	}
 	var named []string
 	for _, f := range fields {
 		if strings.EqualFold(f.Name, "Connection") {
