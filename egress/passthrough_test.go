@@ -118,7 +118,7 @@ func TestPassedAnswerIsCutAndRead(t *testing.T) {
 			require.False(t, late.end())
 			assert.Equal(t, []any{201, "ab", 0}, []any{late.w.Code, late.w.Body.String(), late.left}, at)
 			assert.Equal(t, http.Header{
-				"Date": nil, "Content-Type": nil, "Set-Cookie": {"sid=1"}, "X-Request-Id": {"theirs"}, "Weir-Action-Id": {"p"}, "Content-Security-Policy": {"sandbox"},
+				"Date": nil, "Content-Type": nil, "Set-Cookie": {"sid=1; Path=/via/e"}, "X-Request-Id": {"theirs"}, "Weir-Action-Id": {"p"}, "Content-Security-Policy": {"sandbox"},
 			}, late.w.Header())
 			again := h.get("/v1/actions/p/response")
 			assert.Equal(t, []any{201, "ab", "sid=1"}, []any{again.Code, again.Body.String(), again.Header().Get("Set-Cookie")})

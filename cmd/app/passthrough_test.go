@@ -105,7 +105,7 @@ func TestPassthroughBytes(t *testing.T) {
 				got, err := io.ReadAll(resp.Body)
 				_ = resp.Body.Close()
 				if err != nil || !bytes.Equal(got, body) || resp.Header.Get("Content-Type") != kind || resp.Header.Get("X-Target") != "/bytes"+target ||
-					resp.Header.Get("Set-Cookie") != fmt.Sprintf("sid=%d; Path=/", i) {
+					resp.Header.Get("Set-Cookie") != fmt.Sprintf("sid=%d; Path=/via/t", i) {
 					t.Errorf("%d %s %.200q: got %.200q, %v, %v", resp.StatusCode, kind, body, got, err, resp.Header)
 					return
 				}
@@ -251,7 +251,7 @@ func TestPassthroughAnswers(t *testing.T) {
 		headers      http.Header
 		outcome      string
 	}{
-		{"GET", "/404", 404, "{\"message\": \"Not Found\"}\n", http.Header{"X-Many": {"a", "b", "caf\xe9"}, "Set-Cookie": {"sid=hidden"}, "X-Own": nil, "Weir-Refused": nil, "Content-Length": {"25"}}, "failed HTTP_FAILURE"},
+		{"GET", "/404", 404, "{\"message\": \"Not Found\"}\n", http.Header{"X-Many": {"a", "b", "caf\xe9"}, "Set-Cookie": {"sid=hidden; Path=/via/t/answers"}, "X-Own": nil, "Weir-Refused": nil, "Content-Length": {"25"}}, "failed HTTP_FAILURE"},
 		{"HEAD", "/404", 404, "", http.Header{"X-Many": {"a", "b", "caf\xe9"}, "Content-Length": {"25"}}, "failed HTTP_FAILURE"},
 		{"GET", "/busy", 200, "at last", http.Header{"X-Try": nil}, "succeeded "},
 		{"GET", "/down", 503, "down", http.Header{"Weir-Refused": nil}, "failed RETRIES_EXHAUSTED"},

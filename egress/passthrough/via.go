@@ -20,6 +20,8 @@ func placed(r *http.Request, name, value string) string {
 	switch name {
 	case "Location", "Content-Location":
 		return located(via, r.Host, value)
+	case "Set-Cookie":
+		return confined(via, value)
 	default:
 		return value
 	}
@@ -60,4 +62,28 @@ func located(via *problem.Report, own, reference string) string {
 	default:
 		return whole
 	}
+}
+
+// confined is a cookie of a target that its client sends to the entry alone.
+func confined(via *problem.Report, cookie string) string {
+	parts := strings.Split(cookie, ";")
+	kept, path := parts[:1], ""
+	for _, part := range parts[1:] {
+		name, value, _ := strings.Cut(part, "=")
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "path": // the last one counts
+			path = strings.TrimSpace(value)
+		case "domain":
+		default:
+			kept = append(kept, part)
+		}
+	}
+	if !strings.HasPrefix(path, "/") { // RFC 6265, section 5.1.4
+		called, _ := policy.Read(via.Called, true)
+		path = called.Path[:max(strings.LastIndexByte(called.Path, '/'), 0)]
+	}
+	if path == "/" {
+		path = ""
+	}
+	return strings.Join(kept, ";") + "; Path=" + schemas.RoutePassthrough + via.Entry + path
 }

@@ -46,3 +46,20 @@ func TestLocated(t *testing.T) {
 		assert.Equal(t, want, located(&problem.Report{Entry: "e", Called: called}, own, reference), reference)
 	}
 }
+
+// TestConfined: a cookie of a target is sent to its entry alone.
+func TestConfined(t *testing.T) {
+	t.Parallel()
+	for cookie, want := range map[string]string{
+		"a=1":        "a=1; Path=/via/e/v1",
+		"a=1; Path=": "a=1; Path=/via/e/v1",
+		"a=1; Path=/; Domain=api.example; Secure; HttpOnly; SameSite=Lax": "a=1; Secure; HttpOnly; SameSite=Lax; Path=/via/e",
+		"a=b=c; domain=.example ;Max-Age=5;PATH = /v1/ ":                  "a=b=c;Max-Age=5; Path=/via/e/v1/",
+		"a=1; Path=/x; Path=/y":                                           "a=1; Path=/via/e/y",
+		"a=1; Path=relative":                                              "a=1; Path=/via/e/v1",
+		"path=1; Expires=Thu, 01 Jan 1970 00:00:00 GMT; Partitioned":      "path=1; Expires=Thu, 01 Jan 1970 00:00:00 GMT; Partitioned; Path=/via/e/v1",
+	} {
+		assert.Equal(t, want, confined(&problem.Report{Entry: "e", Called: "http://api.example/v1/users?q=/x/"}, cookie), cookie)
+	}
+	assert.Equal(t, "a=1; Path=/via/e", confined(&problem.Report{Entry: "e", Called: "http://api.example/?q=/x/"}, "a=1"))
+}
