@@ -140,6 +140,17 @@ func TestHeaders(t *testing.T) {
 		{Name: "X-Request-Id", Value: "r"},
 	}, got)
 	require.Empty(t, headers(http.Header{"Cookie": {"weir_console=secret"}}))
+	for prefer, want := range map[string]string{
+		"resolution=merge-duplicates,return=representation":                       "resolution=merge-duplicates,return=representation",
+		`Wait = 5; x=y, handling=lenient; a="b, wait=1" , respond-async, , waits`: `handling=lenient; a="b, wait=1" , waits`,
+		"respond-async": "", ",": "",
+	} {
+		list := headers(http.Header{"Prefer": {prefer}})
+		require.Equal(t, want != "", len(list) == 1, prefer)
+		if want != "" {
+			require.Equal(t, want, list[0].Value)
+		}
+	}
 }
 
 // TestSplit: path and query are the caller's, byte for byte.

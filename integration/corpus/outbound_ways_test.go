@@ -166,7 +166,7 @@ func sized(r *outboundRow) int {
 }
 
 // ownOfWay are the names of headers that mean something to Weir or to a hop before it.
-var ownOfWay = regexp.MustCompile(`(?i)^(host|connection|content-length|transfer-encoding|te|trailer|upgrade|keep-alive|http2-settings|expect|accept-encoding|prefer|idempotency-key|traceparent|tracestate|forwarded|via|x-real-ip|x-forwarded-.*|proxy-.*|weir-.*)$`)
+var ownOfWay = regexp.MustCompile(`(?i)^(host|connection|content-length|transfer-encoding|te|trailer|upgrade|keep-alive|http2-settings|expect|accept-encoding|idempotency-key|traceparent|tracestate|forwarded|via|x-real-ip|x-forwarded-.*|proxy-.*|weir-.*)$`)
 
 // refusedBefore are the codes of requests that are refused before policy reaches the check of the row's
 // code.
