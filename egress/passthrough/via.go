@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"weir/internal/policy"
+	"weir/internal/policy/callurl"
 	"weir/internal/problem"
 	"weir/schemas"
 )
@@ -39,7 +40,7 @@ func located(via *problem.Report, own, reference string) string {
 	if err != nil {
 		return ""
 	}
-	whole, below := to.String(), schemas.RoutePassthrough+via.Entry
+	whole, below := callurl.Escaped(to.String()), schemas.RoutePassthrough+via.Entry
 	if to.Scheme != "http" && to.Scheme != "https" {
 		return whole
 	}

@@ -26,6 +26,7 @@ func TestLocated(t *testing.T) {
 		"https://api.example/x":                "https://api.example/x",
 		"https://other.example/login?next=%2F": "https://other.example/login?next=%2F",
 		"app://callback?code=1":                "app://callback?code=1",
+		"/a|b?c={d}&e=100%":                    "/via/e/a%7Cb?c=%7Bd%7D&e=100%25",
 		"/%2e%2e/%2e%2e/v1/execute":            "http://api.example/%2e%2e/%2e%2e/v1/execute",
 		"/..;/v1/execute":                      "http://api.example/..;/v1/execute",
 		`/x\..\..\v1\execute`:                  `http://api.example/x%5C..%5C..%5Cv1%5Cexecute`,

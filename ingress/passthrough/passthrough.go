@@ -18,6 +18,7 @@ import (
 	"weir/ingress/grant"
 	"weir/internal/fault"
 	"weir/internal/policy"
+	"weir/internal/policy/callurl"
 	"weir/internal/problem"
 	"weir/schemas"
 )
@@ -123,6 +124,7 @@ func unknown(names []string) error {
 // an error nothing was written.
 func (d *Handler) Serve(c *gin.Context, who ingress.Identity, target, entry string) error {
 	defer d.server.ReserveBody(c)()
+	target = callurl.Escaped(target)
 	if entry != "" { // of /via
 		report := problem.ReportOf(c.Request.Context())
 		report.Entry, report.Called = entry, target
