@@ -156,7 +156,7 @@ func (d *Handler) request(c *gin.Context, who ingress.Identity, target, entry st
 	}
 	own := *r
 	own.Header = withoutTokens(r.Header)
-	body, err = d.open(c, own.Header)
+	body, err = d.open(c)
 	if err != nil {
 		return req, body, err
 	}

@@ -1,9 +1,12 @@
 package call
 
 import (
+	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
 	"errors"
+	"io"
 	"mime"
 	"slices"
 	"strings"
@@ -129,10 +132,29 @@ func jsonOf(call *schemas.HTTPCall) []byte {
 	fields := schemas.HeadersByName(call.Headers)
 	media, _, _ := mime.ParseMediaType(cmp.Or(fields["content-type"], call.ContentType))
 	body, err := call.Sent()
+	if coding := fields["content-encoding"]; err == nil && coding != "" {
+		body, err = unzipped(coding, body)
+	}
 	if err != nil || media != "application/json" && !strings.HasSuffix(media, "+json") || !jsontext.Value(body).IsValid() {
 		return nil
 	}
 	return body
+}
+
+// unzipped is a body without its coding, as far as a plain one would be seen.
+func unzipped(coding string, body []byte) ([]byte, error) {
+	if coding = strings.ToLower(coding); coding != "gzip" && coding != "x-gzip" {
+		return nil, errors.ErrUnsupported
+	}
+	in, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	out, err := io.ReadAll(io.LimitReader(in, schemas.InlineLimit+1))
+	if len(out) > schemas.InlineLimit {
+		err = errors.ErrUnsupported
+	}
+	return out, err
 }
 
 // genuine reports whether an answer by a pass is the target's own: the probe proves nothing if

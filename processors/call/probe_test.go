@@ -1,6 +1,10 @@
 package call_test
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -187,6 +191,21 @@ func TestProbeOfADeadWorker(t *testing.T) {
 	})
 }
 
+// coded are the headers of a JSON body with a coding.
+func coded(coding string) []schemas.Header {
+	return []schemas.Header{{Name: "Content-Encoding", Value: coding}, {Name: "Content-Type", Value: "application/json"}}
+}
+
+// zipped is a body as it is stored.
+func zipped(t *testing.T, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write([]byte(text))
+	require.NoError(t, errors.Join(err, w.Close()))
+	return append(base64.StdEncoding.AppendEncode([]byte{'"'}, b.Bytes()), '"')
+}
+
 // TestNoProbeWithoutAValue: a call whose values do not fit into the probe's URL stays unknown.
 func TestNoProbeWithoutAValue(t *testing.T) {
 	t.Parallel()
@@ -204,6 +223,10 @@ func TestNoProbeWithoutAValue(t *testing.T) {
 		"a string":          {schemas.HTTPCall{Body: []byte(`"text"`)}, missing},
 		"JSON as text":      {schemas.HTTPCall{TextBody: true, Body: []byte(`"{\"ref\":\"r1\"}"`), Headers: json}, ""},
 		"by the other type": {schemas.HTTPCall{Base64Body: true, Body: []byte(`"eyJyZWYiOiJyMSJ9"`), ContentType: "application/json"}, ""},
+		"gzip":              {schemas.HTTPCall{Base64Body: true, Body: zipped(t, `{"ref":"r1"}`), Headers: coded("GZIP")}, ""},
+		"too large":         {schemas.HTTPCall{Base64Body: true, Body: zipped(t, `{"ref":"r1"`+strings.Repeat(" ", schemas.InlineLimit)+"}"), Headers: coded("gzip")}, unreadable},
+		"another coding":    {schemas.HTTPCall{Base64Body: true, Body: zipped(t, `{"ref":"r1"}`), Headers: coded("br")}, unreadable},
+		"no gzip":           {schemas.HTTPCall{TextBody: true, Body: []byte(`"{\"ref\":\"r1\"}"`), Headers: coded("gzip")}, unreadable},
 		"text":              {schemas.HTTPCall{TextBody: true, Body: []byte(`"{\"ref\":\"r1\"}"`), ContentType: "text/plain"}, unreadable},
 		"a member twice":    {schemas.HTTPCall{TextBody: true, Body: []byte(`"{\"ref\":\"r1\",\"ref\":\"r2\"}"`), Headers: json}, unreadable},
 		"no JSON":           {schemas.HTTPCall{TextBody: true, Body: []byte(`"ref=r1"`), Headers: json}, unreadable},
