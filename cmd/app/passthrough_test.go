@@ -29,6 +29,7 @@ policy:
     - {name: strict, url_prefix: "TARGET/schema/", network: loopback, response_schema: {mode: strict, schema: {required: [id], properties: {id: {}}}}}
     - {name: warn, url_prefix: "TARGET/schema/", network: loopback, response_schema: {mode: warn, schema: {required: [id], properties: {id: {}}}}}
     - {name: redact, url_prefix: "TARGET/schema/", network: loopback, response_schema: {mode: redact, schema: {required: [id], properties: {id: {}}}}}
+    - {name: needs, url_prefix: "TARGET/needs/", network: loopback, methods: [POST], requires_key: true, upstream_idempotency: {ttl: 1h, header: X-Request-Key}}
     - {name: adds, url_prefix: "TARGET/adds/", network: loopback, methods: [POST], body: {own: x}}
     - {name: any, url_prefix: "*"}
     - {name: t, url_prefix: "TARGET/", network: loopback, methods: [GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS]}
@@ -175,7 +176,7 @@ func TestPassthroughRefusals(t *testing.T) {
 		code               schemas.Code
 		says               string
 	}{
-		"no such entry":       {"GET", "none/x", "", nil, 404, schemas.NotFound, "redact, adds, t, or send the call with its whole URL to /v1/execute"},
+		"no such entry":       {"GET", "none/x", "", nil, 404, schemas.NotFound, "redact, needs, adds, t, or send the call with its whole URL to /v1/execute"},
 		"an entry of any":     {"GET", "any/x", "", nil, 404, schemas.NotFound, "use below, keyed"},
 		"an allowed host":     {"GET", "host:127.0.0.1/x", "", nil, 404, schemas.NotFound, "use below"},
 		"out of the prefix":   {"GET", "below/", "", nil, 403, schemas.DenyPath, "use one under its url_prefix"},
@@ -188,6 +189,8 @@ func TestPassthroughRefusals(t *testing.T) {
 		"no key of its own":   {"POST", "keyed/keyed/x", "", []string{"X-Request-Key", "k 3"}, 403, schemas.DenyHeader, "X-Request-Key"},
 		"two of its own":      {"POST", "keyed/keyed/x", "", []string{"X-Request-Key", "a", "X-Request-Key", "b"}, 403, schemas.DenyHeader, "X-Request-Key"},
 		"its own, and one":    {"POST", "keyed/keyed/x", "", []string{"X-Request-Key", "a", "Idempotency-Key", "b"}, 403, schemas.DenyHeader, "X-Request-Key"},
+		"a key is missing":    {"POST", "needs/needs/x", "", []string{"Accept", "*/*"}, 403, schemas.DenyHeader, "key"},
+		"a key and a header":  {"POST", "needs/needs/x", "", []string{"X-Request-Key", "a", "X-HTTP-Method", "PUT"}, 403, schemas.DenyHeader, "X-Http-Method"},
 		"a delay that is not": {"POST", "t/refusals/", "", []string{"Weir-Delay", "soon"}, 400, schemas.InvalidRequest, "must be a duration"},
 		"no entry":            {"GET", "", "", nil, 404, schemas.NotFound, ""},
 		"a body of a GET":     {"GET", "t/refusals/", "x", nil, 403, schemas.DenyBody, "GET"},
@@ -196,6 +199,7 @@ func TestPassthroughRefusals(t *testing.T) {
 		require.Equal(t, tt.status, resp.StatusCode, "%s: %s", name, body)
 		require.Equal(t, []string{string(tt.code), "application/problem+json"}, []string{resp.Header.Get(schemas.HeaderRefused), resp.Header.Get("Content-Type")}, name)
 		require.Contains(t, body, tt.says, name)
+		require.Equal(t, strings.HasPrefix(tt.says, "X-"), strings.Contains(body, "the header is"), name)
 	}
 	require.Zero(t, hits.Load())
 }

@@ -220,13 +220,22 @@ func extractKey(c *schemas.HTTPCall, name string) (key string) {
 // record has the name: a caller may have written anything in it.
 func refusedHeader(decides executor.Policy, c schemas.HTTPCall) string {
 	all := c.Headers
+	if c.Headers = nil; denied(decides, c) { // for a header that is missing
+		return ""
+	}
 	for i := range all {
 		c.Headers = all[i : i+1]
-		if d, _ := decides.Evaluate(c); d.Code == schemas.DenyHeader {
+		if denied(decides, c) {
 			return "the header is " + all[i].Name
 		}
 	}
 	return ""
+}
+
+// denied reports whether policy refuses a call for its headers.
+func denied(decides executor.Policy, c schemas.HTTPCall) bool {
+	d, _ := decides.Evaluate(c)
+	return d.Code == schemas.DenyHeader
 }
 
 // route scopes Idempotency-Keys to an entry and a target's origin. It must never change.
