@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/ledger"
+	"weir/internal/problem"
 	"weir/schemas"
 )
 
@@ -70,7 +71,9 @@ func (h *env) joins(another bool) *reader {
 			err, _ := recover().(error)
 			r.done <- errors.Is(err, http.ErrAbortHandler)
 		}()
-		req := httptest.NewRequestWithContext(ctx, http.MethodGet, "/via/e/x", http.NoBody)
+		req := httptest.NewRequestWithContext(problem.WithRequestID(ctx, "r"), http.MethodGet, "/via/e/x", http.NoBody)
+		report := problem.ReportOf(req.Context())
+		report.Entry, report.Called = "e", "http://h.example/x"
 		h.server.ReplyOr(r.w, req, passed, schemas.Receipt{Duplicate: another}, -1, func() { r.left++ })
 	}()
 	return r
@@ -115,7 +118,7 @@ func TestPassedAnswerIsCutAndRead(t *testing.T) {
 			require.False(t, late.end())
 			assert.Equal(t, []any{201, "ab", 0}, []any{late.w.Code, late.w.Body.String(), late.left}, at)
 			assert.Equal(t, http.Header{
-				"Date": nil, "Content-Type": nil, "Set-Cookie": {"sid=1"}, "X-Request-Id": {"theirs"}, "Weir-Action-Id": {"p"},
+				"Date": nil, "Content-Type": nil, "Set-Cookie": {"sid=1; Path=/via/e"}, "X-Request-Id": {"theirs"}, "Weir-Action-Id": {"p"}, "Content-Security-Policy": {"sandbox"},
 			}, late.w.Header())
 			again := h.get("/v1/actions/p/response")
 			assert.Equal(t, []any{201, "ab", "sid=1"}, []any{again.Code, again.Body.String(), again.Header().Get("Set-Cookie")})

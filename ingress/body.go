@@ -162,9 +162,9 @@ func (b *arriving) tooLarge() error {
 	return fault.New(schemas.PayloadTooLarge, "the body is larger than "+strconv.FormatInt(b.limit, 10)+" bytes"+b.hint)
 }
 
-// announced is how large a body will be at most, decompressed.
+// announced is how large a body will be at most. None is decompressed.
 func announced(r *http.Request, limit int64) int64 {
-	if r.ContentLength >= 0 && len(r.Header["Content-Encoding"]) == 0 {
+	if r.ContentLength >= 0 {
 		return r.ContentLength
 	}
 	return limit

@@ -209,9 +209,19 @@ type HTTPResult struct {
 const UnknownText = "it is unknown whether this took effect, and a repeat could make it happen twice: " +
 	"do not send it again; look at the target, or ask a person to resolve the action"
 
+// Unprobed is UnknownText with the reason why the probe of the entry could not be made; empty: there is none.
+func Unprobed(why string) string {
+	if why != "" {
+		why = "; the entry's reconcile probe was not made: " + why
+	}
+	return UnknownText + why
+}
+
 // UnknownText is the error text for an unknown outcome of the action with an id.
 func (s *Settled) UnknownText(id string) string {
 	switch r := s.Resolution; {
+	case r == nil && strings.HasPrefix(s.Message, UnknownText): // with the reason of Unprobed
+		return s.Message
 	case r == nil:
 		return UnknownText
 	case r.Effect == EffectNotApplied:

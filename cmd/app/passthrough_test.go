@@ -29,6 +29,7 @@ policy:
     - {name: strict, url_prefix: "TARGET/schema/", network: loopback, response_schema: {mode: strict, schema: {required: [id], properties: {id: {}}}}}
     - {name: warn, url_prefix: "TARGET/schema/", network: loopback, response_schema: {mode: warn, schema: {required: [id], properties: {id: {}}}}}
     - {name: redact, url_prefix: "TARGET/schema/", network: loopback, response_schema: {mode: redact, schema: {required: [id], properties: {id: {}}}}}
+    - {name: needs, url_prefix: "TARGET/needs/", network: loopback, methods: [POST], requires_key: true, upstream_idempotency: {ttl: 1h, header: X-Request-Key}}
     - {name: adds, url_prefix: "TARGET/adds/", network: loopback, methods: [POST], body: {own: x}}
     - {name: any, url_prefix: "*"}
     - {name: t, url_prefix: "TARGET/", network: loopback, methods: [GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS]}
@@ -50,6 +51,7 @@ func echoVia(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
 	w.Header().Set("X-Target", r.RequestURI)
+	w.Header().Set("X-Coding", r.Header.Get("Content-Encoding"))
 	w.Header().Set("Set-Cookie", "sid="+r.Header.Get("X-Cookie")+"; Path=/")
 	if r.Header.Get("X-Zip") != "" {
 		w.Header().Set("Content-Encoding", "gzip")
@@ -67,7 +69,8 @@ func zipped(body []byte) []byte {
 }
 
 // TestPassthroughBytes: the target gets the bytes that the caller sends, and the caller those that the
-// target answers with, whatever they are. Gzip is a coding on the way, and no part of them.
+// target answers with, whatever they are. A coding of the body is the target's to undo, one of the answer
+// is a coding on the way.
 func TestPassthroughBytes(t *testing.T) {
 	t.Parallel()
 	_, base := via(t, "/bytes", echoVia)
@@ -85,11 +88,11 @@ func TestPassthroughBytes(t *testing.T) {
 				}
 				sent, coding := body, ""
 				if i%5 == 0 {
-					sent, coding = zipped(body), "gzip"
+					sent, coding = zipped(body), []string{"gzip", "aws-chunked"}[i/5%2]
 				}
 				kind := media[random.IntN(len(media))]
 				target := fmt.Sprintf("/a%%20b/%d/x?q=%%2f+%d&&", n, i)
-				req, err := http.NewRequestWithContext(t.Context(), []string{"POST", "PUT", "PATCH"}[i%3], base+target, bytes.NewReader(sent))
+				req, err := http.NewRequestWithContext(t.Context(), []string{"POST", "PUT", "PATCH"}[i%3], base+target+`{100%`, bytes.NewReader(sent))
 				if err != nil {
 					t.Error(err)
 					return
@@ -104,8 +107,8 @@ func TestPassthroughBytes(t *testing.T) {
 				}
 				got, err := io.ReadAll(resp.Body)
 				_ = resp.Body.Close()
-				if err != nil || !bytes.Equal(got, body) || resp.Header.Get("Content-Type") != kind || resp.Header.Get("X-Target") != "/bytes"+target ||
-					resp.Header.Get("Set-Cookie") != fmt.Sprintf("sid=%d; Path=/", i) {
+				if err != nil || !bytes.Equal(got, sent) || resp.Header.Get("X-Coding") != coding || resp.Header.Get("Content-Type") != kind || resp.Header.Get("X-Target") != "/bytes"+target+"%7B100%25" ||
+					resp.Header.Get("Set-Cookie") != fmt.Sprintf("sid=%d; Path=/via/t", i) {
 					t.Errorf("%d %s %.200q: got %.200q, %v, %v", resp.StatusCode, kind, body, got, err, resp.Header)
 					return
 				}
@@ -173,7 +176,7 @@ func TestPassthroughRefusals(t *testing.T) {
 		code               schemas.Code
 		says               string
 	}{
-		"no such entry":       {"GET", "none/x", "", nil, 404, schemas.NotFound, "redact, adds, t, or send the call with its whole URL to /v1/execute"},
+		"no such entry":       {"GET", "none/x", "", nil, 404, schemas.NotFound, "redact, needs, adds, t, or send the call with its whole URL to /v1/execute"},
 		"an entry of any":     {"GET", "any/x", "", nil, 404, schemas.NotFound, "use below, keyed"},
 		"an allowed host":     {"GET", "host:127.0.0.1/x", "", nil, 404, schemas.NotFound, "use below"},
 		"out of the prefix":   {"GET", "below/", "", nil, 403, schemas.DenyPath, "use one under its url_prefix"},
@@ -186,6 +189,8 @@ func TestPassthroughRefusals(t *testing.T) {
 		"no key of its own":   {"POST", "keyed/keyed/x", "", []string{"X-Request-Key", "k 3"}, 403, schemas.DenyHeader, "X-Request-Key"},
 		"two of its own":      {"POST", "keyed/keyed/x", "", []string{"X-Request-Key", "a", "X-Request-Key", "b"}, 403, schemas.DenyHeader, "X-Request-Key"},
 		"its own, and one":    {"POST", "keyed/keyed/x", "", []string{"X-Request-Key", "a", "Idempotency-Key", "b"}, 403, schemas.DenyHeader, "X-Request-Key"},
+		"a key is missing":    {"POST", "needs/needs/x", "", []string{"Accept", "*/*"}, 403, schemas.DenyHeader, "key"},
+		"a key and a header":  {"POST", "needs/needs/x", "", []string{"X-Request-Key", "a", "X-HTTP-Method", "PUT"}, 403, schemas.DenyHeader, "X-Http-Method"},
 		"a delay that is not": {"POST", "t/refusals/", "", []string{"Weir-Delay", "soon"}, 400, schemas.InvalidRequest, "must be a duration"},
 		"no entry":            {"GET", "", "", nil, 404, schemas.NotFound, ""},
 		"a body of a GET":     {"GET", "t/refusals/", "x", nil, 403, schemas.DenyBody, "GET"},
@@ -194,6 +199,7 @@ func TestPassthroughRefusals(t *testing.T) {
 		require.Equal(t, tt.status, resp.StatusCode, "%s: %s", name, body)
 		require.Equal(t, []string{string(tt.code), "application/problem+json"}, []string{resp.Header.Get(schemas.HeaderRefused), resp.Header.Get("Content-Type")}, name)
 		require.Contains(t, body, tt.says, name)
+		require.Equal(t, strings.HasPrefix(tt.says, "X-"), strings.Contains(body, "the header is"), name)
 	}
 	require.Zero(t, hits.Load())
 }
@@ -223,6 +229,7 @@ func TestPassthroughAnswers(t *testing.T) {
 			fmt.Fprint(w, "down")
 		case "/moved":
 			w.Header().Set("Location", "/elsewhere")
+			w.Header().Set("Content-Security-Policy", "default-src *")
 			w.WriteHeader(http.StatusFound)
 		case "/empty":
 			w.WriteHeader(http.StatusNoContent)
@@ -250,12 +257,12 @@ func TestPassthroughAnswers(t *testing.T) {
 		headers      http.Header
 		outcome      string
 	}{
-		{"GET", "/404", 404, "{\"message\": \"Not Found\"}\n", http.Header{"X-Many": {"a", "b", "caf\xe9"}, "Set-Cookie": {"sid=hidden"}, "X-Own": nil, "Weir-Refused": nil, "Content-Length": {"25"}}, "failed HTTP_FAILURE"},
+		{"GET", "/404", 404, "{\"message\": \"Not Found\"}\n", http.Header{"X-Many": {"a", "b", "caf\xe9"}, "Set-Cookie": {"sid=hidden; Path=/via/t/answers"}, "X-Own": nil, "Weir-Refused": nil, "Content-Length": {"25"}}, "failed HTTP_FAILURE"},
 		{"HEAD", "/404", 404, "", http.Header{"X-Many": {"a", "b", "caf\xe9"}, "Content-Length": {"25"}}, "failed HTTP_FAILURE"},
 		{"GET", "/busy", 200, "at last", http.Header{"X-Try": nil}, "succeeded "},
 		{"GET", "/down", 503, "down", http.Header{"Weir-Refused": nil}, "failed RETRIES_EXHAUSTED"},
 		{"POST", "/down", 503, "down", nil, "failed HTTP_FAILURE"},
-		{"GET", "/moved", 302, "", http.Header{"Location": {"/elsewhere"}}, "failed DENY_REDIRECT"},
+		{"GET", "/moved", 302, "", http.Header{"Location": {"/via/t/elsewhere"}, "Content-Security-Policy": {"sandbox", "default-src *"}}, "failed DENY_REDIRECT"},
 		{"DELETE", "/empty", 204, "", http.Header{"Content-Length": nil}, "succeeded "},
 		{"GET", "/early", 200, "ok", http.Header{"Link": {"</style.css>; rel=preload"}}, "succeeded "},
 		{"GET", "/large", 200, strings.Repeat("\x00\xfflarge", 60_000), nil, "succeeded "},

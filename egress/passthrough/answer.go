@@ -35,7 +35,7 @@ func answer(s *egress.Server, w http.ResponseWriter, r *http.Request, ref schema
 	}
 }
 
-// write writes an answer unchanged, and says if it comes from a probe.
+// write writes an answer as it came, and says if it comes from a probe.
 func write(w http.ResponseWriter, r *http.Request, res schemas.HTTPResult) error {
 	a := res.Answer
 	body, ok := a.Bytes()
@@ -43,7 +43,7 @@ func write(w http.ResponseWriter, r *http.Request, res schemas.HTTPResult) error
 		return fault.New(schemas.Poison, "the stored answer cannot be read")
 	}
 	ofHead := r.Method == http.MethodHead
-	head(w.Header(), a.Headers, a.Hidden, ofHead)
+	head(w.Header(), r, a.Headers, a.Hidden, ofHead)
 	if res.Reconciled {
 		w.Header().Set(schemas.HeaderReconciled, "true")
 	}
@@ -66,12 +66,15 @@ func bodied(status int) bool {
 const policyHeader = "Content-Security-Policy"
 
 // head sets the header fields of an answer as they came, in place of those that Weir's own answers
-// have.
-func head(h http.Header, fields, hidden []schemas.Header, keepLength bool) {
+// have. See placed for those of an answer at /via.
+func head(h http.Header, r *http.Request, fields, hidden []schemas.Header, keepLength bool) {
 	for _, name := range []string{"Cache-Control", "X-Content-Type-Options", "X-Request-Id"} {
 		h.Del(name)
 	}
 	h["Date"], h["Content-Type"] = nil, nil // net/http adds none of its own then
+	if problem.ReportOf(r.Context()).Called != "" {
+		h.Set(policyHeader, "sandbox") // whatever the request says of itself: not every browser says it
+	}
 	var named []string
 	for _, f := range fields {
 		if strings.EqualFold(f.Name, "Connection") {
@@ -82,6 +85,9 @@ func head(h http.Header, fields, hidden []schemas.Header, keepLength bool) {
 	for _, f := range plain(fields, hidden) {
 		name := http.CanonicalHeaderKey(f.Name)
 		if wire.PerConnection(name) || slices.Contains(named, name) || strings.HasPrefix(name, "Weir-") || name == "Content-Length" && !keepLength {
+			continue
+		}
+		if f.Value = placed(r, name, f.Value); f.Value == "" && (name == "Location" || name == "Content-Location") {
 			continue
 		}
 		if !seen[name] {

@@ -17,6 +17,7 @@ import (
 // reading is an answer in parts that is written as they come.
 type reading struct {
 	w    http.ResponseWriter
+	r    *http.Request
 	out  *stream.Writer
 	head bool // it was written
 	// whole: the answer is complete. code says why it is not.
@@ -28,7 +29,7 @@ type reading struct {
 // to the client.
 func live(s *egress.Server, w http.ResponseWriter, r *http.Request, ref schemas.Ref, left func()) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it would end a long answer
-	a := &reading{w: w, out: s.Feed().Writer(w)}
+	a := &reading{w: w, r: r, out: s.Feed().Writer(w)}
 	after, err := begun(r.Context(), s, ref)
 	if err == nil {
 		err = s.Feed().Each(r.Context(), ref, after, left, a.event)
@@ -93,7 +94,7 @@ func (a *reading) part(p schemas.AnswerPart) error {
 			return errAgain
 		}
 		a.head = true
-		head(a.w.Header(), p.Headers, p.Hidden, false)
+		head(a.w.Header(), a.r, p.Headers, p.Hidden, false)
 		a.w.WriteHeader(p.Status)
 	}
 	if piece := p.Piece(); len(piece) > 0 {

@@ -2,6 +2,7 @@ package accept
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,12 +36,10 @@ func Prefer(fields []string) Preference {
 	async, seenWait := false, false
 	var wait time.Duration
 	for _, item := range preference.FindAllString(strings.Join(fields, ","), -1) {
-		item, _, _ = strings.Cut(item, ";") // the parameters of a preference have no meaning here
-		name, value, _ := strings.Cut(item, "=")
-		switch strings.ToLower(strings.TrimSpace(name)) {
-		case "respond-async":
+		switch name, value := named(item); name {
+		case respondAsync:
 			async = true
-		case "wait":
+		case waits:
 			if !seenWait {
 				seenWait = true
 				wait, p.HasWait = seconds(strings.TrimSpace(value))
@@ -48,13 +47,33 @@ func Prefer(fields []string) Preference {
 		}
 	}
 	if async {
-		p.Hold, p.Applied = 0, "respond-async"
+		p.Hold, p.Applied = 0, respondAsync
 	}
 	if p.HasWait {
 		p.Hold = wait
 		p.Applied = strings.TrimPrefix(p.Applied+", wait="+strconv.FormatInt(int64(wait/time.Second), 10), ", ")
 	}
 	return p
+}
+
+// The preferences that are Weir's own.
+const respondAsync, waits = "respond-async", "wait"
+
+// named is the name of a preference, in lower case, and its value. Its parameters have no meaning here.
+func named(item string) (name, value string) {
+	item, _, _ = strings.Cut(item, ";")
+	name, value, _ = strings.Cut(item, "=")
+	return strings.ToLower(strings.TrimSpace(name)), value
+}
+
+// Foreign are the preferences in Prefer headers that are not Weir's own, as they were written.
+func Foreign(fields []string) string {
+	items := preference.FindAllString(strings.Join(fields, ","), -1)
+	items = slices.DeleteFunc(items, func(item string) bool {
+		name, _ := named(item)
+		return name == respondAsync || name == waits || strings.TrimSpace(item) == ""
+	})
+	return strings.TrimSpace(strings.Join(items, ","))
 }
 
 // seconds reads a delta-seconds, quoted or not. A number too long to be read

@@ -2,15 +2,11 @@ package passthrough
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"io"
-	"net/http"
-	"strconv"
-	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -45,14 +41,11 @@ type body struct {
 	spooled schemas.Spooled // what was stored of it
 }
 
-// open reads the start of a request's body. Header h, which is the caller's to change, says how it is coded.
-func (d *Handler) open(c *gin.Context, h http.Header) (*body, error) {
+// open reads the start of a request's body. A coding of it is the target's to undo.
+func (d *Handler) open(c *gin.Context) (*body, error) {
 	b := &body{bodies: d.cfg.Bodies}
 	in, err := d.server.Stream(c, d.cfg.MaxBody, "limits.upload")
 	if err != nil {
-		return b, err
-	}
-	if in, err = decoded(c.Writer, h, in, d.cfg.MaxBody); err != nil {
 		return b, err
 	}
 	var start bytes.Buffer
@@ -128,58 +121,4 @@ func (d *Handler) redrive(req *accept.Request, by grant.Caller) error {
 		return err
 	}
 	return nil
-}
-
-// decoded is a body without the coding gzip, in which git's clients and some libraries send theirs.
-// The target receives it plain. most bounds its bytes. The header loses the field of that coding.
-func decoded(w http.ResponseWriter, h http.Header, in io.Reader, most int64) (io.Reader, error) {
-	switch coding := strings.ToLower(strings.Join(h.Values("Content-Encoding"), ", ")); coding {
-	case "":
-		return in, nil
-	case "identity":
-		h.Del("Content-Encoding")
-		return in, nil
-	case "gzip", "x-gzip":
-		h.Del("Content-Encoding")
-		return &unzipped{from: in, left: most, most: most}, nil
-	}
-	if _, err := io.Copy(io.Discard, in); err != nil {
-		return nil, err
-	}
-	w.Header().Set("Accept-Encoding", "gzip, identity") // RFC 9110, section 15.5.16
-	return nil, fault.New(schemas.UnsupportedEncoding, "the body has a coding that is not read here; send it plain, or with Content-Encoding: gzip")
-}
-
-// unzipped is a body that came as gzip. Its errors are public.
-type unzipped struct {
-	from       io.Reader
-	zip        *gzip.Reader
-	left, most int64
-}
-
-// Read implements io.Reader.
-func (u *unzipped) Read(p []byte) (n int, err error) {
-	if u.zip == nil {
-		if u.zip, err = gzip.NewReader(u.from); err != nil {
-			return 0, u.broken(err)
-		}
-	}
-	n, err = u.zip.Read(p)
-	switch u.left -= int64(n); {
-	case u.left < 0:
-		return 0, u.broken(fault.New(schemas.PayloadTooLarge, "the decompressed body is larger than "+strconv.FormatInt(u.most, 10)+" bytes, the limit limits.upload of the configuration; send less"))
-	case err == nil, err == io.EOF: //nolint:errorlint // an error that wraps it is no end
-		return n, err
-	default:
-		return 0, u.broken(err)
-	}
-}
-
-// broken reads what is left, so that the client gets the answer, and returns why the body cannot be used.
-func (u *unzipped) broken(err error) error {
-	_, _ = io.Copy(io.Discard, u.from)
-	if public, ok := errors.AsType[*fault.Error](err); ok {
-		return public
-	}
-	return fault.New(schemas.InvalidRequest, "the body is not the gzip that Content-Encoding announces; send it plain, or compress it again")
 }

@@ -18,6 +18,7 @@ import (
 	"weir/ingress/grant"
 	"weir/internal/fault"
 	"weir/internal/policy"
+	"weir/internal/policy/callurl"
 	"weir/internal/problem"
 	"weir/schemas"
 )
@@ -123,6 +124,11 @@ func unknown(names []string) error {
 // an error nothing was written.
 func (d *Handler) Serve(c *gin.Context, who ingress.Identity, target, entry string) error {
 	defer d.server.ReserveBody(c)()
+	target = callurl.Escaped(target)
+	if entry != "" { // of /via
+		report := problem.ReportOf(c.Request.Context())
+		report.Entry, report.Called = entry, target
+	}
 	req, body, err := d.request(c, who, target, entry)
 	if body != nil {
 		defer body.discard(c.Request.Context())
@@ -150,7 +156,7 @@ func (d *Handler) request(c *gin.Context, who ingress.Identity, target, entry st
 	}
 	own := *r
 	own.Header = withoutTokens(r.Header)
-	body, err = d.open(c, own.Header)
+	body, err = d.open(c)
 	if err != nil {
 		return req, body, err
 	}
@@ -214,13 +220,22 @@ func extractKey(c *schemas.HTTPCall, name string) (key string) {
 // record has the name: a caller may have written anything in it.
 func refusedHeader(decides executor.Policy, c schemas.HTTPCall) string {
 	all := c.Headers
+	if c.Headers = nil; denied(decides, c) { // for a header that is missing
+		return ""
+	}
 	for i := range all {
 		c.Headers = all[i : i+1]
-		if d, _ := decides.Evaluate(c); d.Code == schemas.DenyHeader {
+		if denied(decides, c) {
 			return "the header is " + all[i].Name
 		}
 	}
 	return ""
+}
+
+// denied reports whether policy refuses a call for its headers.
+func denied(decides executor.Policy, c schemas.HTTPCall) bool {
+	d, _ := decides.Evaluate(c)
+	return d.Code == schemas.DenyHeader
 }
 
 // route scopes Idempotency-Keys to an entry and a target's origin. It must never change.

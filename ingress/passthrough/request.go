@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"weir/ingress/accept"
 	"weir/ingress/session"
 	"weir/internal/ledger"
 	"weir/internal/task"
@@ -50,10 +51,14 @@ func headers(h http.Header) []schemas.Header {
 			continue
 		}
 		value := strings.Join(values, ", ")
-		if name == "Cookie" {
-			if value = session.Without(strings.Join(values, "; ")); value == "" {
-				continue
-			}
+		switch name {
+		case "Cookie":
+			value = session.Without(strings.Join(values, "; "))
+		case "Prefer":
+			value = accept.Foreign(values)
+		}
+		if value == "" && (name == "Cookie" || name == "Prefer") {
+			continue
 		}
 		list = append(list, schemas.Header{Name: name, Value: value})
 	}
@@ -87,7 +92,7 @@ func perTryPrefixes() []string {
 // balancer before it.
 func own(name string) bool {
 	switch name {
-	case "Host", "Content-Length", "Expect", "Accept-Encoding", "Prefer", "Idempotency-Key",
+	case "Host", "Content-Length", "Expect", "Accept-Encoding", "Idempotency-Key",
 		"Traceparent", "Tracestate", "Forwarded", "Via", "X-Real-Ip":
 		return true
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"weir/internal/policy/callurl"
 	"weir/internal/weirtest/upstream"
 	"weir/schemas"
 )
@@ -137,6 +138,8 @@ func unsaidBare(r *outboundRow) string {
 		return "the method is in lower case, which is another method in HTTP"
 	case method == http.MethodConnect:
 		return "CONNECT is not the method of a call"
+	case r.Code == string(schemas.DenyURLInvalid) && callurl.Escaped(r.Request.URL) != r.Request.URL:
+		return "the characters are percent-encoded on the way in, because fetch sends them as they are"
 	case !httpTarget.MatchString(r.Request.URL):
 		return "the URL has characters that no request line can hold"
 	case r.Request.Headers != nil && json.Unmarshal(r.Request.Headers, &headers) != nil:
@@ -166,7 +169,7 @@ func sized(r *outboundRow) int {
 }
 
 // ownOfWay are the names of headers that mean something to Weir or to a hop before it.
-var ownOfWay = regexp.MustCompile(`(?i)^(host|connection|content-length|transfer-encoding|te|trailer|upgrade|keep-alive|http2-settings|expect|accept-encoding|prefer|idempotency-key|traceparent|tracestate|forwarded|via|x-real-ip|x-forwarded-.*|proxy-.*|weir-.*)$`)
+var ownOfWay = regexp.MustCompile(`(?i)^(host|connection|content-length|transfer-encoding|te|trailer|upgrade|keep-alive|http2-settings|expect|accept-encoding|idempotency-key|traceparent|tracestate|forwarded|via|x-real-ip|x-forwarded-.*|proxy-.*|weir-.*)$`)
 
 // refusedBefore are the codes of requests that are refused before policy reaches the check of the row's
 // code.

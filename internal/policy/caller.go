@@ -17,7 +17,7 @@ import (
 // callerHeader reports whether callers may set a header at an entry that adds something. The name is folded.
 func (e *entry) callerHeader(name string) bool {
 	switch name {
-	case "accept", "git-protocol", "content-type", "content-language", "prefer", "user-agent", "x-request-id", "traceparent", "tracestate",
+	case "accept", "git-protocol", "content-type", "content-encoding", "content-language", "prefer", "user-agent", "x-request-id", "traceparent", "tracestate",
 		"cache-control", "pragma", "sec-fetch-mode": // fetch of Node.js sends these three by itself
 		return true
 	}
@@ -125,8 +125,8 @@ func checkCallerParam(e *entry, pattern, name string) (string, error) {
 	return pattern, nil
 }
 
-// strictest is an entry that permits no credential of the caller's.
-func strictest() *entry { return &entry{credential: true} }
+// strictest is an entry that permits no credential of the caller's, and no coded body.
+func strictest() *entry { return &entry{credential: true, members: []string{""}} }
 
 // CallerHeader checks one header against the names that Decide refuses to every caller, whatever
 // the entry. Its error is a *DeniedError.

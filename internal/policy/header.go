@@ -67,7 +67,10 @@ func checkHeader(e *entry, h schemas.Header) denial {
 	name := foldName(buf[:0], h.Name)
 	switch classify(name) {
 	case headerFraming:
-		return deniedHeaderFraming
+		// A coding is of the body, and the target's to undo, unless the entry adds members to the body.
+		if !strings.EqualFold(h.Name, "Content-Encoding") || len(e.members) > 0 {
+			return deniedHeaderFraming
+		}
 	case headerRouting:
 		return deniedHeaderRouting
 	case headerCredential:

@@ -97,7 +97,7 @@ type Entry struct {
 	// query. A call with POST, PUT or PATCH needs a JSON object to hold them.
 	Body map[string]string `json:"body,omitempty" yaml:"body,omitempty"`
 	// CallerHeaders are the headers that callers may set at an entry with headers, query or body, beyond
-	// Accept*, Cache-Control, Content-Type, Content-Language, If-*, Pragma, Prefer, Sec-Fetch-Mode,
+	// Accept*, Cache-Control, Content-Type, Content-Encoding, Content-Language, If-*, Pragma, Prefer, Sec-Fetch-Mode,
 	// User-Agent, X-Request-Id, Traceparent, Tracestate, *-Version, *-Beta and X-Stainless-*: names,
 	// or the beginning or end of one with a *; "*" alone permits all that no rule forbids. Authorization, X-Api-Key and Cookie must be
 	// named in full. Default none: a call with another header is denied.

@@ -128,6 +128,8 @@ type Report struct {
 	Surface string
 	// Hint is what the caller alone may read of its request in the detail of a problem.
 	Hint string
+	// Entry and Called are the entry and the URL of a request to /via; empty: it is another route's.
+	Entry, Called string
 	// Code is the code of the error, or of the action's end, that the answer has.
 	Code schemas.Code
 }

@@ -27,6 +27,9 @@ type Result struct {
 	Task     *Task
 	// Unknown: the call may have had its effect and must not be repeated.
 	Unknown bool
+	// Unprobed goes with Unknown: why the probe of the entry could not be made; empty: there is none, or
+	// it shows nothing.
+	Unprobed string
 	// Failed: no complete answer, and no further attempt.
 	Failed bool
 	// Exhausted goes with Answered or Failed: another attempt would have been

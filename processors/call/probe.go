@@ -1,10 +1,18 @@
 package call
 
 import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
 	"context"
 	"errors"
+	"io"
+	"mime"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
@@ -61,8 +69,9 @@ func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 		if _, over := Over(t.State, t.Stop, c.cfg.Now()); over {
 			return r, nil
 		}
-		probe, err := c.probe(ctx, t, r) // of the entry in force, which may have another, or none
+		probe, why, err := c.probe(ctx, t, r) // of the entry in force, which may have another, or none
 		if probe == nil || err != nil {
+			r.Unprobed = why
 			return r, err
 		}
 		if _, err := c.run(ctx, probe); err != nil && !errors.Is(err, errStale) {
@@ -71,34 +80,37 @@ func (c *Caller) Run(ctx context.Context, t *Task) (Result, error) {
 	}
 }
 
-// probe is the task of probing after a lost answer; nil: the entry has no probe for it. The entry
-// in force must be the one by which the call was made, and traffic rules must leave the call as it
+// probe is the task of probing after a lost answer; nil: the entry has no probe for it, or why is the
+// reason why it cannot be made. The entry in force must be the one by which the call was made, and traffic rules must leave the call as it
 // was sent: otherwise the probe would look for another effect.
-func (c *Caller) probe(ctx context.Context, t *Task, r Result) (*Task, error) {
-	if t.Keyless {
-		return nil, nil //nolint:nilnil // the dialect itself shows what became of the call
+func (c *Caller) probe(ctx context.Context, t *Task, r Result) (probe *Task, why string, err error) {
+	sent := inDoubt(r.Tries)
+	if t.Keyless || sent == nil || c.guard.Contract(sent.LastWord().Entry).Reconcile == nil {
+		return nil, "", nil // of Keyless, the dialect itself shows what became of the call
 	}
 	p, _ := c.ask(t, nil)
-	sent := inDoubt(r.Tries)
-	if !p.Valid() || p.Mocked() || p.Permit().Probe() == nil || sent == nil || sent.LastWord().Entry != p.Permit().Entry() || sent.Digest != digest(p) {
-		return nil, nil //nolint:nilnil // no probe, no error
+	if !p.Valid() || p.Mocked() || p.Permit().Probe() == nil || sent.LastWord().Entry != p.Permit().Entry() || sent.Digest != digest(p) {
+		return nil, "the policy or the traffic rules in force are not those of the call", nil
 	}
 	compiled := p.Permit().Probe()
 	// The attempt's result must be on the log before anything follows from it.
 	if err := t.State.Flush(ctx); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	request := requestOf(t, p)
 	url, err := compiled.URL(request)
 	if err != nil {
-		return nil, nil //nolint:nilerr,nilnil // the call has no value for the probe's URL: nothing can be looked up
+		if why = err.Error(); request.Body == nil {
+			why += ", and no body of the call can be read: only JSON of at most 256 KiB can"
+		}
+		return nil, why, nil
 	}
 	lost, within := t.written(r.Last), p.Permit().Contract().Reconcile.Within
 	return &Task{
 		State: t.State, Step: t.Step, KeyRequired: t.KeyRequired, RetryStatus: true, Stop: t.Stop, TaskID: t.TaskID, Record: t.Record,
 		Call:  schemas.HTTPCall{Method: compiled.Method(), URL: url, AllowlistKey: p.Permit().Entry()},
 		probe: &probing{attempt: r.Last.Number, probe: compiled, request: request, within: within, until: lost.Add(within)},
-	}, nil
+	}, "", nil
 }
 
 // requestOf is what expressions see of a call.
@@ -106,11 +118,43 @@ func requestOf(t *Task, p guard.Pass) reconcile.Request {
 	call := p.Call()
 	id, _ := schemas.Generation(t.State.ID)
 	request := reconcile.Request{Method: call.Method, URL: call.URL, IdempotencyKey: call.IdempotencyKey, ActionID: id}
-	if !call.TextBody && !call.Base64Body {
-		request.Body = call.Body
-	}
 	request.Headers = slices.DeleteFunc(slices.Clone(call.Headers), func(h schemas.Header) bool { return policy.OwnCredential(h.Name) })
+	request.Body = call.Body
+	if call.TextBody || call.Base64Body {
+		request.Body = jsonOf(call)
+	}
 	return request
+}
+
+// jsonOf is the JSON in a body that is sent as text or bytes; nil: there is none. Of a member that stands
+// twice, the target may read the other one.
+func jsonOf(call *schemas.HTTPCall) []byte {
+	fields := schemas.HeadersByName(call.Headers)
+	media, _, _ := mime.ParseMediaType(cmp.Or(fields["content-type"], call.ContentType))
+	body, err := call.Sent()
+	if coding := fields["content-encoding"]; err == nil && coding != "" {
+		body, err = unzipped(coding, body)
+	}
+	if err != nil || media != "application/json" && !strings.HasSuffix(media, "+json") || !jsontext.Value(body).IsValid() {
+		return nil
+	}
+	return body
+}
+
+// unzipped is a body without its coding, as far as a plain one would be seen.
+func unzipped(coding string, body []byte) ([]byte, error) {
+	if coding = strings.ToLower(coding); coding != "gzip" && coding != "x-gzip" {
+		return nil, errors.ErrUnsupported
+	}
+	in, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	out, err := io.ReadAll(io.LimitReader(in, schemas.InlineLimit+1))
+	if len(out) > schemas.InlineLimit {
+		err = errors.ErrUnsupported
+	}
+	return out, err
 }
 
 // genuine reports whether an answer by a pass is the target's own: the probe proves nothing if

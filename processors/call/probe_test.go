@@ -1,6 +1,10 @@
 package call_test
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -187,17 +191,54 @@ func TestProbeOfADeadWorker(t *testing.T) {
 	})
 }
 
+// coded are the headers of a JSON body with a coding.
+func coded(coding string) []schemas.Header {
+	return []schemas.Header{{Name: "Content-Encoding", Value: coding}, {Name: "Content-Type", Value: "application/json"}}
+}
+
+// zipped is a body as it is stored.
+func zipped(t *testing.T, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write([]byte(text))
+	require.NoError(t, errors.Join(err, w.Close()))
+	return append(base64.StdEncoding.AppendEncode([]byte{'"'}, b.Bytes()), '"')
+}
+
 // TestNoProbeWithoutAValue: a call whose values do not fit into the probe's URL stays unknown.
 func TestNoProbeWithoutAValue(t *testing.T) {
 	t.Parallel()
 	contract := probed()
 	contract.Reconcile.URL = "http://up.example/look?id={request.body.ref}"
-	for body, probes := range map[string]int{`{"ref":"r1"}`: 1, `{"ref":".."}`: 0, `{}`: 0, `"text"`: 0} {
+	const unreadable, missing = "only JSON of at most 256 KiB can", "has no value that can be placed"
+	json := []schemas.Header{{Name: "Content-Type", Value: "application/vnd.x+json; charset=utf-8"}}
+	for name, tt := range map[string]struct {
+		call schemas.HTTPCall
+		why  string
+	}{
+		"a value":           {schemas.HTTPCall{Body: []byte(`{"ref":"r1"}`)}, ""},
+		"dots":              {schemas.HTTPCall{Body: []byte(`{"ref":".."}`)}, missing},
+		"none":              {schemas.HTTPCall{Body: []byte(`{}`)}, missing},
+		"a string":          {schemas.HTTPCall{Body: []byte(`"text"`)}, missing},
+		"JSON as text":      {schemas.HTTPCall{TextBody: true, Body: []byte(`"{\"ref\":\"r1\"}"`), Headers: json}, ""},
+		"by the other type": {schemas.HTTPCall{Base64Body: true, Body: []byte(`"eyJyZWYiOiJyMSJ9"`), ContentType: "application/json"}, ""},
+		"gzip":              {schemas.HTTPCall{Base64Body: true, Body: zipped(t, `{"ref":"r1"}`), Headers: coded("GZIP")}, ""},
+		"too large":         {schemas.HTTPCall{Base64Body: true, Body: zipped(t, `{"ref":"r1"`+strings.Repeat(" ", schemas.InlineLimit)+"}"), Headers: coded("gzip")}, unreadable},
+		"another coding":    {schemas.HTTPCall{Base64Body: true, Body: zipped(t, `{"ref":"r1"}`), Headers: coded("br")}, unreadable},
+		"no gzip":           {schemas.HTTPCall{TextBody: true, Body: []byte(`"{\"ref\":\"r1\"}"`), Headers: coded("gzip")}, unreadable},
+		"text":              {schemas.HTTPCall{TextBody: true, Body: []byte(`"{\"ref\":\"r1\"}"`), ContentType: "text/plain"}, unreadable},
+		"a member twice":    {schemas.HTTPCall{TextBody: true, Body: []byte(`"{\"ref\":\"r1\",\"ref\":\"r2\"}"`), Headers: json}, unreadable},
+		"no JSON":           {schemas.HTTPCall{TextBody: true, Body: []byte(`"ref=r1"`), Headers: json}, unreadable},
+		"no body":           {schemas.HTTPCall{}, unreadable},
+	} {
 		b := newEnv(t, envConfig{method: "POST", contract: contract, script: []end{reset, {status: 200}}})
-		b.task.Call.Body = []byte(body)
+		c := &b.task.Call
+		c.Body, c.TextBody, c.Base64Body, c.Headers, c.ContentType = tt.call.Body, tt.call.TextBody, tt.call.Base64Body, tt.call.Headers, tt.call.ContentType
 		r := b.run()
-		assert.Equal(t, probes == 0, r.Unknown, body)
+		assert.Equal(t, tt.why != "", r.Unknown, name)
+		assert.Contains(t, r.Unprobed, tt.why, name)
 		_, sent := b.calls()
-		assert.Equal(t, probes, sent, body)
+		assert.Equal(t, tt.why == "", sent == 1, name)
 	}
 }

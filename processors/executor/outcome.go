@@ -31,7 +31,7 @@ func (e *Executor) outcome(c schemas.HTTPCall, r call.Result, answer *schemas.An
 		return refused(c, r, r.Decision)
 	case r.Unknown:
 		return settledAs(schemas.OutcomeUnknown, schemas.OutcomeUnknownCode, schemas.HTTPResult{
-			Variant: schemas.VariantOutcomeUnknown, Message: schemas.UnknownText, History: history(r.Tries), LastError: describe(r),
+			Variant: schemas.VariantOutcomeUnknown, Message: schemas.Unprobed(r.Unprobed), History: history(r.Tries), LastError: describe(r),
 		})
 	case r.Exhausted:
 		return exhausted(r, answer)

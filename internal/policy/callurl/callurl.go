@@ -3,6 +3,7 @@
 package callurl
 
 import (
+	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -70,6 +71,37 @@ func Sendable(target string) string {
 		p.fragment = ""
 	}
 	return p.join()
+}
+
+// Escaped is a URL with the characters percent-encoded that browsers and fetch send as they are: ", <, >,
+// ^, `, {, | and } behind the authority, and in the query a backslash and a % that begins no escape.
+func Escaped(target string) string {
+	_, rest, rooted := strings.Cut(target, "://")
+	at := strings.IndexAny(rest, "/?")
+	if !rooted || at < 0 {
+		return target
+	}
+	rest = rest[at:]
+	out, query := []byte(target[:len(target)-len(rest)]), false
+	for i := range len(rest) {
+		switch c := rest[i]; {
+		case strings.IndexByte("\"<>^`{|}", c) >= 0, query && (c == '\\' || c == '%' && !escape(rest[i:])):
+			out = fmt.Appendf(out, "%%%02X", c)
+		default:
+			query = query || c == '?'
+			out = append(out, c)
+		}
+	}
+	return string(out)
+}
+
+// escape reports whether a text that begins with a % begins with an escape.
+func escape(s string) bool {
+	if len(s) < len("%XX") {
+		return false
+	}
+	_, err := strconv.ParseUint(s[1:3], 16, 8)
+	return err == nil
 }
 
 // Target names a call without its values: METHOD scheme://host[:port]/path?
