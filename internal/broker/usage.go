@@ -303,8 +303,11 @@ func (u *usage) expire(now time.Time) {
 	}
 }
 
-// wrote counts the bytes that were stored under a subject: an action's or a record's of evidence is
-// its tenant's, any other is no tenant's.
+var ruleKeys = access.Named(schemas.RuleBucket).Keys() //nolint:gochecknoglobals // a constant
+
+// wrote counts the bytes that were stored under a subject: an action's, a record's of evidence or a
+// rule set's is its tenant's, any other is no tenant's. A rule set counts as long as an action, also
+// if newer ones have replaced it.
 func (b *Broker) wrote(subject string, data []byte) {
 	_, owner, section := schemas.Split(subject)
 	a, pending := ageLog, int64(0)
@@ -315,6 +318,8 @@ func (b *Broker) wrote(subject string, data []byte) {
 		pending = -Pending
 	case strings.HasPrefix(subject, schemas.EvidenceRoot+"."):
 		owner, a = subject[len(schemas.EvidenceRoot)+1:], ageEvidence
+	case strings.HasPrefix(subject, ruleKeys):
+		owner = subject[len(ruleKeys):]
 	}
 	owner, _, _ = strings.Cut(owner, ".")
 	tenant, _ := schemas.UnescapeToken(owner) // what cannot be read is no tenant's
