@@ -267,7 +267,7 @@ func (a *App) NATS() string {
 	return a.server.Addr()
 }
 
-// Failed is closed when the node must not go on: its disk refused a sync.
+// Failed is closed when the node must not go on: its disk refused a sync or a write.
 func (a *App) Failed() <-chan struct{} {
 	if a.server == nil {
 		return nil

@@ -201,7 +201,7 @@ func options(env *cli.Env, path string, set map[string]string) (Options, error) 
 	return Options{Config: cfg, Environ: env.Environ, Log: env.Err, Load: load, File: file, Notices: env.Err}, nil
 }
 
-// errDisk ends the program when the disk refused a sync.
+// errDisk ends the program when the disk refused a sync or a write.
 var errDisk = errors.New("the disk refused to make the log durable: nothing more was acknowledged; check the disk before starting again")
 
 // serve runs an App until ctx ends or the node must not go on.
@@ -259,7 +259,7 @@ func wait(ctx context.Context, a *App, hangup <-chan os.Signal) error {
 		case <-ctx.Done():
 			return nil
 		case <-a.Failed():
-			return errDisk
+			return fmt.Errorf("%w: %w", errDisk, a.server.Healthy())
 		case <-hangup:
 			_, _ = a.Reload(ctx) // it has reported the mistakes
 		}

@@ -163,7 +163,13 @@ func TestServerWall(t *testing.T) {
 // The broker's own limit refuses new actions only, and gives way when records are gone.
 func TestBrokerLimit(t *testing.T) {
 	t.Parallel()
-	n := open(t, embedded.Config{}, Config{MaxBytes: 64 << 10})
+	var lacks atomic.Int64 // on the disk
+	n := open(t, embedded.Config{Free: func() (int64, error) { return 1<<40 - lacks.Load(), nil }}, Config{MaxBytes: 64 << 10})
+	accepting := func() bool { return n.Accepting() == nil }
+	lacks.Store(1 << 40)
+	poll.Until(t, func() bool { return !accepting() })
+	lacks.Store(0)
+	poll.Until(t, accepting)
 	var err error
 	var stored, newest uint64
 	for ; err == nil && stored < 1000; stored++ {

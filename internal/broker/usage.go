@@ -109,7 +109,11 @@ func (b *Broker) watchUsage() {
 			full := b.usage.full()
 			switch {
 			case full && !was:
-				b.cfg.Logger.WarnContext(b.life, "log_full", "component", "broker")
+				kind := "full"
+				if b.room() <= 0 {
+					kind = "no_space"
+				}
+				b.cfg.Logger.WarnContext(b.life, "log_full", "component", "broker", "err_kind", kind)
 			case was && !full:
 				b.cfg.Logger.InfoContext(b.life, "log_recovered", "component", "broker")
 			}
@@ -126,13 +130,23 @@ func (b *Broker) watchUsage() {
 	}
 }
 
-// countUsage asks the server for what is stored, and returns the account's limit.
+// room is what may still be stored on the disk of an embedded server.
+func (b *Broker) room() int64 {
+	if b.cfg.Server == nil {
+		return math.MaxInt64
+	}
+	return b.cfg.Server.CheckDisk()
+}
+
+// countUsage asks the server for what is stored, and returns the account's limit. What is missing on
+// the disk of an embedded server counts as stored.
 func (b *Broker) countUsage(ctx context.Context) (limit int64, err error) {
+	room := b.room()
 	info, err := b.js.AccountInfo(ctx)
 	if err != nil {
 		return 0, wrap(err)
 	}
-	b.usage.bytes.Store(int64(info.Store)) //nolint:gosec // no disk overflows it
+	b.usage.bytes.Store(max(int64(info.Store), b.usage.Capacity-room)) //nolint:gosec // no disk overflows it
 	return info.Limits.MaxStore, nil
 }
 
@@ -289,8 +303,11 @@ func (u *usage) expire(now time.Time) {
 	}
 }
 
-// wrote counts the bytes that were stored under a subject: an action's or a record's of evidence is
-// its tenant's, any other is no tenant's.
+var ruleKeys = access.Named(schemas.RuleBucket).Keys() //nolint:gochecknoglobals // a constant
+
+// wrote counts the bytes that were stored under a subject: an action's, a record's of evidence or a
+// rule set's is its tenant's, any other is no tenant's. A rule set counts as long as an action, also
+// if newer ones have replaced it.
 func (b *Broker) wrote(subject string, data []byte) {
 	_, owner, section := schemas.Split(subject)
 	a, pending := ageLog, int64(0)
@@ -301,6 +318,8 @@ func (b *Broker) wrote(subject string, data []byte) {
 		pending = -Pending
 	case strings.HasPrefix(subject, schemas.EvidenceRoot+"."):
 		owner, a = subject[len(schemas.EvidenceRoot)+1:], ageEvidence
+	case strings.HasPrefix(subject, ruleKeys):
+		owner = subject[len(ruleKeys):]
 	}
 	owner, _, _ = strings.Cut(owner, ".")
 	tenant, _ := schemas.UnescapeToken(owner) // what cannot be read is no tenant's

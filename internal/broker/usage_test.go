@@ -36,6 +36,11 @@ func TestWhatATenantHasStored(t *testing.T) {
 	must(n.Append(t.Context(), schemas.Append{Subject: n.cfg.Layout.Subject(ref, schemas.SectionEvent), Data: append([]byte(`{"v":1,"n":3,"type":"settled",`), make([]byte, 970)...)}))(t)
 	require.InDelta(t, 2*1200+5300, n.TenantQuota("acme.inc").Used, 300, "the action has ended")
 
+	must(n.Bucket(schemas.RuleBucket).Put(t.Context(), schemas.EscapeToken("ruler"), make([]byte, 3000), 0))(t)
+	must(n.Bucket(schemas.TokenBucket).Put(t.Context(), schemas.EscapeToken("holder"), make([]byte, 3000), 0))(t)
+	require.InDelta(t, 3000, n.TenantQuota("ruler").Used, 300, "each rule set counts")
+	require.Zero(t, n.TenantQuota("holder").Used)
+
 	require.Zero(t, other.TenantQuota("acme.inc").Used)
 	for range 2 { // a count that is stored again is not added again
 		require.NoError(t, n.shareUsage(t.Context()))

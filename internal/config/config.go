@@ -148,9 +148,9 @@ type Limits struct {
 	QueuedPerTenant int `yaml:"queued_per_tenant" default:"5000000" bounds:"0 to 1000000000"`
 	// Percentage of what all tenants share that one tenant may always use: of log.max_bytes,
 	// answers, the concurrency of an agent, git.processes, the packs of pushes on disk (16 times
-	// git.max_pack), and workers.slots for pushes. Of the log it gets no more once another tenant
-	// has something there; of the others it may use more, but leaves that much free for the next
-	// tenant. 100 divides nothing. In open mode there is one tenant.
+	// git.max_pack), and workers.slots for pushes. It may use more, but leaves that much free for the
+	// next tenant: those two can use everything. 100 divides nothing. In open mode there is one
+	// tenant.
 	TenantShare int `yaml:"tenant_share" default:"25" bounds:"1 to 100"`
 	// Bytes of large answers that are read, stored and shown at a time on this node, and as many of
 	// large request bodies that are read and stored; others wait.

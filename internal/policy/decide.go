@@ -295,6 +295,7 @@ func (p *Policy) admits(e *entry, q *question, r *Request) denial {
 		return p.checkTarget(e, &q.url.target)
 	}
 	return cmp.Or(
+		checkToken(q),
 		checkQuery(e, q.url.Query),
 		checkCallerQuery(e, q, r),
 		checkHeaders(e, r.Headers),

@@ -152,6 +152,9 @@ var (
 	deniedQueryOwned  = newDenial(CheckURL, "the query has a parameter that the entry itself adds; leave it out")
 	deniedQueryCaller = newDenial(CheckURL, "the query has a parameter that the entry, which adds values of its own, does not leave to callers; "+
 		"leave the parameter out, or have the operator name it in caller_params of the entry")
+	deniedURLToken    = newDenial(CheckURL, "the path or the query has a Weir token, which no target gets; leave it out")
+	deniedHeaderToken = newDenial(CheckHeader, "a header's value has a Weir token, which no target gets; "+
+		"leave it out, and show the token to Weir alone")
 	deniedHeaderCount = newDenial(CheckHeader, "there are more than 64 headers; send fewer")
 	deniedHeaderName  = newDenial(CheckHeader, "a header's name is not a token of up to 256 characters; use letters, digits and hyphens")
 	deniedHeaderValue = newDenial(CheckHeader, "a header's value has a control or non-ASCII character; "+

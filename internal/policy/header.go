@@ -1,6 +1,9 @@
 package policy
 
 import (
+	"bytes"
+	"encoding/base64"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -99,6 +102,30 @@ func checkHeader(e *entry, h schemas.Header) denial {
 	}
 	if strings.Contains(h.Value, "${") || strings.Contains(h.Value, "{{") {
 		return deniedHeaderTemplate
+	}
+	if holdsToken(h.Value) {
+		return deniedHeaderToken
+	}
+	return nil
+}
+
+// weirToken is the form of the tokens and sessions that Weir issues, up to the secret.
+var weirToken = regexp.MustCompile(`weir(1|t1|c)_[a-z0-9]{8,}_`)
+
+// holdsToken reports whether the value of a header has such a token in it, also one in Basic.
+func holdsToken(value string) bool {
+	if scheme, rest, ok := strings.Cut(value, " "); ok && equalLower(scheme, "basic") {
+		pair, _ := base64.StdEncoding.DecodeString(strings.TrimSpace(rest)) // as far as it can be decoded
+		value = string(pair)
+	}
+	return strings.Contains(value, "weir") && weirToken.MatchString(value)
+}
+
+// checkToken refuses a path or a query with a token in it.
+func checkToken(q *question) denial {
+	var buf [512]byte
+	if text := unescape(buf[:0], q.url.Target); bytes.Contains(text, []byte("weir")) && weirToken.MatchString(string(text)) {
+		return deniedURLToken
 	}
 	return nil
 }
@@ -204,6 +231,9 @@ func checkKey(e *entry, method, key string) denial {
 	}
 	if key != "" && (len(key) > maxKey || !redact.Printable(key) || strings.TrimSpace(key) == "") {
 		return deniedIdempotencyKey
+	}
+	if holdsToken(key) {
+		return deniedHeaderToken
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -54,6 +55,34 @@ func TestHeaders(t *testing.T) {
 	}
 	require.Empty(t, decide(many[:64]...))
 	require.Equal(t, schemas.DenyHeader, decide(many...))
+}
+
+// No caller sends a Weir token to a target: not in a header, an idempotency key, a path or a query.
+func TestWeirTokens(t *testing.T) {
+	t.Parallel()
+	p := compile(t, policy.Config{Entries: []policy.Entry{{Name: "a", URLPrefix: "https://a.test/", Methods: []string{"POST"}}}})
+	const ours, tasks, session = "weir1_abcdefghijkmnpqr_c2VjcmV0", "weirt1_mfrggzdfmztwq2lk_c2VjcmV0", "weirc_abcdefghijkmnpqr_c2VjcmV0"
+	for value, want := range map[string]schemas.Code{
+		"Bearer " + ours: schemas.DenyHeader, tasks: schemas.DenyHeader, "a=b; weir=" + session: schemas.DenyHeader,
+		"Basic " + base64.StdEncoding.EncodeToString([]byte("x:"+ours)):    schemas.DenyHeader,
+		"bASIC " + base64.RawStdEncoding.EncodeToString([]byte(tasks+":")): schemas.DenyHeader,
+		"Bearer weir1_notes": "", "weird weir1_x_ weir2_abcdefghijkmnpqr_": "", "Basic weir1": "",
+	} {
+		for _, name := range []string{"Authorization", "X-Api-Key", "Cookie", "X-Any"} {
+			d := p.Decide(policy.Request{Method: "POST", URL: "https://a.test/", Headers: []schemas.Header{{Name: name, Value: value}}})
+			require.Equal(t, want, d.Code, "%s: %s", name, value)
+			require.NotContains(t, d.Reason, "weir1_")
+		}
+	}
+	for _, key := range []string{ours, tasks} {
+		require.Equal(t, schemas.DenyHeader, p.Decide(policy.Request{Method: "POST", URL: "https://a.test/", IdempotencyKey: key}).Code)
+	}
+	for target, want := range map[string]schemas.Code{
+		"?key=" + ours: schemas.DenyURLInvalid, "?a=1&k=%77eirt1%5F" + tasks[7:]: schemas.DenyURLInvalid, "x/" + ours: schemas.DenyURLInvalid,
+		"weir1_notes.txt?q=weir": "",
+	} {
+		require.Equal(t, want, p.Decide(policy.Request{Method: "POST", URL: "https://a.test/" + target}).Code, target)
+	}
 }
 
 // Callers' own credentials pass where the entry adds nothing, or names them.

@@ -156,18 +156,27 @@ func (c *counted) Write(p []byte) (int, error) {
 
 const (
 	handshake   = 0x16             // the first byte of TLS
+	lastRecord  = 0x17             // the types of its records begin at 0x14
 	helloWithin = 10 * time.Second // for the whole of a ClientHello
 )
 
 // first returns the client's first bytes, which may be sent on. If they begin TLS, they hold a whole
-// ClientHello, and a server name in it is the host of the tunnel: only that name distinguishes hosts
-// that share an address. Other protocols may begin as they like, or wait for the target.
+// ClientHello in the first record, and a server name in it is the host of the tunnel: only that name
+// distinguishes hosts that share an address. Other protocols may begin as they like, or wait for the
+// target.
 func (x *Tunnel) first(client net.Conn, early []byte) ([]byte, error) {
 	var err error
 	if len(early) == 0 {
 		early, err = x.await(client)
 	}
-	if len(early) == 0 || early[0] != handshake {
+	switch {
+	case len(early) == 0:
+		return early, err
+	case early[0] == handshake:
+	case early[0] >= handshake-2 && early[0] <= lastRecord, // servers read on to a ClientHello
+		early[0]&0x80 != 0 && (len(early) < 3 || early[2] == 1): // of SSL 2.0, with the type at 2
+		return nil, &endError{schemas.TunnelName, schemas.DenyHost}
+	default:
 		return early, err
 	}
 	_ = client.SetReadDeadline(time.Now().Add(helloWithin))

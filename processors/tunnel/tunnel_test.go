@@ -171,6 +171,10 @@ func TestServerNames(t *testing.T) {
 		"another, early":   {other, nil, true},
 		"another in two":   {other[:20], other[20:], true},
 		"no ClientHello":   {nil, []byte("\x16\x03\x01\x00\x04\x02\x00\x00\x00"), true},
+		"an alert before":  {nil, append([]byte{0x15, 3, 1, 0, 2, 1, 90}, other...), true},
+		"a ping before":    {[]byte{0x18}, nil, false}, // no TLS library reads a hello after it
+		"of SSL 2.0":       {nil, []byte("\x80\x2e\x01\x03\x01\x00\x15\x00\x00\x00\x10"), true},
+		"a high byte":      {[]byte("\x80\x2e\x02"), []byte("more"), false},
 		"not TLS after it": {nil, []byte("\x16\xff\xff\xff\xff\xff\xff\xff"), true},
 	}, func(t *testing.T, tc struct {
 		early, sent []byte

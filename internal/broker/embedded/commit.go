@@ -15,10 +15,10 @@ import (
 // A failed sync may have dropped the pages it could not write, and the next one would report
 // success. The first failure is therefore final: all current and later callers receive it.
 type commit struct {
-	sync   func() error
-	failed chan struct{}
-	turn   chan struct{} // is full while a sync runs
-	err    error         // of the goroutine that has the turn
+	sync func() error
+	fail func()        // is called after the first failure
+	turn chan struct{} // is full while a sync runs
+	err  error         // of the goroutine that has the turn
 
 	mu   sync.Mutex
 	next *round // callers of the next sync, which has not started
@@ -30,8 +30,8 @@ type round struct {
 	err  error
 }
 
-func newCommit(syncAll func() error) *commit {
-	return &commit{sync: syncAll, failed: make(chan struct{}), turn: make(chan struct{}, 1)}
+func newCommit(syncAll func() error, fail func()) *commit {
+	return &commit{sync: syncAll, fail: fail, turn: make(chan struct{}, 1)}
 }
 
 // begin returns the first sync that begins after the call; after a failed one, none begins any more.
@@ -66,7 +66,7 @@ func (c *commit) run(r *round) {
 	if c.err == nil {
 		if err := c.sync(); err != nil {
 			c.err = fmt.Errorf("%w: the data directory could not be synced: %w", fault.ErrUnavailable, err)
-			close(c.failed)
+			c.fail()
 		}
 	}
 	r.err = c.err

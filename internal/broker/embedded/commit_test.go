@@ -38,7 +38,7 @@ func TestCommitReleasesOnlyByALaterSync(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated()
-		c := newCommit(g.sync)
+		c := newCommit(g.sync, nil)
 		first := wait(t.Context(), c)
 		synctest.Wait()
 		require.EqualValues(t, 1, g.calls.Load())
@@ -74,7 +74,8 @@ func TestCommitFailureIsFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("input/output error")
 		g := newGated()
-		c := newCommit(g.sync)
+		failed := make(chan struct{})
+		c := newCommit(g.sync, func() { close(failed) })
 		first := wait(t.Context(), c)
 		synctest.Wait()
 		second := wait(t.Context(), c)
@@ -89,7 +90,7 @@ func TestCommitFailureIsFinal(t *testing.T) {
 		}
 		require.EqualValues(t, 1, g.calls.Load(), "a failed sync is not tried again: it could report success")
 		select {
-		case <-c.failed:
+		case <-failed:
 		default:
 			t.Fatal("the failure is not announced")
 		}
@@ -100,7 +101,7 @@ func TestCommitWaiterMayLeave(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated()
-		c := newCommit(g.sync)
+		c := newCommit(g.sync, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		w := wait(ctx, c)
 		synctest.Wait()

@@ -34,15 +34,19 @@ type Config struct {
 	// AcceptLoss starts although acknowledged records are gone from the log, and continues after
 	// them. Lost lists them.
 	AcceptLoss bool
-	// Logger logs failures to write the marks, and consumers that start over. Default: none.
+	// Logger logs failures to write the log and the marks, and consumers that start over. Default: none.
 	Logger *slog.Logger
-	// Sync replaces the sync of the file system: a seam for tests.
+	// Sync and Free replace the sync of the file system and its free bytes: seams for tests.
 	Sync func() error
+	Free func() (int64, error)
 }
 
 func (c Config) withDefaults() Config {
 	c.Durability, c.MaxPayload = cmp.Or(c.Durability, schemas.DurabilityDisk), cmp.Or(c.MaxPayload, 8<<20)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	if c.Free == nil {
+		c.Free = func() (int64, error) { return freeBytes(c.Dir) }
+	}
 	return c
 }
 

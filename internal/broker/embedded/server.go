@@ -11,7 +11,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,6 +45,7 @@ type Server struct {
 	// message itself.
 	group  *commit
 	failed chan struct{}
+	fail   func() // closes failed, once
 
 	marks   atomic.Pointer[marks] // as they are on the disk; after Opened it points to an unchanging copy
 	lost    []string              // the losses accepted at this start
@@ -52,6 +55,7 @@ type Server struct {
 	life    context.Context //nolint:containedctx // the server's own, ended by Stop
 	end     context.CancelFunc
 
+	unwell  sync.Once // its log line
 	stop    sync.Once
 	stopErr error
 }
@@ -65,6 +69,7 @@ func Start(cfg Config) (_ *Server, err error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, dir: dir, failed: make(chan struct{})}
+	s.fail = sync.OnceFunc(func() { close(s.failed) })
 	s.marks.Store(new(marks))
 	s.open = sync.OnceValue(s.opened)
 	s.life, s.end = context.WithCancel(context.Background())
@@ -102,19 +107,22 @@ func (s *Server) prepareSync() (err error) {
 	case err != nil:
 		return fmt.Errorf("the file system of %s cannot be synced: %w", s.cfg.Dir, err)
 	}
-	s.group = newCommit(s.cfg.Sync)
-	s.failed = s.group.failed
+	s.group = newCommit(s.cfg.Sync, s.fail)
 	return nil
 }
 
-// leastFree is what a start needs: the server writes down what it makes of the streams.
-const leastFree = 1 << 20
+const (
+	// leastFree is what a start needs: the server writes down what it makes of the streams.
+	leastFree = 1 << 20
+	// mostReserve bounds the reserve; see CheckDisk.
+	mostReserve = 256 << 20
+)
 
 // limit refuses a disk that has no room to start on, and sets the wall where none is configured.
 // The server would count what is stored already against the disk that is still free, and refuse all
 // writes on a disk that is more than half full of its own messages.
 func (s *Server) limit() error {
-	free, err := freeBytes(s.cfg.Dir)
+	free, err := s.cfg.Free()
 	switch {
 	case err != nil:
 		return fmt.Errorf("the free space of %s is unknown: %w", s.cfg.Dir, err)
@@ -215,8 +223,8 @@ func (s *Server) Barrier(ctx context.Context) error {
 	return s.group.wait(ctx)
 }
 
-// Failed is closed after a failed sync. Messages acknowledged since the last successful sync may be
-// lost in a power cut, so the process must end.
+// Failed is closed after a failed sync, because messages acknowledged since the last successful one
+// may be lost in a power cut; and if the store has stopped, see CheckDisk. The process must end.
 func (s *Server) Failed() <-chan struct{} { return s.failed }
 
 // Durability is what Barrier promises.
@@ -236,9 +244,34 @@ func (s *Server) Addr() string {
 	return ""
 }
 
+// CheckDisk returns how many bytes may be stored before the disk is down to a reserve, in which
+// accepted actions end: a sixteenth of the wall, at most mostReserve. Only a restart mends a store
+// that is not Healthy: Failed is closed then, as soon as the disk has room for the start.
+func (s *Server) CheckDisk() (room int64) {
+	room = math.MaxInt64 // where the free space is unknown
+	if free, err := s.cfg.Free(); err == nil && free >= 0 {
+		room = free - min(s.cfg.MaxBytes/16, mostReserve)
+	}
+	if s.Healthy() == nil {
+		return room
+	}
+	kind := "no_space"
+	if room > 0 {
+		kind = "write"
+		s.fail()
+	}
+	s.unwell.Do(func() { s.cfg.Logger.ErrorContext(s.life, "log_write_failed", "component", "broker", "err_kind", kind) })
+	return min(room, 0)
+}
+
 // Healthy says why the store cannot be relied on, or nil. A disk that is full or gone makes the
-// server close its store while its connections live on.
+// server close its store, or refuse all writes to a stream, while its connections live on.
 func (s *Server) Healthy() error {
+	for _, e := range s.ns.Healthz(&server.HealthzOptions{Details: true}).Errors {
+		if strings.Contains(e.Error, "write error") { // others may pass
+			return fmt.Errorf("%w: %s", fault.ErrUnavailable, e.Error)
+		}
+	}
 	select {
 	case <-s.failed:
 		return fmt.Errorf("%w: the data directory could not be synced", fault.ErrUnavailable)

@@ -2,9 +2,11 @@ package embedded
 
 import (
 	"errors"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -12,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/fault"
+	"weir/internal/weirtest/poll"
 	"weir/schemas"
 )
 
@@ -49,6 +52,40 @@ func TestServerDurabilities(t *testing.T) {
 	require.ErrorIs(t, disk.Barrier(t.Context()), broken, "for good")
 }
 
+// TestStoreThatRefusedAWrite takes no more to that stream; only a restart opens it again, for which the
+// disk needs room.
+func TestStoreThatRefusedAWrite(t *testing.T) {
+	t.Parallel()
+	var free atomic.Int64
+	free.Store(1 << 30)
+	s := start(t, Config{MaxBytes: 16 << 20, Free: func() (int64, error) { return free.Load(), nil }})
+	require.EqualValues(t, 1<<30-1<<20, s.CheckDisk(), "a sixteenth of the wall is kept")
+	free.Store(-1)
+	require.EqualValues(t, math.MaxInt64, s.CheckDisk(), "it is unknown")
+	free.Store(1 << 19)
+	require.Negative(t, s.CheckDisk())
+	require.NoError(t, s.Healthy())
+
+	nc, js := connect(t, s)
+	must(js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s"}, MaxBytes: 128_000}))(t)
+	require.NoError(t, os.Mkdir(s.dir.file("jetstream/$G/streams/S/msgs/2.blk"), 0o700)) // where the next block belongs
+	poll.Until(t, func() bool {
+		require.NoError(t, nc.Publish("s", make([]byte, 10_000)))
+		return s.Healthy() != nil
+	})
+	require.ErrorContains(t, s.Healthy(), "2.blk: is a directory")
+	require.Negative(t, s.CheckDisk())
+	select {
+	case <-s.Failed():
+		t.Fatal("there is no room to start again")
+	default:
+	}
+	free.Store(1 << 30)
+	require.Zero(t, s.CheckDisk(), "nothing more is accepted")
+	<-s.Failed()
+	require.ErrorContains(t, s.Healthy(), "2.blk: is a directory", "the cause of the end")
+}
+
 func TestServerSyncsEachWhereThereIsNoOtherWay(t *testing.T) {
 	t.Parallel()
 	s := &Server{cfg: Config{Dir: t.TempDir(), Durability: schemas.DurabilityDisk}}
@@ -56,7 +93,7 @@ func TestServerSyncsEachWhereThereIsNoOtherWay(t *testing.T) {
 	require.True(t, o.SyncAlways)
 	require.NoError(t, s.Barrier(t.Context()))
 
-	s.group = newCommit(func() error { return nil })
+	s.group = newCommit(func() error { return nil }, nil)
 	o = must(s.options())(t)
 	require.False(t, o.SyncAlways)
 	require.Equal(t, syncInterval, o.SyncInterval)
