@@ -209,6 +209,9 @@ may not do this refuse to start until it was done.`,
 					return cli.Usage(fmt.Errorf("--tenant: %q is not the name of a tenant", t))
 				}
 			}
+			if err := externalLog(cfg).CheckFiles(); err != nil {
+				return cli.Usage(err)
+			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), provisionTimeout)
 			defer cancel()
 			did, err := broker.Provision(ctx, externalLog(cfg), tenants)

@@ -48,7 +48,7 @@ func (b *Broker) dial(more ...nats.Option) (nc *nats.Conn, err error) {
 		if own, err = b.cfg.external(); err != nil {
 			return nil, err
 		}
-		nc, err = nats.Connect(b.cfg.URL, append(opts, own...)...)
+		nc, err = nats.Connect(b.cfg.URL, append(append(own, nats.CustomInboxPrefix(b.cfg.Role.Inbox())), opts...)...)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the broker cannot be reached: %w", wrap(err))
@@ -104,14 +104,26 @@ type TLS struct {
 	Cert, Key string
 }
 
-// external are the options of a connection to a cluster.
+// CheckFiles returns an error if a file for the connection to a cluster cannot be read or used. Waiting
+// for the cluster does not cure that.
+func (c Config) CheckFiles() error {
+	_, err := c.external()
+	return err
+}
+
+// external are the options of a connection to a cluster, with what its files hold.
 func (c Config) external() ([]nats.Option, error) {
-	opts := []nats.Option{nats.CustomInboxPrefix(c.Role.Inbox())}
+	var opts []nats.Option
 	if c.TLS.CA != "" {
 		opts = append(opts, nats.RootCAs(c.TLS.CA))
 	}
 	if c.TLS.Cert != "" {
 		opts = append(opts, nats.ClientCert(c.TLS.Cert, c.TLS.Key))
+	}
+	for _, opt := range opts { // each reads its file
+		if err := opt(&nats.Options{}); err != nil {
+			return nil, fmt.Errorf("nats.tls: %w", err)
+		}
 	}
 	if c.Creds == "" {
 		return opts, nil
