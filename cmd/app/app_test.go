@@ -388,6 +388,12 @@ func TestConfigCheck(t *testing.T) {
 		require.Equal(t, cli.ExitUsage, code, text)
 		require.Regexp(t, said, errs)
 	}
+	write(cluster + "log: {replicas: 1}\n")
+	code, out, _ = command(t, "config", "check", file)
+	require.Equal(t, cli.ExitOK, code)
+	require.Contains(t, out, "warning: "+file+": git.dir: is not set, and with nats.url it has no default")
+	require.Contains(t, (&App{cfg: config.Config{NATS: config.NATS{URL: "nats://h"}}}).warnings(config.Config{}), noGitDir)
+
 	write("git: {program: " + none + "}\n")
 	code, out, _ = command(t, "config", "check", file)
 	require.Equal(t, cli.ExitOK, code)

@@ -151,7 +151,10 @@ func fileMistakes(cfg config.Config) []error {
 
 // gitWarnings say why `weir serve` can have no repositories on its disk.
 func gitWarnings(cfg config.Config) []string {
-	if _, err := exec.LookPath(cfg.Git.Program); err != nil && cfg.GitDir() != "" {
+	if cfg.GitDir() == "" {
+		return []string{noGitDir}
+	}
+	if _, err := exec.LookPath(cfg.Git.Program); err != nil {
 		return []string{"git.program: " + noProgram}
 	}
 	return nil

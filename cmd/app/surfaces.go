@@ -242,6 +242,10 @@ func (a *App) openGit(ctx context.Context) error {
 	return nil
 }
 
+// noGitDir warns about a node of a cluster without a place for repositories.
+const noGitDir = "git.dir: is not set, and with nats.url it has no default: `weir serve` has no repositories on its disk, " +
+	"and a new one waits for a node that has git.dir"
+
 // noProgram is why a node with a place for repositories has none.
 const noProgram = "git is not installed where Weir runs, or git.program does not name it"
 
