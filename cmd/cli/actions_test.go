@@ -45,7 +45,8 @@ func TestActionsList(t *testing.T) {
 	require.Regexp(t, `TIME +ID +CALL +HTTP +STATUS +CODE +DURATION +CALLER\n.* a-1 +GET api.github.com/zen +302 +denied +DENY_HOST +12.3ms +shop\n.* a-2 +run FETCH +- +started +- +- +-\n`, out)
 	require.Equal(t, "weir: the index is 7 records behind the log, so the newest may be missing; try again\n", said)
 
-	out, _ = run(ExitOK, "actions", "ls", "--json", "--limit", "1")
+	out, said = run(ExitOK, "actions", "ls", "--json", "--limit", "1")
+	require.Equal(t, "weir: there may be more; --limit 1 ends the list here\n", said)
 	require.Contains(t, out, `"id":"a-1"`)
 	require.Equal(t, "limit=1", <-asked)
 	run(ExitOK, "actions", "ls", "--limit", "1", "--search", "zen", "--host", "h", "--method", "GET,PUT", "--http-status", "5xx", "--agent", "FETCH", "--caller", "shop")
