@@ -223,7 +223,7 @@ type SchemaFinding struct {
 
 // Waiting says why an action rests and until when.
 type Waiting struct {
-	For   string    `json:"for"` // delay, in_flight, capacity, rule, agent, limit, paused, destination, approval or input
+	For   string    `json:"for"` // delay, in_flight, capacity, rule, agent, limit, paused, destination, node, approval or input
 	Until time.Time `json:"until,omitzero"`
 	// Step is whose call waits.
 	Step int `json:"step,omitempty"`
@@ -242,6 +242,8 @@ const (
 	WaitPaused   = "paused"    // an operator holds it back
 	// WaitDestination: its destination requested a pause, or has failed too often.
 	WaitDestination = "destination"
+	// WaitNode: no node that took it has its repository, or a place for repositories.
+	WaitNode = "node"
 )
 
 // Settled is the terminal event's word. Result is the kind's own document

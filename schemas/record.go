@@ -94,6 +94,13 @@ const (
 	EvidenceTunnel    = "proxy.tunnel"           // a tunnel of the forward proxy, opened, refused or ended: TunnelAudit
 )
 
+// EvidenceKinds are all kinds of evidence.
+func EvidenceKinds() []string {
+	return []string{
+		EvidenceConnector, EvidenceAttempt, EvidenceDecision, EvidenceRuleWrite, EvidenceTask, EvidencePush, EvidenceRepo, EvidenceChat, EvidenceTunnel,
+	}
+}
+
 // Evidence is the record of one attempt or denial. Its id is stable: a repeat
 // after a crash is the same record, and is stored once.
 type Evidence struct {

@@ -167,8 +167,8 @@ func New(ctx context.Context, opts Options) (_ *App, err error) {
 		return nil, err
 	}
 	if !a.cfg.Embedded() {
-		_, err := a.draw(a.cfg) // report an invalid policy at once
-		if err != nil {
+		_, err := a.draw(a.cfg) // report an invalid policy or file at once
+		if err := errors.Join(err, externalLog(a.cfg).CheckFiles()); err != nil {
 			return nil, cli.Usage(err)
 		}
 		return a, nil

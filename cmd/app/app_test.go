@@ -369,6 +369,36 @@ func TestConfigCheck(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code)
 	require.Regexp(t, `^warning: .*weir\.yaml:4: policy\.allowlist\[0\]\.url_prefix: names an address that network: public does not reach: .*set network of entry a to loopback`, out)
 
+	none, empty := filepath.Join(dir, "none"), filepath.Join(dir, "empty")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	const cluster = "listen: 127.0.0.1:0\nnats:\n  url: nats://127.0.0.1:1\n"
+	for text, said := range map[string]string{
+		"listen: 127.0.0.1:0\nproxy: {listen: 127.0.0.1:0, ca_cert: " + none + ", ca_key: " + none + "}\n": "proxy.ca_cert and proxy.ca_key are no certificate with its key",
+		cluster + "  creds: " + none:                                 "nats.creds: open " + none,
+		cluster + "  creds: " + empty:                                "nats.creds: the file holds no credentials",
+		cluster + "  tls: {ca: " + none + "}":                        "nats.tls: .*" + none,
+		cluster + "  tls: {ca: " + empty + "}":                       "nats.tls: .*" + empty,
+		cluster + "  tls: {cert: " + empty + ", key: " + empty + "}": "nats.tls: .*certificate",
+	} {
+		write(text)
+		code, out, _ := command(t, "config", "check", file)
+		require.Equal(t, cli.ExitFailed, code, text)
+		require.Regexp(t, "^error: "+file+": "+said, out)
+		code, _, errs := command(t, "serve", "--config", file, "--data", filepath.Join(dir, "data"))
+		require.Equal(t, cli.ExitUsage, code, text)
+		require.Regexp(t, said, errs)
+	}
+	write(cluster + "log: {replicas: 1}\n")
+	code, out, _ = command(t, "config", "check", file)
+	require.Equal(t, cli.ExitOK, code)
+	require.Contains(t, out, "warning: "+file+": git.dir: is not set, and with nats.url it has no default")
+	require.Contains(t, (&App{cfg: config.Config{NATS: config.NATS{URL: "nats://h"}}}).warnings(config.Config{}), noGitDir)
+
+	write("git: {program: " + none + "}\n")
+	code, out, _ = command(t, "config", "check", file)
+	require.Equal(t, cli.ExitOK, code)
+	require.Equal(t, "warning: "+file+": git.program: git is not installed where Weir runs, or git.program does not name it\n", out)
+
 	for _, args := range [][]string{{filepath.Join(dir, "nowhere.yaml")}, {"a", "b"}, {"--strict"}} {
 		code, out, errs := command(t, append([]string{"config", "check"}, args...)...)
 		require.Equal(t, cli.ExitUsage, code, args)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -86,8 +87,8 @@ func newConfigCheck(env *cli.Env) *cobra.Command {
 		Use:   "check [FILE]",
 		Short: "Check a configuration and list all its mistakes",
 		Long: `Check a configuration as weir serve reads it, with the WEIR_* variables, and list all mistakes and
-warnings with their lines. Nothing is started or changed. FILE is $WEIR_CONFIG or ./weir.yaml
-unless you name another.
+warnings with their lines. The certificates and credentials that it names are read too. Nothing
+is started or changed. FILE is $WEIR_CONFIG or ./weir.yaml unless you name another.
 
 Exit 0 if there is no mistake, 1 if there are mistakes, and 2 if the file cannot be read.`,
 		Example: `  weir config check
@@ -123,16 +124,40 @@ func checkConfig(path string, environ []string) (config.Config, []configProblem,
 	case cfg.Source() == "":
 		return cfg, nil, fmt.Errorf("there is no %s here; name a file, or write one with `weir init`", config.DefaultFile)
 	}
-	if _, err := cfg.Compile(nil); err != nil {
-		all = append(all, configProblem{"error", &config.Problem{Where: cfg.Source(), What: err.Error()}})
+	_, err = cfg.Compile(nil)
+	for _, err := range append(fileMistakes(cfg), err) {
+		if err != nil {
+			all = append(all, configProblem{"error", &config.Problem{Where: cfg.Source(), What: err.Error()}})
+		}
 	}
 	for _, doubt := range cfg.Doubts() {
 		all = append(all, configProblem{"warning", doubt})
 	}
-	for _, w := range secretWarnings(cfg, secretStore(cfg, environ)) {
+	for _, w := range append(gitWarnings(cfg), secretWarnings(cfg, secretStore(cfg, environ))...) {
 		all = append(all, configProblem{"warning", &config.Problem{Where: cfg.Source(), What: w}})
 	}
 	return cfg, all, nil
+}
+
+// fileMistakes are files with which `weir serve` does not start.
+func fileMistakes(cfg config.Config) []error {
+	all := []error{externalLog(cfg).CheckFiles()}
+	if p := cfg.Proxy; p.CACert != "" {
+		_, err := proxy.LoadCA(p.CACert, p.CAKey, time.Now())
+		all = append(all, err)
+	}
+	return all
+}
+
+// gitWarnings say why `weir serve` can have no repositories on its disk.
+func gitWarnings(cfg config.Config) []string {
+	if cfg.GitDir() == "" {
+		return []string{noGitDir}
+	}
+	if _, err := exec.LookPath(cfg.Git.Program); err != nil {
+		return []string{"git.program: " + noProgram}
+	}
+	return nil
 }
 
 func printProblems(env *cli.Env, cfg config.Config, all []configProblem, asJSON bool) error {

@@ -288,10 +288,15 @@ func TestNATSUsage(t *testing.T) {
 		{[]string{"init", "x", "--server", "y"}, cli.ExitUsage, "--server: \"y\" is not a server"},
 		{[]string{"init", "x", "--store", "much"}, cli.ExitUsage, "--store"},
 		{[]string{"tenant", "acme"}, cli.ExitUsage, "with --dir"},
-		{[]string{"tenant", "acme", "--dir", "/nowhere"}, cli.ExitFailed, "`weir nats init DIR` makes one"},
+		{[]string{"tenant", "acme", "--dir", "/nowhere"}, cli.ExitUsage, "`weir nats init DIR` makes one"},
+		{[]string{"tenant", "a b", "--dir", "/nowhere"}, cli.ExitUsage, "`weir nats init DIR` makes one"},
+		{[]string{"init", "/dev/null/x"}, cli.ExitFailed, "not a directory"},
+		{[]string{"init", "x", "--server", "a=h", "--server", "b=i"}, cli.ExitUsage, "2 servers: use 3 or 5"},
+		{[]string{"init", "x", "--partitions", "0"}, cli.ExitUsage, "--partitions: is 0; use 1 to 64"},
 		{[]string{"provision"}, cli.ExitUsage, "name the NATS cluster with --nats"},
 		{[]string{"provision", "--nats", "nats://h", "--tenant", "a b"}, cli.ExitUsage, "is not the name of a tenant"},
-		{[]string{"provision", "--nats", "nats://127.0.0.1:1", "--creds", "/nowhere"}, cli.ExitFailed, "nats.creds: open /nowhere"},
+		{[]string{"provision", "--nats", "nats://127.0.0.1:1", "--creds", "/nowhere"}, cli.ExitUsage, "nats.creds: open /nowhere"},
+		{[]string{"provision", "--nats", "nats://127.0.0.1:1", "--ca", "/nowhere"}, cli.ExitUsage, "nats.tls: "},
 		{[]string{"provision", "--nats", "nats://127.0.0.1:1"}, cli.ExitFailed, "cannot be reached"},
 	} {
 		code, out, errs := runNATS(t, c.args...)

@@ -314,6 +314,7 @@ func TestPolicyTest(t *testing.T) {
 		"a form":               {denied + "POST " + pins + "  form: {a: [1, x], f: {filename: f, base64: AP8=}}\n  because: DENY_BODY", cli.ExitOK, "PASS"},
 		"no body":              {allowed + "POST " + pins, cli.ExitFailed, "DENY_BODY"},
 		"a header":             {denied + "GET " + orders + "  headers: {authorization: mine}\n  because: DENY_HEADER", cli.ExitOK, "PASS"},
+		"a tunnel":             {denied + "CONNECT api.example.com:443\n  because: DENY_METHOD", cli.ExitOK, "PASS"},
 		"denied":               {denied + "PUT " + orders + "  because: DENY_METHOD", cli.ExitOK, "PASS FILE:1 deny PUT https://api.example.com/orders: denied by orders, DENY_METHOD: "},
 		"for another reason":   {denied + "PUT " + orders + "  because: DENY_PATH", cli.ExitFailed, "because DENY_PATH: denied by orders, DENY_METHOD"},
 		"denied, but allowed":  {denied + "GET " + orders, cli.ExitFailed, "FAIL FILE:1 deny GET https://api.example.com/orders: allowed by orders"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"strings"
 	"text/tabwriter"
@@ -56,7 +57,10 @@ it: nats-server --signal reload.`,
 		Example: `  weir nats init ./nats                       # three servers on this machine, to try it
   weir nats init ./nats --server n1=nats-1.example.com --server n2=nats-2.example.com --server n3=nats-3.example.com --at /etc/nats`,
 		Args: cli.Exactly(1, "a directory"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("partitions") && p.Partitions == 0 { // to natsconf, 0 is not given
+				return cli.Usage(errors.New("--partitions: is 0; use 1 to 64, or leave it out"))
+			}
 			for _, text := range servers {
 				s, err := natsconf.ParseServer(text)
 				if err != nil {
@@ -73,7 +77,7 @@ it: nats-server --signal reload.`,
 			}
 			r, err := natsconf.Init(args[0], p, time.Now())
 			if err != nil {
-				return fmt.Errorf("nats init: %w", err)
+				return planError("nats init", err)
 			}
 			if asJSON {
 				return cli.PrintDocument(env.Out, r)
@@ -88,6 +92,15 @@ it: nats-server --signal reload.`,
 	flags.StringVar(&p.At, "at", "", "the folder that each server finds its files in (default where they are written)")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// planError is an error of package natsconf: a mistake in what the command got, unless the file system reports it.
+func planError(command string, err error) error {
+	err = fmt.Errorf("%s: %w", command, err)
+	if _, system := errors.AsType[*fs.PathError](err); system {
+		return err
+	}
+	return cli.Usage(err)
 }
 
 func printInit(env *cli.Env, r natsconf.Report) error {
@@ -136,7 +149,7 @@ them is cut off when the servers read it. The evidence stays.`,
 			}
 			r, err := natsconf.Tenant(dir, name, time.Now())
 			if err != nil {
-				return fmt.Errorf("nats tenant: %w", err)
+				return planError("nats tenant", err)
 			}
 			made := natsTenant{Tenant: name, Observer: natsconf.ObserverFile(r.Dir, name), Agent: natsconf.AgentFile(r.Dir, name)}
 			return env.Print(asJSON, made, "observer: %s\nagent: %s\nthen have the servers read accounts.conf again, and run: weir nats provision --tenant %s …", made.Observer, made.Agent, name)
@@ -208,6 +221,9 @@ may not do this refuse to start until it was done.`,
 				if !schemas.ValidID(t) {
 					return cli.Usage(fmt.Errorf("--tenant: %q is not the name of a tenant", t))
 				}
+			}
+			if err := externalLog(cfg).CheckFiles(); err != nil {
+				return cli.Usage(err)
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), provisionTimeout)
 			defer cancel()

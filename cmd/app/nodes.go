@@ -267,7 +267,11 @@ func unchanged(now, then []fs.FileInfo) bool {
 
 // warnings are faults of a configuration that an operator can mend while Weir runs, so it takes effect.
 func (a *App) warnings(c config.Config) []string {
-	return append(secretWarnings(c, secretStore(a.cfg, a.opts.Environ)), a.natsWarnings()...)
+	all := append(secretWarnings(c, secretStore(a.cfg, a.opts.Environ)), a.natsWarnings()...)
+	if a.role == RoleAll && a.cfg.GitDir() == "" {
+		all = append(all, noGitDir)
+	}
+	return all
 }
 
 // secretWarnings are secrets that the store does not have, or that are too short to be redacted.

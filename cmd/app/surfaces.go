@@ -242,6 +242,13 @@ func (a *App) openGit(ctx context.Context) error {
 	return nil
 }
 
+// noGitDir warns about a node of a cluster without a place for repositories.
+const noGitDir = "git.dir: is not set, and with nats.url it has no default: `weir serve` has no repositories on its disk, " +
+	"and a new one waits for a node that has git.dir"
+
+// noProgram is why a node with a place for repositories has none.
+const noProgram = "git is not installed where Weir runs, or git.program does not name it"
+
 // openProgram finds git. Without git, or without a folder for repositories, Weir starts anyway:
 // repositories of upstreams can still be used.
 func (a *App) openProgram(ctx context.Context) error {
@@ -256,7 +263,7 @@ func (a *App) openProgram(ctx context.Context) error {
 		return nil
 	}
 	if _, err := exec.LookPath(g.Program); err != nil {
-		a.noGit("git is not installed where Weir runs, or git.program does not name it")
+		a.noGit(noProgram)
 		a.log.WarnContext(ctx, "git_missing")
 		return nil //nolint:nilerr // reported when a repository is requested
 	}

@@ -115,10 +115,9 @@ func (c *api) listActions(ctx context.Context, query url.Values, limit int) erro
 	if c.asJSON && c.items == 0 {
 		fmt.Fprintln(c.Err, empty)
 	}
-	switch {
-	case c.last.Next == "":
+	if c.last.Next == "" {
 		c.behindNote()
-	case Terminal(c.Err):
+	} else {
 		fmt.Fprintf(c.Err, "weir: there may be more; --limit %d ends the list here\n", limit)
 	}
 	return nil

@@ -45,7 +45,8 @@ func TestActionsList(t *testing.T) {
 	require.Regexp(t, `TIME +ID +CALL +HTTP +STATUS +CODE +DURATION +CALLER\n.* a-1 +GET api.github.com/zen +302 +denied +DENY_HOST +12.3ms +shop\n.* a-2 +run FETCH +- +started +- +- +-\n`, out)
 	require.Equal(t, "weir: the index is 7 records behind the log, so the newest may be missing; try again\n", said)
 
-	out, _ = run(ExitOK, "actions", "ls", "--json", "--limit", "1")
+	out, said = run(ExitOK, "actions", "ls", "--json", "--limit", "1")
+	require.Equal(t, "weir: there may be more; --limit 1 ends the list here\n", said)
 	require.Contains(t, out, `"id":"a-1"`)
 	require.Equal(t, "limit=1", <-asked)
 	run(ExitOK, "actions", "ls", "--limit", "1", "--search", "zen", "--host", "h", "--method", "GET,PUT", "--http-status", "5xx", "--agent", "FETCH", "--caller", "shop")
@@ -250,13 +251,17 @@ func copying(t *testing.T, ends bool) (url string, ids chan string) {
 	ids = make(chan string, 3)
 	var posts atomic.Int64
 	url = served(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			fmt.Fprintf(w, `{"id":"a-1","status":"waiting","waiting":{"for":%q}}`, schemas.WaitNode)
+			return
+		}
 		var req schemas.RepoRequest
 		if err := json.NewDecoder(r.Body).Decode(&req); err != nil || req.RequestID == "" {
 			http.Error(w, "no id", http.StatusBadRequest)
 			return
 		}
 		ids <- req.RequestID
-		if n := posts.Add(1); n == 2 || r.Header.Get("Prefer") == "respond-async" {
+		if n := posts.Add(1); n == 2 || r.Header.Get("Prefer") == "wait=1" {
 			w.WriteHeader(http.StatusAccepted)
 			fmt.Fprint(w, `{"id":"a-1","status":"accepted","duplicate":false,"durability":"disk"}`)
 			return
@@ -277,7 +282,7 @@ func TestCopyARepository(t *testing.T) {
 	code, out, said := command(t, "repos", "create", "shop", "--import", "https://up.example.com/shop.git", "--server", url)
 	require.Equal(t, ExitOK, code, said)
 	require.Equal(t, "repository shop, hosted, branch main: http://127.0.0.1/git/shop.git\n", out)
-	require.Equal(t, "copying; `weir tail actions a-1` shows the progress\n", said)
+	require.Equal(t, "waiting for a node with a place for repositories (git.dir); `weir tail actions a-1` shows the progress\n", said)
 	close(ids)
 	id := <-ids
 	require.NotEmpty(t, id)
@@ -314,5 +319,5 @@ func TestACopyGoesOn(t *testing.T) {
 		require.Equal(t, "mine", <-ids)
 	}
 	cancel()
-	require.EqualError(t, <-failed, "the copy goes on: `weir tail actions a-1` follows it, `weir actions cancel a-1` ends it")
+	require.EqualError(t, <-failed, "the action goes on: `weir tail actions a-1` follows it, `weir actions cancel a-1` ends it")
 }

@@ -63,6 +63,9 @@ Exit codes:
 	cmd.Flags().StringVar(&f.batch, "batch", "", "make the calls in this `FILE`; - reads standard input")
 	cmd.Flags().BoolVar(&f.async, "async", false, "do not wait for the outcome")
 	return remote(env, cmd, func(ctx context.Context, c *api, args []string) error {
+		if later := f.async || f.begin.delay != "" || f.begin.notBefore != ""; later && (f.include || f.output != "") {
+			return usagef("-i and -o are for an answer, and with --async, --delay or --not-before there is none yet; leave them out")
+		}
 		if err := f.check(c.asJSON); err != nil {
 			return err
 		}

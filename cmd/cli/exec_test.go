@@ -70,6 +70,9 @@ func TestExec(t *testing.T) {
 		"something else":         {answer: `<html>`, code: ExitFailed, errs: "not JSON; is it a Weir?"},
 
 		"a broken header":   {args: "--idempotency-key a\x01b", code: ExitUsage, errs: "the header Idempotency-Key has a control character"},
+		"an output later":   {args: "--async -o /nonexistent/x", code: ExitUsage, errs: "-i and -o are for an answer"},
+		"a head later":      {args: "--delay 1m -i", code: ExitUsage, errs: "-i and -o are for an answer"},
+		"a header twice":    {args: "-H X-A:1 -H x-a:2", code: ExitUsage, errs: "-H names x-a twice"},
 		"two bodies":        {args: "-d 1 -F a=b", code: ExitUsage, errs: "use one of -d, --data-binary, --data-urlencode and -F"},
 		"no name":           {args: "-F =b", code: ExitUsage, errs: `-F "=b" has no name; write -F 'name=value'`},
 		"no value":          {args: "--data-urlencode a", code: ExitUsage, errs: `write --data-urlencode 'name=value'`},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"os"
@@ -106,7 +107,11 @@ func headersOf(all []string) (headers map[string]string, err error) {
 		if headers == nil {
 			headers = map[string]string{}
 		}
-		headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
+		name = strings.TrimSpace(name)
+		if slices.ContainsFunc(slices.Collect(maps.Keys(headers)), func(h string) bool { return strings.EqualFold(h, name) }) {
+			return nil, usagef("-H names %s twice; give it once, with the values joined as its syntax says", name)
+		}
+		headers[name] = strings.TrimSpace(value)
 	}
 	return headers, nil
 }

@@ -356,8 +356,8 @@ func (c *policyCase) read(node ast.Node) error {
 	switch {
 	case (c.Allow == "") == (c.Deny == ""):
 		return errors.New("give one of allow and deny")
-	case len(parts) != 2 || !schemas.KnownMethod(strings.ToUpper(parts[0])): //nolint:mnd // a method and a URL
-		return errors.New("write a method and a URL after allow or deny, such as GET https://api.example.com/orders; methods are " + strings.Join(schemas.Methods(), ", "))
+	case len(parts) != 2 || !schemas.KnownMethod(strings.ToUpper(parts[0])) && !strings.EqualFold(parts[0], "CONNECT"): //nolint:mnd // a method and a URL
+		return errors.New("write a method and a URL after allow or deny, such as GET https://api.example.com/orders; methods are " + strings.Join(schemas.Methods(), ", ") + ", and CONNECT with host:port")
 	case c.Allow != "" && c.Because != "":
 		return errors.New("because: only for deny; remove it")
 	case c.Because != "" && !slices.Contains(schemas.DenyCodes(), c.Because):

@@ -297,13 +297,27 @@ func newRepoList(env *Env) *cobra.Command {
 // askPause is the time before a client asks again for a repository that is still being made.
 const askPause = 500 * time.Millisecond
 
+// repoProgress is what the making of a repository does or waits for.
+func (c *api) repoProgress(ctx context.Context, req schemas.RepoRequest, action string) string {
+	v, err := get[schemas.ActionView](ctx, c, within(routeActions, action, ""), nil)
+	switch {
+	case err == nil && v.Waiting != nil && v.Waiting.For == schemas.WaitNode:
+		return "waiting for a node with a place for repositories (git.dir)"
+	case err == nil && v.Waiting != nil:
+		return "waiting (" + v.Waiting.For + ")"
+	case req.ImportURL != "":
+		return "copying"
+	}
+	return "the repository is being made"
+}
+
 // createRepo has a repository made and asks until it is there: a node that stops answers that the action
-// goes on. The copying of one is an action to follow, which a person is told.
+// goes on. An action that takes longer than a second is one to follow, which a person is told.
 func (c *api) createRepo(ctx context.Context, req schemas.RepoRequest) (schemas.Repo, error) {
 	req.RequestID = cmp.Or(req.RequestID, uuid.NewString()) // a repeat joins the same action
 	header := http.Header{}
-	if req.ImportURL != "" && !c.asJSON {
-		header.Set("Prefer", "respond-async")
+	if !c.asJSON {
+		header.Set("Prefer", "wait=1")
 	}
 	action := ""
 	for {
@@ -313,7 +327,7 @@ func (c *api) createRepo(ctx context.Context, req schemas.RepoRequest) (schemas.
 		}
 		err := c.Call(ctx, http.MethodPost, schemas.RouteRepos, header, req, &made)
 		if err != nil && ctx.Err() != nil && action != "" {
-			err = fmt.Errorf("the copy goes on: `weir tail actions %s` follows it, `weir actions cancel %s` ends it", action, action)
+			err = fmt.Errorf("the action goes on: `weir tail actions %s` follows it, `weir actions cancel %s` ends it", action, action)
 		}
 		if err != nil || made.Name != "" {
 			return made.Repo, err
@@ -321,7 +335,7 @@ func (c *api) createRepo(ctx context.Context, req schemas.RepoRequest) (schemas.
 		if header.Get("Prefer") != "" {
 			header.Del("Prefer")
 			action = made.Action
-			fmt.Fprintf(c.Err, "copying; `weir tail actions %s` shows the progress\n", action)
+			fmt.Fprintf(c.Err, "%s; `weir tail actions %s` shows the progress\n", c.repoProgress(ctx, req, action), action)
 			continue
 		}
 		select {

@@ -6,7 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"weir/egress/stream"
@@ -50,6 +52,9 @@ func parse(r *http.Request, tenant string) (query, error) {
 		if names[i] = value; ok && !named(value) {
 			p.Refuse(name, "must be a name")
 		}
+	}
+	if kinds := schemas.EvidenceKinds(); names[0] != "" && !slices.Contains(kinds, names[0]) {
+		p.Refuse("kind", "must be one of "+strings.Join(kinds, ", "))
 	}
 	q := query{stream: schemas.EvidenceStream, filter: schemas.EvidenceFilter(tenant, names[0], names[1], names[2], false), limit: p.Limit(100)}
 	resumed, ok := p.LastEventID(r)

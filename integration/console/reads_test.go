@@ -34,7 +34,11 @@ func TestPolicy(t *testing.T) {
 	p.to("#/policy?method=POST&url=https%3A%2F%2Fpay.example%2Forders")
 	p.css(`.verdict >> text=5 attempts, 200ms to 2s apart, after 503`)
 	p.css(`.verdict >> text=derived by Weir, in Idempotency-Key, for 24h0m0s`)
+	// What callers may set: everything, nothing, or what is named. It shows on a phone too.
+	n.entry(`{name: closed, url_prefix: "https://closed.example/", methods: [GET], headers: {X-Key: k}}`)
 	p.to("#/policy")
+	p.css(`tr:has-text("pay.example") td[data-name="callers may set"]:text-is("any")`)
+	p.css(`tr:has-text("closed.example") td[data-name="callers may set"]:text-is("–")`)
 	// A denial shows by itself, with the entry that would let it pass.
 	n.call("denied-1", http.MethodGet, "https://api.example.com/v1/orders?id=7")
 	p.css(`section:has(#h-denials) >> text=DENY_HOST`)
@@ -51,6 +55,12 @@ func TestPolicy(t *testing.T) {
 	metadata := n.Ask(t, http.MethodPost, "/v1/execute", `{"method":"GET","url":"http://169.254.169.254/"}`).ID()
 	p.to("#/actions/" + metadata)
 	p.css(`section:has(#h-decision) >> text=no change of the policy can allow this call`)
+	slashes := n.Ask(t, http.MethodPost, "/v1/execute", `{"method":"GET","url":"`+n.up.URL()+`/a//b"}`).ID()
+	p.to("#/actions/" + slashes)
+	p.css(`section:has(#h-decision) >> text=write single slashes`)
+	var proposed int
+	p.get(&proposed, do{"op": "count", "css": `section:has(#h-decision) pre`})
+	require.Zero(t, proposed, "no entry allows it")
 	private := n.Ask(t, http.MethodPost, "/v1/execute", `{"method":"GET","url":"http://10.1.2.3/"}`).ID()
 	p.to("#/actions/" + private)
 	p.css(`section:has(#h-decision) pre >> text=cidrs: [10.1.2.3/32]`)
@@ -60,6 +70,9 @@ func TestPolicy(t *testing.T) {
 	var url string
 	p.get(&url, do{"op": "value", "label": "URL"})
 	require.Equal(t, n.up.URL()+"/x", url)
+	n.prog.Kill()
+	p.click("button", "Explain")
+	p.see("It is unknown whether the change was made")
 }
 
 func TestEvidence(t *testing.T) {

@@ -28,6 +28,7 @@ func TestSignIn(t *testing.T) {
 	p.fill("Token", "weir1_unknown")
 	p.click("button", "Sign in")
 	p.see("UNAUTHORIZED")
+	p.see("Token unknown, expired or revoked.")
 	p.fill("Token", n.Token)
 	p.do(do{"op": "press", "key": "Enter"})
 	p.seeRole("heading", "Flow")

@@ -48,10 +48,12 @@ func (b *Broker) dial(more ...nats.Option) (nc *nats.Conn, err error) {
 		if own, err = b.cfg.external(); err != nil {
 			return nil, err
 		}
-		// A server that hangs closes no connection. After six seconds without an answer to three pings
-		// the client goes to another server; its defaults would take six minutes.
-		own = append(own, nats.PingInterval(2*time.Second), nats.MaxPingsOutstanding(2))
-		nc, err = nats.Connect(b.cfg.URL, append(opts, own...)...)
+		own = append(own,
+			nats.CustomInboxPrefix(b.cfg.Role.Inbox()),
+			// A server that hangs closes no connection. After six seconds without an answer to three pings
+			// the client goes to another server; its defaults would take six minutes.
+			nats.PingInterval(2*time.Second), nats.MaxPingsOutstanding(2))
+		nc, err = nats.Connect(b.cfg.URL, append(own, opts...)...)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the broker cannot be reached: %w", wrap(err))
@@ -107,14 +109,26 @@ type TLS struct {
 	Cert, Key string
 }
 
-// external are the options of a connection to a cluster.
+// CheckFiles returns an error if a file for the connection to a cluster cannot be read or used. Waiting
+// for the cluster does not cure that.
+func (c Config) CheckFiles() error {
+	_, err := c.external()
+	return err
+}
+
+// external are the options of a connection to a cluster, with what its files hold.
 func (c Config) external() ([]nats.Option, error) {
-	opts := []nats.Option{nats.CustomInboxPrefix(c.Role.Inbox())}
+	var opts []nats.Option
 	if c.TLS.CA != "" {
 		opts = append(opts, nats.RootCAs(c.TLS.CA))
 	}
 	if c.TLS.Cert != "" {
 		opts = append(opts, nats.ClientCert(c.TLS.Cert, c.TLS.Key))
+	}
+	for _, opt := range opts { // each reads its file
+		if err := opt(&nats.Options{}); err != nil {
+			return nil, fmt.Errorf("nats.tls: %w", err)
+		}
 	}
 	if c.Creds == "" {
 		return opts, nil

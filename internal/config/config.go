@@ -274,7 +274,7 @@ type Telemetry struct {
 	LogLevel string `yaml:"log_level" env:"WEIR_LOG_LEVEL" jsonschema:"enum=debug,enum=info,enum=warn,enum=error" default:"info"`
 	// How the log and warnings are written: json or text. Default text on a terminal, else json.
 	LogFormat string `yaml:"log_format" env:"WEIR_LOG_FORMAT" jsonschema:"enum=json,enum=text"`
-	OTLP      OTLP   `yaml:"otlp"` // Traces of completions.
+	OTLP      OTLP   `yaml:"otlp"` // Traces of requests, actions and calls.
 }
 
 // OTLP is where traces go.

@@ -129,6 +129,8 @@ func TestSchemaInAFile(t *testing.T) {
 	require.Equal(t, &policy.ResponseSchema{Schema: []byte(`{"maximum":12345678901234567890,"type":"object"}`), Mode: "strict"}, c.Policy.Allowlist[0].ResponseSchema)
 	inline := parse(t, fmt.Sprintf(entry, "{type: object, maximum: 12345678901234567890}"))
 	require.Equal(t, c.Policy.Allowlist, inline.Policy.Allowlist)
+	inline = parse(t, fmt.Sprintf(entry, `'{"type": "object", "maximum": 12345678901234567890}'`))
+	require.Equal(t, c.Policy.Allowlist, inline.Policy.Allowlist)
 	watched := []string{filepath.Join(dir, "order.json")}
 	require.Equal(t, watched, c.Files())
 

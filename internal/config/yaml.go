@@ -135,9 +135,16 @@ const maxDocument = 256 << 10
 // objects are sorted, so that two ways to write it are one.
 func (r *reader) document(path string, n ast.Node) (doc []byte) {
 	var err error
-	if name, ok := n.(*ast.StringNode); ok {
-		doc = r.named(path, name.Value)
-	} else {
+	text, ok := n.(*ast.StringNode)
+	switch {
+	case ok && strings.HasPrefix(strings.TrimSpace(text.Value), "{"):
+		doc = []byte(text.Value)
+		if r.refuse(!json.Valid(doc), path, "is not a JSON value without repeated members; correct it, or name a file with it") {
+			return nil
+		}
+	case ok:
+		doc = r.named(path, text.Value)
+	default:
 		var value any
 		if err = yaml.NodeToValue(n, &value); err == nil {
 			doc, err = json.Marshal(value)

@@ -82,8 +82,8 @@ func away(st *ledger.State, now time.Time) error {
 	if d := st.Action.Deadline; !d.IsZero() && d.Before(until) {
 		until = d
 	}
-	return &call.Deferral{Until: until, Reason: schemas.WaitDelay, Quiet: slices.ContainsFunc(st.Events, func(ev schemas.Event) bool {
-		return ev.Waiting != nil && ev.Waiting.For == schemas.WaitDelay
+	return &call.Deferral{Until: until, Reason: schemas.WaitNode, Quiet: slices.ContainsFunc(st.Events, func(ev schemas.Event) bool {
+		return ev.Waiting != nil && ev.Waiting.For == schemas.WaitNode
 	})}
 }
 

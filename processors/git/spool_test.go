@@ -162,7 +162,7 @@ func (r *env) bare() git.Config {
 func left(t *testing.T, err error) *call.Deferral {
 	t.Helper()
 	rest := harness.As[*call.Deferral](t, err)
-	require.Equal(t, schemas.WaitDelay, rest.Reason)
+	require.Equal(t, schemas.WaitNode, rest.Reason)
 	return rest
 }
 

@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,6 +87,55 @@ func TestSchemaRefusesWhatLoadRefuses(t *testing.T) {
 		_, err := config.Parse("", []byte(text), nil, nil)
 		require.Error(t, err, text)
 	}
+}
+
+// TestExampleHasEveryKey compares the example with the keys of the schema.
+func TestExampleHasEveryKey(t *testing.T) {
+	t.Parallel()
+	text, err := generate()
+	require.NoError(t, err)
+	var schema, example map[string]any
+	require.NoError(t, json.Unmarshal(text, &schema))
+	file, err := os.ReadFile("../../../deploy/weir.example.yaml")
+	require.NoError(t, err)
+	require.NoError(t, yaml.Unmarshal([]byte(strings.Replace(string(file), "# log_format:", "log_format:", 1)), &example))
+	defs := schema["$defs"].(map[string]any)
+	missing := map[string]bool{}
+	for def, d := range defs {
+		for key := range d.(map[string]any)["properties"].(map[string]any) {
+			missing[def+"."+key] = true
+		}
+	}
+	for key := range schema["properties"].(map[string]any) {
+		missing["."+key] = true
+	}
+	var walk func(def string, schema map[string]any, value any)
+	walk = func(def string, s map[string]any, value any) {
+		if ref, ok := s["$ref"].(string); ok {
+			def = strings.TrimPrefix(ref, "#/$defs/")
+			s = defs[def].(map[string]any)
+		}
+		properties, _ := s["properties"].(map[string]any)
+		items, _ := s["items"].(map[string]any)
+		others, _ := s["additionalProperties"].(map[string]any)
+		switch value := value.(type) {
+		case map[string]any:
+			for key, v := range value {
+				if of, ok := properties[key].(map[string]any); ok {
+					delete(missing, def+"."+key)
+					walk(def, of, v)
+				} else {
+					walk(def, others, v)
+				}
+			}
+		case []any:
+			for _, v := range value {
+				walk(def, items, v)
+			}
+		}
+	}
+	walk("", schema, example)
+	require.Empty(t, slices.Sorted(maps.Keys(missing)))
 }
 
 // Whoever edits the file with the schema at hand sees a sentence for each key.

@@ -43,7 +43,8 @@ async function send(method: string, path: string, body?: unknown, signal?: Abort
     });
   } catch (cause) {
     if (signal?.aborted) throw cause;
-    throw new Refusal(0, unreachable, "The node is unreachable. The page retries automatically.");
+    const next = method === "GET" ? "The page retries automatically." : "It is unknown whether the change was made: reload the page, then try again.";
+    throw new Refusal(0, unreachable, "The node is unreachable. " + next);
   }
 }
 

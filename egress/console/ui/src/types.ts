@@ -249,6 +249,7 @@ export interface PolicyEntry {
   body?: string[];
   caller_headers?: string[];
   caller_params?: string[];
+  pass?: string[];
   upstream_idempotency_ttl?: string;
   idempotency_header?: string;
   derives_key?: boolean;

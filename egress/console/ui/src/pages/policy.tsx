@@ -3,7 +3,7 @@ import { post, query } from "../api";
 import { targetOf } from "../call";
 import { useCall, useLive } from "../live";
 import { link, type Route } from "../route";
-import type { Evidence, Explanation, Page, Policy } from "../types";
+import type { Evidence, Explanation, Page, Policy, PolicyEntry } from "../types";
 import { Badge, Empty, Facts, Failure, Field, Head, Loading, Select, Time } from "../ui";
 import { methods } from "../vocabulary";
 import { useMay } from "../who";
@@ -51,8 +51,8 @@ function Entries({ p }: { p: Policy }) {
                 <td class="wide mono">{e.url_prefix ?? <span class="dim">shown to operators only</span>}</td>
                 <td>{e.methods.join(" ")}</td>
                 <td>{e.network}</td>
-                <Names name="adds" of={[...(e.headers ?? []), ...(e.query ?? []), ...(e.body ?? [])]} />
-                <Names name="callers may set" of={[...(e.caller_headers ?? []), ...(e.caller_params ?? [])]} />
+                {adds(e).length === 0 ? <td class="none dim">–</td> : <td data-name="adds">{adds(e).join(", ")}</td>}
+                <td data-name="callers may set">{callersMaySet(e)}</td>
                 <Delivery of={e} />
               </tr>
             ))}
@@ -68,9 +68,12 @@ function Entries({ p }: { p: Policy }) {
   );
 }
 
-function Names({ name, of }: { name: string; of: string[] }) {
-  if (of.length === 0) return <td class="none dim">–</td>;
-  return <td data-name={name}>{of.join(", ")}</td>;
+const adds = (e: PolicyEntry): string[] => [...(e.headers ?? []), ...(e.query ?? []), ...(e.body ?? [])];
+
+/** An entry that adds nothing and names nothing leaves everything to callers; see `weir policy show`. */
+function callersMaySet(e: PolicyEntry): string {
+  const names = [...(e.caller_headers ?? []), ...(e.caller_params ?? []), ...(e.pass ?? [])];
+  return names.join(", ") || (adds(e).length === 0 && !e.agent ? "any" : "–");
 }
 
 /** Explains a call. The parameters of the page can name it. */

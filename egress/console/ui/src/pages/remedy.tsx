@@ -45,7 +45,7 @@ export function Remedy({ id, code, version }: { id: string; code: string | undef
   if (!data) return <p class="dim">{loading ? "Loading…" : "The action does not say where the call goes."}</p>;
   const { call, said } = data;
   const key = call.allowlist_key ?? "";
-  const entry = said.remedy && ofEntries.includes(said.check ?? "") ? suggestion(call, said.remedy) : "";
+  const entry = said.remedy && grantable(said) ? suggestion(call, said.remedy) : "";
   const taken = said.entries.some((e) => e.entry === key);
   return (
     <>
@@ -82,8 +82,10 @@ function why(code: string | undefined, same: boolean): string {
   return same ? "The policy allows this method and URL. The denial is about another part of the call." : "The policy has changed since the denial: retry the action.";
 }
 
-/** The checks that another entry can pass. */
-const ofEntries = ["key", "host", "port", "method", "path", "address"];
+/** Whether another entry can allow the call. No entry allows a path that is malformed. */
+function grantable({ check, reason }: Explanation): boolean {
+  return check === "path" ? !!reason?.startsWith("the path is not at or below") : ["key", "host", "port", "method", "address"].includes(check ?? "");
+}
 
 /** The narrowest entry for a URL. It has the name that the call asks for. The remedy names the network if
  * it is not the public one. */

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { request } from "../api";
+import { Refusal, request } from "../api";
 import { useCall } from "../live";
 import { Failure } from "../ui";
 
@@ -13,7 +13,10 @@ export function SignIn({ onDone }: { onDone: () => Promise<void> }) {
     void call(async () => {
       // The throttle of wrong tokens reads the header, not the body.
       const mine = token.trim();
-      await request("POST", "/console/session", { token: mine }, undefined, { Authorization: "Bearer " + mine });
+      await request("POST", "/console/session", { token: mine }, undefined, { Authorization: "Bearer " + mine }).catch((e: unknown) => {
+        if (e instanceof Refusal && e.status === 401) throw new Refusal(401, e.code, "Token unknown, expired or revoked. An admin creates another with `weir tokens create`.");
+        throw e;
+      });
       set("");
       await onDone();
     });
