@@ -253,9 +253,12 @@ func (v view) narrowed(next func(io.Reader) error) func(io.Reader) error {
 // errCut ends a git that has more to say than is wanted.
 var errCut = errors.New("the diff is longer than is wanted")
 
+// diffHeap is the memory for a diff, in bytes: that of half a million paths.
+const diffHeap = 256 << 20
+
 // Diff is the difference of two commits as git shows it, in whole lines of at most so many bytes; cut: there is
-// more. fault.ErrNotFound: the repository has no such commit any more; other errors are as Advertise's. It takes a
-// tenant's turn of a fetch.
+// more, or it takes more memory than diffHeap. fault.ErrNotFound: the repository has no such commit any more; other
+// errors are as Advertise's. It takes a tenant's turn of a fetch.
 func (g *Git) Diff(ctx context.Context, repo schemas.Repo, base, head string, most int) (diff []byte, cut bool, err error) {
 	diff, cut, err = g.diff(ctx, repo, base, head, most)
 	return diff, cut, public(err)
@@ -283,6 +286,7 @@ func (g *Git) diff(ctx context.Context, repo schemas.Repo, base, head string, mo
 		// and memory than the diff has bytes.
 		args:     []string{"diff-tree", "-p", "-M", "-l100", "--no-ext-diff", "--no-textconv", "--no-color", found[0].oid, found[1].oid},
 		settings: []setting{{"core.bigFileThreshold", "1m"}},
+		heap:     diffHeap, // git holds every path that differs before it shows one, and a pack of 1 KB may have any number
 		out: func(o io.Reader) (err error) {
 			diff, err = io.ReadAll(io.LimitReader(o, int64(most)+1))
 			if cut = len(diff) > most; cut {
@@ -291,8 +295,11 @@ func (g *Git) diff(ctx context.Context, repo schemas.Repo, base, head string, mo
 			return err
 		},
 	})
+	if failed, ok := errors.AsType[*ExitError](err); ok && strings.Contains(failed.Text, "memory") { // of diffHeap
+		cut = true
+	}
 	if cut {
-		diff = diff[:most]
+		diff = diff[:min(most, len(diff))]
 		return diff[:bytes.LastIndexByte(diff, '\n')+1], true, nil
 	}
 	return diff, false, err

@@ -11,12 +11,13 @@ import (
 const openFiles = 1024
 
 // limit limits a process, and the children that it starts from then on.
-func limit(pid int, memory, file, seconds int64) error {
+func limit(pid int, memory, heap, file, seconds int64) error {
 	for _, one := range []struct {
 		what int
 		n    int64
 	}{
 		{unix.RLIMIT_AS, memory},
+		{unix.RLIMIT_DATA, heap},
 		{unix.RLIMIT_FSIZE, file},
 		{unix.RLIMIT_CPU, seconds},
 		{unix.RLIMIT_NOFILE, openFiles},

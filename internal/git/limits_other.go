@@ -5,7 +5,7 @@ package git
 import "os/exec"
 
 // limit has no way to limit another process here.
-func limit(int, int64, int64, int64) error { return nil }
+func limit(int, int64, int64, int64, int64) error { return nil }
 
 // awaitEnd has no way here to wait for a child without collecting it: reapGroup ends what it leaves.
 func awaitEnd(*exec.Cmd) bool { return false }
