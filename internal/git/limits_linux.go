@@ -44,3 +44,10 @@ func awaitEnd(cmd *exec.Cmd) bool {
 	}
 	return true
 }
+
+// space is how much of the file system of a directory is free, and how large that is.
+func space(dir string) (free, all int64, err error) {
+	var st unix.Statfs_t
+	err = unix.Statfs(dir, &st)
+	return int64(st.Bavail) * st.Bsize, int64(st.Blocks) * st.Bsize, err //nolint:gosec // no disk has more
+}
