@@ -23,9 +23,13 @@ func reader(g task.Grant) schemas.Action {
 	}
 }
 
-// shown are the refs that a grant reads.
+// shown are the refs that a grant reads. HEAD stands for a task's base where the upstream's own is not shown.
 func shown(refs []gitwire.Ref, repo schemas.Repo, g task.Grant) []gitwire.Ref {
-	return gitwire.KeepRefs(refs, func(ref string) bool { return g.Reads(ref, repo.DefaultBranch) })
+	refs = gitwire.KeepRefs(refs, func(ref string) bool { return g.Reads(ref, repo.DefaultBranch) })
+	if g.TaskID == "" {
+		return refs
+	}
+	return gitwire.AddHead(refs, schemas.RefOf(cmp.Or(g.Base, repo.DefaultBranch)))
 }
 
 func headers(accept string, v2 bool) []schemas.Header {
@@ -54,7 +58,9 @@ func (f *Forward) Advertise(ctx context.Context, repo schemas.Repo, g task.Grant
 			return publicError(gitwire.ErrMalformed)
 		}
 		a.Service = service
-		a.Refs = shown(a.Refs, repo, g)
+		if a.Refs = shown(a.Refs, repo, g); service == schemas.GitReceivePack {
+			a.Refs = slices.DeleteFunc(a.Refs, func(r gitwire.Ref) bool { return r.Name == gitwire.HEAD })
+		}
 		a.Capabilities = passedOn(a, service)
 		_, err = w.Write(a.Bytes())
 		return err
