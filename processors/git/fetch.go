@@ -147,6 +147,9 @@ func (f *Forward) refs(ctx context.Context, who schemas.Action, repo schemas.Rep
 	var a gitwire.Advertisement
 	err = f.discover(ctx, who, repo, schemas.GitUploadPack, 2, func(r io.Reader, _ bool) error {
 		a, err = gitwire.ReadAdvertisement(r)
+		if slices.Contains(a.Capabilities, "object-format=sha256") {
+			err = fault.New(schemas.UpstreamProtocol, "the repository's objects have SHA-256 names, which Weir does not support; name one with SHA-1")
+		}
 		return publicError(err)
 	})
 	if err != nil || a.Version != 2 {
