@@ -41,6 +41,8 @@ type Config struct {
 	// Hosted has the repositories of this node, and Proxied those of upstream servers; of
 	// one that is nil nothing is served.
 	Hosted, Proxied Source
+	// Opened waits for the branch of a task; its errors are public.
+	Opened func(r *http.Request, g task.Grant) error
 	// Hold keeps the lease of the client until it is released.
 	Hold func(g task.Grant) (release func())
 	// Over is closed when a task has ended or its lease is lost; see internal/activetasks. It ends a
@@ -115,6 +117,9 @@ func (d *server) refs(w http.ResponseWriter, r *http.Request, named string) erro
 	defer d.Hold(who)()
 	return d.answer(w, r, gitwire.AdvertisementType(service), func(ctx context.Context, w *githttp.Stream) error {
 		return source.Advertise(ctx, repo, who, service, protocol, w)
+	if err := d.Opened(r, who); err != nil { // every clone, fetch and push begins here
+		return githttp.Holding(err)
+	}
 	})
 }
 

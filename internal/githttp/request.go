@@ -42,7 +42,7 @@ func (g Authorizer) Authorize(r *http.Request, named string) (task.Grant, schema
 	}
 	grant, err := g.Grant(r.Context(), token)
 	if err != nil {
-		return task.Grant{}, schemas.Repo{}, holding(err)
+		return task.Grant{}, schemas.Repo{}, Holding(err)
 	}
 	name := strings.TrimSuffix(named, ".git")
 	if !schemas.ValidRepoName(name) || grant.TaskID != "" && name != grant.Repo {
@@ -55,8 +55,8 @@ func (g Authorizer) Authorize(r *http.Request, named string) (task.Grant, schema
 	return grant, repo, err
 }
 
-// holding is the error for a token that holds no task, as git shows it.
-func holding(err error) error {
+// Holding is the error for a token that holds no task, as git shows it.
+func Holding(err error) error {
 	if public, ok := errors.AsType[*fault.Error](err); ok && public.Code == schemas.TaskNotRunning {
 		return &fault.Error{Code: schemas.Forbidden, Message: public.Message, Cause: err}
 	}
