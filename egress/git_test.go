@@ -141,6 +141,14 @@ func TestGitSourcesFail(t *testing.T) {
 	})
 	refused(t, h.ask(http.MethodGet, "/git/shop"+refsPath, "task"), 403, schemas.Forbidden, "a branch that will never be there")
 
+	for method, path := range map[string]string{http.MethodPost: "objects/batch", http.MethodGet: "locks"} {
+		w = h.ask(method, "/git/shop/info/lfs/"+path, "task")
+		require.Equal(t, http.StatusNotImplemented, w.Code)
+		require.Equal(t, "application/vnd.git-lfs+json", w.Header().Get("Content-Type"))
+		require.Contains(t, w.Body.String(), "GIT_LFS_SKIP_SMUDGE=1")
+		refused(t, h.ask(method, "/git/shop/info/lfs/"+path, "dead"), 401, schemas.Unauthorized, "LFS")
+	}
+
 	h = gitHouse(t, &stable{fails: errDown, before: "some"})
 	require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() { h.fetch("task", lsRefs) })
 }
