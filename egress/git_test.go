@@ -148,6 +148,9 @@ func TestGitSourcesFail(t *testing.T) {
 		require.Contains(t, w.Body.String(), "GIT_LFS_SKIP_SMUDGE=1")
 		refused(t, h.ask(method, "/git/shop/info/lfs/"+path, "dead"), 401, schemas.Unauthorized, "LFS")
 	}
+	w = h.ask(http.MethodGet, "/git/shop"+refsPath, "weirt1_dead")
+	require.Contains(t, w.Body.String(), "the task has ended, its lease is lost")
+	refused(t, w, 401, schemas.Unauthorized, "the token of a task that has ended")
 
 	h = gitHouse(t, &stable{fails: errDown, before: "some"})
 	require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() { h.fetch("task", lsRefs) })
