@@ -71,7 +71,8 @@ func gitHouse(t *testing.T, s *stable, change ...func(*git.Config)) *env {
 	t.Helper()
 	cfg := git.Config{
 		Authorizer: githttp.Authorizer{Grant: gitGrants, Repos: s}, Hosted: s, Hold: func(task.Grant) func() { return func() {} }, Timeout: time.Minute,
-		Over: func(schemas.Ref, int) (<-chan struct{}, func()) { return nil, func() {} },
+		Over:   func(schemas.Ref, int) (<-chan struct{}, func()) { return nil, func() {} },
+		Opened: func(*http.Request, task.Grant) error { return nil },
 	}
 	for _, f := range change {
 		f(&cfg)
@@ -134,6 +135,22 @@ func TestGitSourcesFail(t *testing.T) {
 
 	h = gitHouse(t, &stable{stock: stock{err: fault.ErrUnavailable}})
 	refused(t, h.ask(http.MethodGet, "/git/shop"+refsPath, "task"), 503, schemas.Unavailable, "a table out of reach hides no repository")
+
+	h = gitHouse(t, &stable{}, func(c *git.Config) {
+		c.Opened = func(*http.Request, task.Grant) error { return task.NotRunning() }
+	})
+	refused(t, h.ask(http.MethodGet, "/git/shop"+refsPath, "task"), 403, schemas.Forbidden, "a branch that will never be there")
+
+	for method, path := range map[string]string{http.MethodPost: "objects/batch", http.MethodGet: "locks"} {
+		w = h.ask(method, "/git/shop/info/lfs/"+path, "task")
+		require.Equal(t, http.StatusNotImplemented, w.Code)
+		require.Equal(t, "application/vnd.git-lfs+json", w.Header().Get("Content-Type"))
+		require.Contains(t, w.Body.String(), "GIT_LFS_SKIP_SMUDGE=1")
+		refused(t, h.ask(method, "/git/shop/info/lfs/"+path, "dead"), 401, schemas.Unauthorized, "LFS")
+	}
+	w = h.ask(http.MethodGet, "/git/shop"+refsPath, "weirt1_dead")
+	require.Contains(t, w.Body.String(), "the task has ended, its lease is lost")
+	refused(t, w, 401, schemas.Unauthorized, "the token of a task that has ended")
 
 	h = gitHouse(t, &stable{fails: errDown, before: "some"})
 	require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() { h.fetch("task", lsRefs) })

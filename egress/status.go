@@ -7,6 +7,8 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/tidwall/gjson"
+
 	"weir/egress/stream"
 	"weir/internal/fault"
 	"weir/internal/ledger"
@@ -79,6 +81,9 @@ func (s *Server) view(st *ledger.State, doc json.RawMessage) *schemas.ActionView
 		Waiting: st.Waiting, Resolution: st.Resolution,
 		CancelRequested: st.CancelRequested && st.Settled == nil,
 		Attempts:        attempts(st), Decision: decision(st), EventsURL: stream.EventsURL(st.ID),
+	}
+	if st.Kind == schemas.KindPush {
+		v.Task = gjson.GetBytes(st.Action.Payload, "task_id").Str
 	}
 	if st.Settled != nil {
 		s.addEnd(st, v, doc)

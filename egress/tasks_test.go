@@ -17,6 +17,8 @@ import (
 
 	"weir/internal/fault"
 	"weir/internal/ledger"
+	"weir/internal/problem"
+	"weir/internal/task"
 	"weir/internal/weirtest/table"
 	"weir/schemas"
 )
@@ -351,12 +353,18 @@ func TestAnAgentWaitsForItsBranch(t *testing.T) {
 			lease = 1
 		}
 		got := make(chan *httptest.ResponseRecorder, 1)
+		cloned := make(chan error, 1)
+		clone := func() {
+			cloned <- h.tasks.Opened(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody), task.Grant{Tenant: theTask.Tenant, TaskID: theTask.ID, Lease: lease})
+		}
 		if name == "it is there" || name == "it has ended" {
 			tc.live(h, st)
 			go func() { got <- h.agent(t.Context(), lease) }()
+			go clone()
 		} else {
 			h.claimed(st, lease)
 			go func() { got <- h.agent(t.Context(), lease) }()
+			go clone()
 			synctest.Wait()
 			tc.live(h, st)
 		}
@@ -368,6 +376,14 @@ func TestAnAgentWaitsForItsBranch(t *testing.T) {
 			require.Equal(t, tc.code, decode[schemas.Problem](t, w.Body).Code)
 		}
 		require.Equal(t, tc.status == 503, w.Header().Get("Retry-After") != "")
+		switch err := <-cloned; { // it waits likewise; of an end it has no answer
+		case tc.status == 200 && tc.code == "":
+			require.NoError(t, err)
+		case tc.status == 200:
+			require.Equal(t, schemas.TaskNotRunning, problem.Of(err).Code)
+		default:
+			require.Equal(t, tc.code, problem.Of(err).Code)
+		}
 	})
 }
 

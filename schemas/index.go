@@ -1,6 +1,9 @@
 package schemas
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // ActionEntry is one action in a list.
 type ActionEntry struct {
@@ -42,10 +45,20 @@ type Called struct {
 	Method string `json:"method,omitempty"`
 	// Host has the port, unless it is the scheme's default.
 	Host string `json:"host,omitempty"`
-	// Path is the path without query and fragment, at most 512 bytes of it.
+	// Path is the path without query and fragment, at most 512 bytes of it; then of a push the repository and, if
+	// it may be pushed to, the ref, and of a repository its name.
 	Path string `json:"path,omitempty"`
 	// Calls is the number of a plan's calls.
 	Calls int `json:"calls,omitempty"`
+}
+
+// For is a call to an upstream for a repository that an action names.
+func (c Called) For(named Called) Called {
+	if c.Host == "" {
+		return named
+	}
+	c.Path = strings.TrimSpace(c.Path + " " + named.Path)
+	return c
 }
 
 // ModelUse is the use of a model by a completion.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"os/exec"
 	"time"
@@ -40,6 +41,7 @@ import (
 	"weir/internal/gitwire"
 	"weir/internal/outbound"
 	"weir/internal/repos"
+	"weir/internal/task"
 	"weir/processors"
 	"weir/processors/call/direct"
 	processorsgit "weir/processors/git"
@@ -200,7 +202,7 @@ func (a *App) allSurfaces(in *ingress.Server, out *egress.Server) *surfaces {
 
 	pushes := ingit.Surface(in, a.gitIngress(), out.Reply)
 	pushes.Absent = a.role != RoleAll // a pack never goes to the log
-	all.add(one(pushes), one(outgit.Surface(a.gitReads())), executors{schemas.KindPush: func(w *workshop) processors.Kind {
+	all.add(one(pushes), one(outgit.Surface(a.gitReads(people.Opened))), executors{schemas.KindPush: func(w *workshop) processors.Kind {
 		p := processorsgit.NewPushes(w.repos)
 		return processors.Kind{Executor: p, Here: p.Here, WritesStarted: processors.Always}
 	}})
@@ -289,13 +291,13 @@ func (a *App) gitAuthorizer() githttp.Authorizer {
 	return githttp.Authorizer{Grant: a.taskService.Grant, Repos: a.repositories.table}
 }
 
-func (a *App) gitReads() *outgit.Config {
+func (a *App) gitReads(opened func(*http.Request, task.Grant) error) *outgit.Config {
 	if a.role != RoleAll {
 		return nil
 	}
 	r := &a.repositories
 	return &outgit.Config{
-		Authorizer: a.gitAuthorizer(), Hold: a.taskService.Hold, Over: a.activeTasks.Over,
+		Authorizer: a.gitAuthorizer(), Hold: a.taskService.Hold, Over: a.activeTasks.Over, Opened: opened,
 		Hosted: r.program, Proxied: r.forward, Timeout: a.cfg.Git.Timeout,
 	}
 }

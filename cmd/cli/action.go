@@ -81,11 +81,18 @@ func actionFacts(v schemas.ActionView) [][2]string {
 	if r := v.Resolution; r != nil {
 		resolved = joined(" ", r.Effect, r.Note)
 	}
+	var push schemas.PushResult
+	if v.Kind == schemas.KindPush {
+		_ = json.Unmarshal(v.Result, &push) // a push that has not ended has no result
+	}
 	return [][2]string{
 		{"id", v.ID},
 		{"kind", string(v.Kind)},
 		{"agent", v.Agent},
 		{"caller", v.Caller},
+		{"task", v.Task},
+		{"ref", push.Ref},
+		{"update", joined("..", push.Old, push.New)},
 		{"status", string(v.Status)},
 		{"", asked},
 		{"code", string(v.Code)},
@@ -184,11 +191,11 @@ func eventText(e schemas.EventView) string {
 const longestCall = 60
 
 // callText is a call for a person: its method, host and path, or the kind of an action that has no
-// call of its own, with a name such as an agent's or a model's.
+// call of its own, with a name such as a repository's, an agent's or a model's.
 func callText(kind schemas.Kind, c schemas.Called, name string) string {
 	switch {
 	case c.Host == "":
-		return joined(" ", string(kind), name)
+		return joined(" ", string(kind), c.Path, name)
 	case c.Calls > 1:
 		return fmt.Sprintf("%s %s%s (+%d)", c.Method, c.Host, c.Path, c.Calls-1)
 	default:

@@ -199,6 +199,7 @@ func TestCallText(t *testing.T) {
 	for want, e := range map[string]schemas.ActionEntry{
 		"GET h.example/a":      {Kind: schemas.KindRun, Agent: "HTTP_EXECUTE", Called: called},
 		"PUT h.example/a (+2)": {Kind: schemas.KindPlan, Called: plan},
+		"push r refs/heads/b":  {Kind: schemas.KindPush, Called: schemas.Called{Path: "r refs/heads/b"}},
 		"run FETCH":            {Kind: schemas.KindRun, Agent: "FETCH"},
 		"chat openai/gpt-5":    {Kind: schemas.KindChat, ModelUse: schemas.ModelUse{Model: "openai/gpt-5"}},
 		"task coder":           {Kind: schemas.KindTask, Agent: "coder"},

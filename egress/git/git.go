@@ -41,6 +41,8 @@ type Config struct {
 	// Hosted has the repositories of this node, and Proxied those of upstream servers; of
 	// one that is nil nothing is served.
 	Hosted, Proxied Source
+	// Opened waits for the branch of a task; its errors are public.
+	Opened func(r *http.Request, g task.Grant) error
 	// Hold keeps the lease of the client until it is released.
 	Hold func(g task.Grant) (release func())
 	// Over is closed when a task has ended or its lease is lost; see internal/activetasks. It ends a
@@ -63,6 +65,8 @@ func Surface(cfg *Config) egress.Surface {
 		Routes: []egress.Route{
 			{Method: http.MethodGet, Path: repo + "info/refs", Handle: handler(d.refs)},
 			{Method: http.MethodPost, Path: repo + schemas.GitUploadPack, Handle: handler(d.fetch)},
+			{Method: http.MethodPost, Path: repo + "info/lfs/*path", Handle: handler(d.lfs)},
+			{Method: http.MethodGet, Path: repo + "info/lfs/*path", Handle: handler(d.lfs)},
 		},
 		Views: []egress.View{{
 			Kind: schemas.KindPush, Reading: true,
@@ -113,6 +117,9 @@ func (d *server) refs(w http.ResponseWriter, r *http.Request, named string) erro
 		return err
 	}
 	defer d.Hold(who)()
+	if err := d.Opened(r, who); err != nil { // every clone, fetch and push begins here
+		return githttp.Holding(err)
+	}
 	return d.answer(w, r, gitwire.AdvertisementType(service), func(ctx context.Context, w *githttp.Stream) error {
 		return source.Advertise(ctx, repo, who, service, protocol, w)
 	})
@@ -135,6 +142,17 @@ func service(query string) (string, error) {
 	default:
 		return named[0], nil
 	}
+}
+
+// lfs answers the clients of Git LFS, whose files are not served.
+func (d *server) lfs(w http.ResponseWriter, r *http.Request, named string) error {
+	if _, _, err := d.Authorize(r, named); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/vnd.git-lfs+json")
+	w.WriteHeader(http.StatusNotImplemented)
+	_, err := io.WriteString(w, `{"message":"Git LFS is not served here; with GIT_LFS_SKIP_SMUDGE=1 git clones without its files"}`)
+	return err
 }
 
 // refused is 400 for a code that has another status elsewhere: the resource is there,

@@ -31,7 +31,7 @@ func Push(w http.ResponseWriter, r *http.Request, s *schemas.Settled, doc json.R
 		Refuse(w, r, errNotAnswer)
 		return
 	}
-	body, shown := said(a.Asked, s, res)
+	body, shown := said(a, s, res)
 	if !shown && problem.FromGit(r) { // of any other status git shows its number alone
 		body, shown = rejected(a.Asked, res, coded(s, res), false)
 	}
@@ -54,7 +54,8 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // said is what git's client reads of an end, if it can read it at all.
-func said(asked githttp.Asked, s *schemas.Settled, res schemas.PushResult) (body []byte, ok bool) {
+func said(a *githttp.Answer, s *schemas.Settled, res schemas.PushResult) (body []byte, ok bool) {
+	asked := a.Asked
 	switch {
 	case s.Outcome == schemas.OutcomeSucceeded && asked.Report:
 		res.Unpack = gitwire.UnpackOK
@@ -66,7 +67,7 @@ func said(asked githttp.Asked, s *schemas.Settled, res schemas.PushResult) (body
 	case s.Outcome == schemas.OutcomeFailed && s.Code == schemas.GitRejected:
 		return rejected(asked, res, message(s, res), true)
 	case s.Outcome == schemas.OutcomeDenied:
-		return rejected(asked, res, coded(s, res), false)
+		return rejected(asked, res, coded(s, res), a.Heard())
 	case s.Outcome == schemas.OutcomeUnknown:
 		return rejected(asked, res, message(s, res), false)
 	}
@@ -74,14 +75,14 @@ func said(asked githttp.Asked, s *schemas.Settled, res schemas.PushResult) (body
 }
 
 func report(asked githttp.Asked, res schemas.PushResult, reason string) []byte {
-	return gitwire.AppendReport(nil, asked.Ref, gitwire.Report{Unpack: cmp.Or(res.Unpack, gitwire.UnpackOK), Reason: reason}, asked.SideBand)
+	return gitwire.AppendReport(nil, asked.Ref, gitwire.Report{Unpack: cmp.Or(res.Unpack, gitwire.UnpackOK), Reason: reason}, asked.SideBand, asked.Others...)
 }
 
-// rejected is why the ref was not updated: as git's own report, or else on the band for
+// rejected is why no ref was updated: as git's own report where that is known, or else on the band for
 // what ends a push. A client with neither takes any 200 for a success.
-func rejected(asked githttp.Asked, res schemas.PushResult, reason string, own bool) ([]byte, bool) {
+func rejected(asked githttp.Asked, res schemas.PushResult, reason string, known bool) ([]byte, bool) {
 	switch {
-	case asked.SideBand && (!own || !asked.Report):
+	case asked.SideBand && (!known || !asked.Report):
 		return gitwire.AppendFatal(nil, reason), true
 	case asked.Report:
 		return report(asked, res, reason), true

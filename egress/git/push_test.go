@@ -101,8 +101,10 @@ func TestEndsThatGitReads(t *testing.T) {
 		"IN-GIT-047 bad objects":  {banded, rejected, schemas.PushResult{Unpack: "index-pack abnormal exit", Reason: "unpacker error"}, reported("index-pack abnormal exit", "unpacker error", true)},
 		"rejected, no band":       {report, rejected, schemas.PushResult{Reason: "hook"}, reported("ok", "hook", false)},
 		"rejected, no report":     {bare, rejected, schemas.PushResult{Reason: "hook"}, fatal("hook")},
-		"IN-GIT-043 denied":       {banded, denied, schemas.PushResult{Reason: "no"}, fatal("no (GIT_REF_DENIED)")},
-		"denied by policy":        {banded, schemas.Settled{Outcome: schemas.OutcomeDenied, Code: schemas.DenyHost, Message: "not there"}, nil, fatal("not there (DENY_HOST)")},
+		"IN-GIT-043 denied":       {banded, denied, schemas.PushResult{Reason: "no"}, reported("ok", "no (GIT_REF_DENIED)", true)},
+		"denied, several refs":    {githttp.Asked{Ref: ref, Others: []string{"refs/tags/t"}, Report: true}, denied, schemas.PushResult{Reason: "no"}, "000eunpack ok\n002bng refs/heads/work no (GIT_REF_DENIED)\n0027ng refs/tags/t no (GIT_REF_DENIED)\n0000"},
+		"denied, no report":       {bare, denied, schemas.PushResult{Reason: "no"}, fatal("no (GIT_REF_DENIED)")},
+		"denied by policy":        {banded, schemas.Settled{Outcome: schemas.OutcomeDenied, Code: schemas.DenyHost, Message: "not there"}, nil, reported("ok", "not there (DENY_HOST)", true)},
 		"nobody knows":            {banded, unknown, schemas.PushResult{}, fatal("look")},
 		"nobody knows, no band":   {report, unknown, schemas.PushResult{}, reported("ok", "look", false)},
 		"nobody knows, no report": {bare, unknown, nil, fatal("look")},
@@ -159,6 +161,17 @@ func TestEndsWithAStatus(t *testing.T) {
 		rec = ended(t, tc.asked, false, tc.s, schemas.PushResult{Reason: "because of that"})
 		require.Equal(t, fatal("because of that ("+string(tc.code)+")"), rec.Body.String(), name)
 	}
+}
+
+// TestADenialThatIsNotReadAsAReport: a client that still sends reads no report.
+func TestADenialThatIsNotReadAsAReport(t *testing.T) {
+	t.Parallel()
+	rec, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader("PACK and more"))
+	body, err := githttp.NewBody(rec, r, 100, time.Minute)
+	require.NoError(t, err)
+	a, _ := githttp.NewAnswer(rec, banded, body, 4)
+	git.Push(a, r, &schemas.Settled{Outcome: schemas.OutcomeDenied, Code: schemas.GitRefDenied, Message: "no"}, nil)
+	require.Equal(t, fatal("no (GIT_REF_DENIED)"), rec.Body.String())
 }
 
 func TestRefuse(t *testing.T) {

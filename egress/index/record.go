@@ -106,7 +106,7 @@ func readAccepted(ref schemas.Ref, rec schemas.Record, part int) action {
 	case schemas.KindTask:
 		a.Task = ref.ID
 	case schemas.KindPush:
-		a.Task = payload.Get("task_id").Str
+		a.Task, a.Called = payload.Get("task_id").Str, readCalled(doc, called, payload.Raw)
 	case schemas.KindChat:
 		a.Task = cmp.Or(a.Task, payload.Get("task_id").Str)
 		a.answeredBy(payload.Get("model").Str)
@@ -187,9 +187,7 @@ func (a *action) fold(rec schemas.Record) {
 	case schemas.EventAttempt, schemas.EventAttempted:
 		a.Status = schemas.Status(schemas.EventStarted)
 		if ledger.Remote(a.Kind) && a.Host == "" {
-			if c := ledger.CallOf(get("attempt.method").Str, get("attempt.url").Str); c.Host != "" {
-				a.Called = c
-			}
+			a.Called = ledger.CallOf(get("attempt.method").Str, get("attempt.url").Str).For(a.Called)
 		}
 		if typ == schemas.EventAttempted && !get("attempted.probe").Exists() {
 			a.HTTPStatus = cmp.Or(int(get("attempted.status").Int()), a.HTTPStatus)

@@ -30,6 +30,8 @@ func payloadOf(kind schemas.Kind, method, at string) string {
 		return fmt.Sprintf(`{"state:env.snapshot":{"url":"secret"},"artifact:proposed.plan":{"decisions":[{"effect_ref":"secret","target_state":{"method":%q,"url":"%s?secret","params":{"a":"secret"}}},{"target_state":{}}]}}`, strings.ToLower(method), at)
 	case schemas.KindChat:
 		return `{"model":"openai/gpt-5","body":{"model":"secret"}}`
+	case schemas.KindPush:
+		return `{"repo":"shop","ref":"refs/heads/totals","holder":"secret","task_id":"task-1"}`
 	default:
 		return `{"description":"secret"}`
 	}
@@ -106,7 +108,7 @@ func TestCalled(t *testing.T) {
 			Caller: "shop", HTTPStatus: 200,
 			ModelUse: schemas.ModelUse{Model: "openai/gpt-5-mini", TokensIn: 12, TokensOut: 34, CostUSD: 0.0015, TTFTMS: 41.5},
 		},
-		"h-push": {Called: schemas.Called{Method: "POST", Host: "git.example", Path: "/r.git"}, Caller: "Robot.2"},
+		"h-push": {Called: schemas.Called{Method: "POST", Host: "git.example", Path: "/r.git shop refs/heads/totals"}, Caller: "Robot.2"},
 	}
 	page := s.page("acme", "")
 	require.Len(t, page.Items, len(want))

@@ -20,7 +20,7 @@ import (
 
 // version is the version of the tables below and of their contents. A file of another version is
 // discarded and built anew; increment it with every change of either.
-const version = 7
+const version = 8
 
 // Action has a row for each action, with the columns of action.fields. The key is when the log stored
 // its acceptance, in nanoseconds: each SQL index yields a list in that order. If two actions have the

@@ -148,14 +148,27 @@ func (a Answerer) follow(ctx context.Context, ref schemas.Ref, tick <-chan time.
 	}
 }
 
+// Opened waits until the branch of a holder's task exists; its errors are public.
+func (a Answerer) Opened(r *http.Request, g task.Grant) error {
+	if g.TaskID == "" || g.Opened {
+		return nil
+	}
+	_, _, err := a.opened(r, g.Task(), g.Lease)
+	return public(err)
+}
+
+func public(err error) error {
+	if errors.Is(err, stream.ErrClosed) {
+		return fault.New(schemas.Unavailable, "this node is shutting down; ask again, nothing is lost")
+	}
+	return noTask(err)
+}
+
 // answerAgent refuses an agent's request, unless the client is gone.
 func answerAgent(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
 		wire.Drop(r.Context())
 		return
 	}
-	if errors.Is(err, stream.ErrClosed) {
-		err = fault.New(schemas.Unavailable, "this node is shutting down; ask again, nothing is lost")
-	}
-	problem.Write(w, r, noTask(err))
+	problem.Write(w, r, public(err))
 }

@@ -119,6 +119,9 @@ func (d handler) submit(c *gin.Context, who task.Grant, commands gitwire.Command
 		return refuse(c, err)
 	}
 	asked := githttp.Asked{Ref: order.Ref, Report: commands.Reports(), SideBand: commands.Has(gitwire.CapSideBand)}
+	for _, c := range commands.List[1:] {
+		asked.Others = append(asked.Others, c.Ref)
+	}
 	answer, upload := githttp.NewAnswer(c.Writer, asked, body, d.MaxPack)
 	defer answer.Close()
 	req := accept.Request{Action: schemas.Action{Tenant: who.Tenant, Kind: schemas.KindPush, Payload: payload, Principal: who.Principal, Entries: who.Entries}}

@@ -165,7 +165,7 @@ func (v Access) grant() task.Grant {
 	g := task.Grant{
 		Tenant: v.Ref.Tenant, TaskID: v.Ref.ID, Lease: v.Lease, Key: v.Task.Key(),
 		Repo: v.Task.Order.Repo, Branch: v.Task.Branch, Base: v.Task.Order.BaseRef, Force: v.Task.Order.ForcePush,
-		Principal: v.action.Principal, Entries: v.action.Entries,
+		Opened: v.Task.Opened, Principal: v.action.Principal, Entries: v.action.Entries,
 	}
 	if v.Lease > 0 {
 		g.Holder = v.Task.Holder

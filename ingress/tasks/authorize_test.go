@@ -167,7 +167,7 @@ func TestGrants(t *testing.T) {
 	g, err := w.Grant(t.Context(), own)
 	require.NoError(t, err)
 	want := task.Grant{
-		Tenant: "t", TaskID: "own", Repo: "r", Branch: "mine", Base: "dev", Force: true, Principal: "me", Entries: []string{"e"},
+		Tenant: "t", TaskID: "own", Repo: "r", Branch: "mine", Base: "dev", Opened: true, Force: true, Principal: "me", Entries: []string{"e"},
 	}
 	require.Len(t, g.Key, 16)
 	g.Key = ""

@@ -201,7 +201,9 @@ type Tasks struct {
 // Git is the repositories on this node's disk, and what git may use.
 type Git struct {
 	// Directory of the repositories. Default git in the data directory. With nats.url there is none,
-	// and no repository can live here without one: name a directory that is this node's alone.
+	// and no repository can live here without one: name a directory that is this node's alone. While
+	// less than 1 GiB of its disk is free, or a twentieth of a smaller disk, pushes, imports and new
+	// repositories of all tenants are refused (on Linux). Repositories have no limit by tenant.
 	Dir     string `yaml:"dir"`
 	Program string `yaml:"program" default:"git"`                         // Name or path of git, version 2.31 or newer.
 	MaxPack Size   `yaml:"max_pack" default:"1GiB" bounds:"1KiB to 1TiB"` // Pack that one push may bring.

@@ -60,6 +60,9 @@ func (s session) make(id string, fill func(session) error) (session, error) {
 	if s.repository, err = s.repo(id); !errors.Is(err, ErrNoRepo) {
 		return s, err
 	}
+	if err := s.spools.roomy(); err != nil {
+		return s, err
+	}
 	tmp, err := os.MkdirTemp(s.tmpDir(), "make-")
 	if err != nil {
 		return s, err

@@ -55,7 +55,7 @@ func (g *Git) advertise(ctx context.Context, id, name string, protocol int, v vi
 	}
 	command := strings.TrimPrefix(name, "git-")
 	if command == "receive-pack" {
-		protocol = 0
+		protocol, v.Head = 0, ""
 	}
 	var before []byte
 	if protocol != 2 {
@@ -94,7 +94,15 @@ func (g *Git) uploadPack(ctx context.Context, id string, f gitwire.Fetch, v view
 	}
 	j.args = append(j.args, ".")
 	j.in = &source{Reader: bytes.NewReader(f.Request)}
-	j.out = copyTo(w, nil)
+	if j.out = copyTo(w, nil); v.Head != "" && f.Command == gitwire.CommandLsRefs {
+		j.out = func(r io.Reader) error {
+			refs, err := gitwire.ReadRefs(r)
+			if err == nil {
+				_, err = w.Write(gitwire.AppendRefs(nil, gitwire.AddHead(refs, v.Head)))
+			}
+			return err
+		}
+	}
 	return s.run(j)
 }
 
@@ -141,6 +149,8 @@ func copyTo(w io.Writer, before []byte) func(io.Reader) error {
 type view struct {
 	All  bool
 	Refs []string
+	// Head is the one of them that HEAD stands for where the repository's own HEAD is not shown.
+	Head string
 	// Tenant is whose turn a fetch takes.
 	Tenant string
 }
@@ -150,8 +160,8 @@ func viewOf(repo schemas.Repo, who task.Grant) view {
 	if who.TaskID == "" {
 		return view{All: true, Tenant: who.Tenant}
 	}
-	refs := []string{schemas.RefOf(who.Branch), schemas.RefOf(cmp.Or(who.Base, repo.DefaultBranch))}
-	return view{Refs: slices.Compact(refs), Tenant: who.Tenant}
+	base := schemas.RefOf(cmp.Or(who.Base, repo.DefaultBranch))
+	return view{Refs: slices.Compact([]string{schemas.RefOf(who.Branch), base}), Head: base, Tenant: who.Tenant}
 }
 
 // shown are the refs of a view that may be one.
@@ -245,7 +255,7 @@ func (v view) narrowed(next func(io.Reader) error) func(io.Reader) error {
 		if err != nil {
 			return err
 		}
-		a.Refs = gitwire.KeepRefs(a.Refs, func(ref string) bool { return slices.Contains(v.Refs, ref) })
+		a.Refs = gitwire.AddHead(gitwire.KeepRefs(a.Refs, func(ref string) bool { return slices.Contains(v.Refs, ref) }), v.Head)
 		return next(bytes.NewReader(a.Bytes()))
 	}
 }
@@ -253,9 +263,12 @@ func (v view) narrowed(next func(io.Reader) error) func(io.Reader) error {
 // errCut ends a git that has more to say than is wanted.
 var errCut = errors.New("the diff is longer than is wanted")
 
+// diffHeap is the memory for a diff, in bytes: that of half a million paths.
+const diffHeap = 256 << 20
+
 // Diff is the difference of two commits as git shows it, in whole lines of at most so many bytes; cut: there is
-// more. fault.ErrNotFound: the repository has no such commit any more; other errors are as Advertise's. It takes a
-// tenant's turn of a fetch.
+// more, or it takes more memory than diffHeap. fault.ErrNotFound: the repository has no such commit any more; other
+// errors are as Advertise's. It takes a tenant's turn of a fetch.
 func (g *Git) Diff(ctx context.Context, repo schemas.Repo, base, head string, most int) (diff []byte, cut bool, err error) {
 	diff, cut, err = g.diff(ctx, repo, base, head, most)
 	return diff, cut, public(err)
@@ -283,6 +296,7 @@ func (g *Git) diff(ctx context.Context, repo schemas.Repo, base, head string, mo
 		// and memory than the diff has bytes.
 		args:     []string{"diff-tree", "-p", "-M", "-l100", "--no-ext-diff", "--no-textconv", "--no-color", found[0].oid, found[1].oid},
 		settings: []setting{{"core.bigFileThreshold", "1m"}},
+		heap:     diffHeap, // git holds every path that differs before it shows one, and a pack of 1 KB may have any number
 		out: func(o io.Reader) (err error) {
 			diff, err = io.ReadAll(io.LimitReader(o, int64(most)+1))
 			if cut = len(diff) > most; cut {
@@ -291,8 +305,11 @@ func (g *Git) diff(ctx context.Context, repo schemas.Repo, base, head string, mo
 			return err
 		},
 	})
+	if failed, ok := errors.AsType[*ExitError](err); ok && strings.Contains(failed.Text, "memory") { // of diffHeap
+		cut = true
+	}
 	if cut {
-		diff = diff[:most]
+		diff = diff[:min(most, len(diff))]
 		return diff[:bytes.LastIndexByte(diff, '\n')+1], true, nil
 	}
 	return diff, false, err

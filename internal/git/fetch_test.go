@@ -117,4 +117,12 @@ func TestDiff(t *testing.T) {
 	}
 	_, _, err = g.Diff(t.Context(), schemas.Repo{ID: "r2"}, commits[0], commits[2], 200)
 	require.ErrorIs(t, err, ErrNoRepo)
+
+	pack, bomb := gitkit.TreeBomb(commits[2])
+	_, err = g.ReceivePack(t.Context(), "r1", pushOf("work", commits[2], bomb, bytes.NewReader(pack)))
+	require.NoError(t, err)
+	diff, cut, err = g.Diff(t.Context(), schemas.Repo{ID: "r1", Tenant: "acme"}, commits[2], bomb, 200)
+	require.NoError(t, err)
+	require.True(t, cut, "ten thousand million paths")
+	require.Empty(t, diff)
 }

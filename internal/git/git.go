@@ -73,7 +73,7 @@ var (
 	ErrNoRef     = errors.New("the repository has no such branch")
 	ErrRefExists = errors.New("the repository has this branch already")
 	ErrFull      = errors.New("the repository is as large as it may be")
-	ErrDiskFull  = errors.New("there is no room left on the disk of the repositories")
+	ErrDiskFull  = errors.New("there is no room left on the disk of the repositories, but for a reserve")
 	// ErrTimeout: it ran for longer than Config.Timeout. ErrBusy: it waited that long.
 	ErrTimeout = errors.New("git took longer than it may")
 	ErrBusy    = errors.New("too many fetches and pushes are running")

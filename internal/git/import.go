@@ -1,6 +1,7 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,7 +62,7 @@ func (s session) receiveAll(branch string, refs []gitwire.Ref, answer io.Reader,
 			tell(p)
 		}
 	}
-	pack, err := gitwire.ReadPackAnswer(&paced{Reader: answer}, func(said []byte) {
+	pack, err := gitwire.ReadPackAnswer(&paced{Reader: answer, roomy: s.spools.roomy}, func(said []byte) {
 		for line := range strings.FieldsFuncSeq(string(said), func(r rune) bool { return r == '\r' || r == '\n' }) {
 			onLine("remote: " + line)
 		}
@@ -126,9 +127,11 @@ const (
 	leastTime  = 2 * time.Minute
 )
 
-// paced ends a source that is too slow with ErrTimeout.
+// paced ends a source that is too slow with ErrTimeout, and any where the disk is full with ErrDiskFull.
 type paced struct {
 	io.Reader
+
+	roomy func() error
 
 	waited time.Duration // for the next leastBytes
 	came   int           // of them
@@ -141,6 +144,7 @@ func (p *paced) Read(b []byte) (n int, err error) {
 	switch p.came += n; {
 	case p.came >= leastBytes:
 		p.waited, p.came = 0, 0
+		err = cmp.Or(err, p.roomy())
 	case p.waited > leastTime && err == nil:
 		err = fmt.Errorf("%w: it brings less than 1 KiB a second", ErrTimeout)
 	}

@@ -160,7 +160,7 @@ func TestASourceMustNotBeSlow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for pause, slow := range map[time.Duration]bool{time.Second: false, 3 * time.Second: true} {
-			r := &paced{Reader: dripping(pause)}
+			r := &paced{Reader: dripping(pause), roomy: func() error { return nil }}
 			_, err := io.CopyN(io.Discard, struct{ io.Reader }{r}, 4*leastBytes)
 			require.Equal(t, slow, errors.Is(err, ErrTimeout), pause)
 		}

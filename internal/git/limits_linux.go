@@ -11,12 +11,13 @@ import (
 const openFiles = 1024
 
 // limit limits a process, and the children that it starts from then on.
-func limit(pid int, memory, file, seconds int64) error {
+func limit(pid int, memory, heap, file, seconds int64) error {
 	for _, one := range []struct {
 		what int
 		n    int64
 	}{
 		{unix.RLIMIT_AS, memory},
+		{unix.RLIMIT_DATA, heap},
 		{unix.RLIMIT_FSIZE, file},
 		{unix.RLIMIT_CPU, seconds},
 		{unix.RLIMIT_NOFILE, openFiles},
@@ -42,4 +43,11 @@ func awaitEnd(cmd *exec.Cmd) bool {
 	for errors.Is(unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
 	}
 	return true
+}
+
+// space is how much of the file system of a directory is free, and how large that is.
+func space(dir string) (free, all int64, err error) {
+	var st unix.Statfs_t
+	err = unix.Statfs(dir, &st)
+	return int64(st.Bavail) * st.Bsize, int64(st.Blocks) * st.Bsize, err //nolint:gosec // no disk has more
 }

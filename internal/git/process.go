@@ -30,6 +30,8 @@ type job struct {
 	hold []*os.File
 	// file is the largest that it may write; 0: smallFile.
 	file int64
+	// heap is the memory that it may allocate, without the packs that it maps; 0: Config.Memory.
+	heap int64
 }
 
 // source remembers why its reader failed.
@@ -154,7 +156,7 @@ func (s session) start(j job) (*process, error) {
 	}
 	// Git reads before it starts a child, and nothing has been written yet: the
 	// children have the limits too.
-	if err := limit(cmd.Process.Pid, s.cfg.Memory, cmp.Or(j.file, smallFile), int64(s.cfg.Timeout/time.Second)+1); err != nil {
+	if err := limit(cmd.Process.Pid, s.cfg.Memory, cmp.Or(j.heap, s.cfg.Memory), cmp.Or(j.file, smallFile), int64(s.cfg.Timeout/time.Second)+1); err != nil {
 		killGroup(cmd)
 		_ = cmd.Wait()
 		return nil, fmt.Errorf("setting its limits: %w", err)

@@ -43,6 +43,9 @@ func (g *Git) ReceivePack(ctx context.Context, id string, p Push) (gitwire.Repor
 	if !strings.HasPrefix(ref, schemas.RefOf("")) || !gitwire.ValidRef(ref) {
 		return gitwire.Report{}, errors.New("a push is for a branch")
 	}
+	if err := s.spools.roomy(); err != nil {
+		return gitwire.Report{}, err
+	}
 	if n, err := s.size(); err != nil {
 		return gitwire.Report{}, err
 	} else if n >= g.cfg.MaxRepo {
@@ -122,7 +125,7 @@ func (s session) receive(p Push, lock *os.File) (gitwire.Report, error) {
 // given here.
 const noRoom = "No space left on device"
 
-// roomless is ErrNoRoom where a disk is full, and otherwise err.
+// roomless is ErrDiskFull where a disk is full, and otherwise err.
 func roomless(err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
 		return fmt.Errorf("%w: %w", ErrDiskFull, err)

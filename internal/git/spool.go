@@ -28,11 +28,25 @@ type Spools struct {
 	dir     string
 	maxPack int64
 	bytes   *limits.Shares // of their files
+	space   func(dir string) (free, all int64, err error)
 }
 
 // NewSpools returns spools with files in a directory. TenantShare is as in Config.
 func NewSpools(dir string, maxPack int64, tenantShare int) *Spools {
-	return &Spools{dir: dir, maxPack: maxPack, bytes: limits.NewShares(limits.Percent(spoolPacks*maxPack, tenantShare))}
+	return &Spools{dir: dir, maxPack: maxPack, bytes: limits.NewShares(limits.Percent(spoolPacks*maxPack, tenantShare)), space: space}
+}
+
+// mostReserve is the most that is kept free of the disk of the repositories, in bytes: a twentieth of a smaller one.
+const mostReserve = 1 << 30
+
+// roomy returns ErrDiskFull while less than the reserve is free. What has begun by then takes from it: no part of
+// the disk is a tenant's own, and repositories grow until pushes of all tenants are refused.
+func (s *Spools) roomy() error {
+	free, all, err := s.space(s.dir)
+	if err == nil && free < min(all/20, mostReserve) {
+		err = ErrDiskFull
+	}
+	return err
 }
 
 // Spools are those on the disk of the repositories.
@@ -56,7 +70,7 @@ type Spool struct {
 // New returns an empty Spool for a push of a tenant's.
 func (s *Spools) New(tenant string) *Spool { return &Spool{spools: s, tenant: tenant} }
 
-// Write appends to the pack. ErrNoRoom where the disk is full, ErrSpool where the tenant may have no more of it.
+// Write appends to the pack. ErrDiskFull where the disk is full, ErrSpool where the tenant may have no more of it.
 func (s *Spool) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,6 +100,9 @@ func (s *Spool) Write(p []byte) (int, error) {
 // append writes to the file. The caller holds mu.
 func (s *Spool) append(p []byte) (int, error) {
 	for s.size+int64(len(p)) > s.room {
+		if err := s.spools.roomy(); err != nil {
+			return 0, err
+		}
 		n := min(spoolChunk, s.spools.maxPack)
 		release, ok := s.spools.bytes.TryAcquire(s.tenant, n)
 		if !ok {

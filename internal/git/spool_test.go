@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/internal/limits"
+	"weir/internal/weirtest/gitkit"
 )
 
 func newSpool(t *testing.T, g *Git, tenant string) *Spool {
@@ -136,5 +137,35 @@ func TestTurnsOfTenants(t *testing.T) {
 	}
 	for _, all := range imports {
 		require.Zero(t, all.Held("a")+all.Held("b"))
+	}
+}
+
+// TestReserve: with less than a twentieth of the disk free, or 1 GiB of a large one, nothing is added.
+func TestReserve(t *testing.T) {
+	t.Parallel()
+	g := open(t, Config{})
+	from := begin(t, g)
+	pack, oid := gitkit.GoodCommit("x", from)
+	all, free := int64(100<<20), int64(5<<20-1)
+	g.spools.space = func(string) (int64, int64, error) { return free, all, nil }
+	add := func() map[string]error {
+		_, pushed := g.ReceivePack(t.Context(), "r1", pushOf("work", from, oid, bytes.NewReader(pack)))
+		_, made := g.Create(t.Context(), "r2", "main")
+		s := g.spools.New("acme")
+		defer s.Close()
+		_, spooled := s.Write(make([]byte, spoolMemory+1))
+		_, paced := (&paced{Reader: bytes.NewReader(make([]byte, leastBytes)), roomy: g.spools.roomy}).Read(make([]byte, leastBytes))
+		return map[string]error{"push": pushed, "create": made, "spool": spooled, "import": paced}
+	}
+	for name, err := range add() {
+		require.ErrorIs(t, err, ErrDiskFull, name)
+	}
+	all, free = 1<<40, 1<<30-1
+	for name, err := range add() {
+		require.ErrorIs(t, err, ErrDiskFull, name)
+	}
+	free++
+	for name, err := range add() {
+		require.NoError(t, err, name)
 	}
 }

@@ -26,6 +26,7 @@ func TestViewHidesTheRest(t *testing.T) {
 	main := head(t, g, "r1", "main")
 	narrow := serve(t, g, view{Refs: []string{"refs/heads/mine", "refs/heads/main"}})
 	none := serve(t, g, view{})
+	based := serve(t, g, view{Refs: []string{"refs/heads/mine", "refs/heads/work"}, Head: "refs/heads/work"})
 	headless := serve(t, g, view{Refs: []string{"refs/heads/mine", "HEAD", "!refs/heads/work", "refs/heads/../x"}})
 
 	for _, version := range []string{"0", "2"} {
@@ -40,7 +41,10 @@ func TestViewHidesTheRest(t *testing.T) {
 			require.Empty(t, gitkit.Git(t, "/", "-c", conf, "ls-remote", none+"/r1"))
 			require.Equal(t, main+"\trefs/heads/mine", gitkit.Git(t, "/", "-c", conf, "ls-remote", headless+"/r1"))
 
-			dir := clone(t, narrow, "r1", "-c", conf)
+			dir := clone(t, based, "r1", "-c", conf)
+			require.Equal(t, commits[2], gitkit.Git(t, dir, "rev-parse", "HEAD"))
+			require.Equal(t, "work", gitkit.Git(t, dir, "branch", "--show-current"), "a clone checks out the base")
+			dir = clone(t, narrow, "r1", "-c", conf)
 			for _, oid := range commits {
 				out, err := client(t, dir, "fetch", "origin", oid)
 				require.Error(t, err, "a commit of a branch that is not shown")
@@ -71,9 +75,9 @@ func TestViewOfAGrant(t *testing.T) {
 		want view
 	}{
 		"a reader":            {task.Grant{Tenant: "acme"}, view{All: true, Tenant: "acme"}},
-		"a task":              {task.Grant{Tenant: "acme", TaskID: "t", Branch: "work"}, view{Refs: []string{"refs/heads/work", "refs/heads/main"}, Tenant: "acme"}},
-		"with another base":   {task.Grant{TaskID: "t", Branch: "work", Base: "dev"}, view{Refs: []string{"refs/heads/work", "refs/heads/dev"}}},
-		"at its base's place": {task.Grant{TaskID: "t", Branch: "main"}, view{Refs: []string{"refs/heads/main"}}},
+		"a task":              {task.Grant{Tenant: "acme", TaskID: "t", Branch: "work"}, view{Refs: []string{"refs/heads/work", "refs/heads/main"}, Head: "refs/heads/main", Tenant: "acme"}},
+		"with another base":   {task.Grant{TaskID: "t", Branch: "work", Base: "dev"}, view{Refs: []string{"refs/heads/work", "refs/heads/dev"}, Head: "refs/heads/dev"}},
+		"at its base's place": {task.Grant{TaskID: "t", Branch: "main"}, view{Refs: []string{"refs/heads/main"}, Head: "refs/heads/main"}},
 	} {
 		require.Equal(t, c.want, viewOf(repo, c.who), name)
 		for _, ref := range c.want.Refs {

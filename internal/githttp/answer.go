@@ -25,11 +25,14 @@ type Answer struct {
 	mu     sync.Mutex
 	out    *Stream
 	closed bool
+
+	drained bool
 }
 
-// Asked is what the client of a push can read, and about which ref.
+// Asked is what the client of a push can read, and about which refs.
 type Asked struct {
 	Ref              string
+	Others           []string // refs of the same push
 	Report, SideBand bool
 }
 
@@ -65,11 +68,21 @@ func (a *Answer) Close() (begun bool) {
 	return a.out.Begun()
 }
 
+// Heard reads what is left of the body, to the limit, and reports whether that is all: a client that still sends
+// reads no report of git's, but shows an error.
+func (a *Answer) Heard() bool {
+	a.Close()
+	if !a.drained {
+		a.drained = true
+		a.body.Drain(a.limit)
+	}
+	return a.body.Whole()
+}
+
 // Report ends the answer with what git's client reads there. The client is heard out first: while
 // it sends, it does not listen.
 func (a *Answer) Report(data []byte) {
-	a.Close()
-	a.body.Drain(a.limit)
+	a.Heard()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.out.Begun() && len(data) > 0 {

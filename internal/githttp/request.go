@@ -41,8 +41,11 @@ func (g Authorizer) Authorize(r *http.Request, named string) (task.Grant, schema
 		return task.Grant{}, schemas.Repo{}, fault.New(schemas.Unauthorized, "git asks for a token here: send it as the password, with any user name")
 	}
 	grant, err := g.Grant(r.Context(), token)
+	if public, ok := errors.AsType[*fault.Error](err); ok && public.Code == schemas.Unauthorized && task.Is(token) {
+		err = &fault.Error{Code: schemas.Unauthorized, Cause: err, Message: "no running task has this token: the task has ended, its lease is lost or the token is wrong; send the token of a running task as the password"}
+	}
 	if err != nil {
-		return task.Grant{}, schemas.Repo{}, holding(err)
+		return task.Grant{}, schemas.Repo{}, Holding(err)
 	}
 	name := strings.TrimSuffix(named, ".git")
 	if !schemas.ValidRepoName(name) || grant.TaskID != "" && name != grant.Repo {
@@ -55,8 +58,8 @@ func (g Authorizer) Authorize(r *http.Request, named string) (task.Grant, schema
 	return grant, repo, err
 }
 
-// holding is the error for a token that holds no task, as git shows it.
-func holding(err error) error {
+// Holding is the error for a token that holds no task, as git shows it.
+func Holding(err error) error {
 	if public, ok := errors.AsType[*fault.Error](err); ok && public.Code == schemas.TaskNotRunning {
 		return &fault.Error{Code: schemas.Forbidden, Message: public.Message, Cause: err}
 	}

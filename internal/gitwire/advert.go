@@ -166,6 +166,15 @@ func KeepRefs(refs []Ref, keep func(ref string) bool) []Ref {
 	return slices.DeleteFunc(refs, func(r Ref) bool { return !keep(cmp.Or(r.Symref, r.Name)) })
 }
 
+// AddHead has HEAD stand for a ref, where refs have that one and no HEAD: a clone checks it out.
+func AddHead(refs []Ref, at string) []Ref {
+	i := slices.IndexFunc(refs, func(r Ref) bool { return r.Name == at })
+	if i < 0 || slices.ContainsFunc(refs, func(r Ref) bool { return r.Name == HEAD }) {
+		return refs
+	}
+	return slices.Insert(refs, 0, Ref{Name: HEAD, Oid: refs[i].Oid, Symref: at})
+}
+
 // LsRefs is the protocol 2 request for the refs that begin with one of the prefixes, or all, with
 // symbolic targets and peeled tags.
 func LsRefs(prefixes ...string) []byte {

@@ -130,11 +130,14 @@ func bandError(err error, in *bounded) error {
 }
 
 // AppendReport appends a whole answer to a push of a ref: a report as a client reads it that
-// asked for report-status, on band 1 where it asked for CapSideBand.
-func AppendReport(b []byte, ref string, rep Report, sideBand bool) []byte {
-	s := packp.ReportStatus{UnpackStatus: clean(rep.Unpack), CommandStatuses: []*packp.CommandStatus{{
-		ReferenceName: plumbing.ReferenceName(ref), Status: cmp.Or(clean(rep.Reason), UnpackOK),
-	}}}
+// asked for report-status, on band 1 where it asked for CapSideBand. The same is said of other refs of the push.
+func AppendReport(b []byte, ref string, rep Report, sideBand bool, others ...string) []byte {
+	s := packp.ReportStatus{UnpackStatus: clean(rep.Unpack)}
+	for _, name := range append([]string{ref}, others...) {
+		s.CommandStatuses = append(s.CommandStatuses, &packp.CommandStatus{
+			ReferenceName: plumbing.ReferenceName(name), Status: cmp.Or(clean(rep.Reason), UnpackOK),
+		})
+	}
 	report := encoded(s.Encode)
 	if !sideBand {
 		return append(b, report...)

@@ -18,12 +18,12 @@ func (s *State) Called() schemas.Called {
 	case s.Action.Called != (schemas.Called{}):
 		return s.Action.Called
 	case len(s.Attempts) > 0 && Remote(s.Kind):
-		return CallOf(s.Attempts[0].Method, s.Attempts[0].URL)
+		return CallOf(s.Attempts[0].Method, s.Attempts[0].URL).For(CalledIn(s.Action, string(s.Action.Payload)))
 	}
 	return CalledIn(s.Action, string(s.Action.Payload))
 }
 
-// Remote reports whether only the attempts of a kind name its call: the payload names a repository.
+// Remote reports whether only the attempts of a kind name its call: the payload names a repository, and a push's its ref.
 func Remote(kind schemas.Kind) bool { return kind == schemas.KindPush || kind == schemas.KindRepo }
 
 // CalledIn is the call in a payload. It is empty if there is none, or the action is sensitive.
@@ -35,6 +35,12 @@ func CalledIn(a schemas.Action, payload string) schemas.Called {
 	switch doc := gjson.Parse(payload); a.Kind { //nolint:exhaustive // the others have no call of their own
 	case schemas.KindHTTP, schemas.KindPassthrough:
 		call = doc
+	case schemas.KindPush, schemas.KindRepo:
+		named := doc.Get("repo").Str + doc.Get("name").Str
+		if !doc.Get("denied").Exists() { // else the ref is any text of the client's
+			named = strings.TrimSpace(named + " " + doc.Get("ref").Str)
+		}
+		return schemas.Called{Path: strings.ToValidUTF8(named[:min(len(named), longestPath)], "")}
 	case schemas.KindPlan:
 		plan = doc
 	case schemas.KindRun:

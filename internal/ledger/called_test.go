@@ -57,6 +57,7 @@ func TestCalledOfAState(t *testing.T) {
 		"agent":     {schemas.Action{Kind: schemas.KindRun, Payload: []byte(`{"inputs":{"method":"PUT","url":"http://h.example/a"}}`)}, schemas.Called{}},
 		"sensitive": {schemas.Action{Kind: schemas.KindRun, Sensitive: true, Payload: []byte(`{"call":{"method":"PUT","url":"http://h.example/a"}}`)}, schemas.Called{}},
 		"task":      {schemas.Action{Kind: schemas.KindTask, Payload: []byte(`{"method":"PUT","url":"http://h.example/a"}`)}, schemas.Called{}},
+		"repo":      {schemas.Action{Kind: schemas.KindRepo, Payload: []byte(`{"name":"r","import_url":"http://h.example/a"}`)}, schemas.Called{Path: "r"}},
 		"damaged":   {schemas.Action{Kind: schemas.KindHTTP, Payload: []byte(`{"method":[`)}, schemas.Called{}},
 	} {
 		st := &ledger.State{Ref: schemas.Ref{Kind: c.action.Kind}, Action: c.action}
@@ -65,8 +66,11 @@ func TestCalledOfAState(t *testing.T) {
 		st.Action.Payload, st.Action.PayloadBlob = nil, "blob"
 		require.Equal(t, c.want, st.Called(), name)
 	}
-	push := &ledger.State{Ref: schemas.Ref{Kind: schemas.KindPush}, Action: schemas.Action{Payload: []byte(`{"repo":"r"}`)}}
-	require.Empty(t, push.Called(), "nothing was called yet")
+	push := &ledger.State{Ref: schemas.Ref{Kind: schemas.KindPush}, Action: schemas.Action{Kind: schemas.KindPush, Payload: []byte(`{"repo":"r","ref":"refs/heads/b"}`)}}
+	require.Equal(t, schemas.Called{Path: "r refs/heads/b"}, push.Called(), "nothing was called yet")
+	push.Action.Payload = []byte(`{"repo":"r","ref":"refs/heads/b","denied":"no"}`)
+	require.Equal(t, schemas.Called{Path: "r"}, push.Called())
+	push.Action.Payload = []byte(`{"repo":"r","ref":"refs/heads/b"}`)
 	push.Attempts = []ledger.Attempt{{Attempt: schemas.Attempt{Method: "POST", URL: "http://u:p@h.example/r.git/git-receive-pack"}}}
-	require.Equal(t, schemas.Called{Method: "POST", Host: "h.example", Path: "/r.git/git-receive-pack"}, push.Called())
+	require.Equal(t, schemas.Called{Method: "POST", Host: "h.example", Path: "/r.git/git-receive-pack r refs/heads/b"}, push.Called())
 }

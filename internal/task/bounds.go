@@ -110,6 +110,8 @@ type Grant struct {
 	Key string
 	// ReadOnly: the branch may not be updated.
 	ReadOnly bool
+	// Opened: the branch exists.
+	Opened bool
 	// Force lets an update drop what was pushed before.
 	Force bool
 	// Principal is the id of the token that asked for the task, or that reads; Holder the

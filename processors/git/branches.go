@@ -76,9 +76,13 @@ const soonest = 500 * time.Millisecond
 
 // away leaves an action to the node that has its repository, or git: the next worker may
 // be that one. To wait for it is all that one without them can do, up to the deadline,
-// which the action's own executor holds it to. The log hears of it once.
+// which the action's own executor holds it to.
 func away(st *ledger.State, now time.Time) error {
-	until := now.Add(min(max(now.Sub(st.Action.AcceptedAt)/8, soonest), again))
+	return rest(st, now.Add(min(max(now.Sub(st.Action.AcceptedAt)/8, soonest), again)))
+}
+
+// rest leaves an action until then, or until its deadline. The log hears of it once.
+func rest(st *ledger.State, until time.Time) error {
 	if d := st.Action.Deadline; !d.IsZero() && d.Before(until) {
 		until = d
 	}
@@ -104,23 +108,25 @@ type opening struct {
 }
 
 const (
-	// maxOpenings is how often the making of a branch is tried, in steps of the task's log.
+	// maxOpenings is how many errors of an upstream's git end the making of a branch, each in a step of the task's log.
 	maxOpenings = 5
 	// openingTimeout bounds one push that makes a branch elsewhere.
 	openingTimeout = time.Minute
-	// again is the pause after an upstream could not be reached.
-	again = 10 * time.Second
+	// again is the pause after an upstream could not be reached. It grows with the action's age, to longest.
+	again   = 10 * time.Second
+	longest = time.Minute
 )
 
 // errNoLook: it is not known where the branch would begin.
 var errNoLook = errors.New("the upstream was not looked at")
 
 // open looks at the upstream, and pushes the branch if it does not exist. After a push with an
-// unknown result it looks again; if the branch was created after all, the upstream refuses the
-// repeat.
+// unknown result it looks again, and pushes again after a pause; if the branch was created after all,
+// the upstream refuses the repeat.
 func (o *opening) open(ctx context.Context) (string, error) {
 	sent := false // a push of ours may have arrived
-	for step := range maxOpenings {
+	pause, wish := false, time.Duration(0)
+	for step, refused := 0, 0; refused < maxOpenings; step++ {
 		tries := o.st.AttemptsOf(step)
 		for _, t := range tries {
 			sent = sent || t.Result != nil && t.Result.Sent
@@ -138,6 +144,8 @@ func (o *opening) open(ctx context.Context) (string, error) {
 				return "", branchTaken(o.branch)
 			case base == "":
 				return "", noBase(o.base)
+			case pause:
+				return "", o.later(wish)
 			}
 			oid = base
 		}
@@ -148,10 +156,18 @@ func (o *opening) open(ctx context.Context) (string, error) {
 		made, err := o.checkPush(ctx, r)
 		switch said, _ := errors.AsType[*fault.Error](err); {
 		case sent && said != nil && said.Code == schemas.GitRejected: // perhaps it is there by now
+			refused++
 		case err != nil:
 			return "", err
 		case made && oid != "":
 			return oid, nil
+		case r.Answered && r.Last.Result.Status == statusOK:
+			refused++
+		case oid != "": // else an earlier worker has waited
+			pause = true
+			if a := r.Last.Result.Answer; a != nil {
+				wish = a.RetryAfter
+			}
 		}
 		// Requests that an earlier worker has sent count as well.
 		sent = sent || r.Last != nil && r.Last.Result.Sent
@@ -159,13 +175,21 @@ func (o *opening) open(ctx context.Context) (string, error) {
 	return "", fault.New(schemas.Unavailable, "the task's branch could not be made at the repository's upstream; file the task again later")
 }
 
-// look is where the base and the branch are now; empty: nowhere. If the upstream could not be reached, the task
-// comes back. What policy denies, and what the upstream refuses, stays so.
+// later leaves the task for as long as the upstream wishes, and else longer the older the task is. It has its
+// deadline for an end.
+func (o *opening) later(wish time.Duration) error {
+	now := o.cfg.Now()
+	return rest(o.st, now.Add(max(wish, min(max(now.Sub(o.st.Action.AcceptedAt)/8, again), longest))))
+}
+
+// look is where the base and the branch are now; empty: nowhere. If the upstream could not be reached, or asks for
+// another time, the task comes back. What policy denies, and what the upstream refuses, stays so.
 func (o *opening) look(ctx context.Context) (base, branch string, err error) {
 	b, n := schemas.RefOf(o.base), schemas.RefOf(o.branch)
 	refs, err := o.cfg.Forward.refs(ctx, asking(o.st, o.st.ID), o.repo, b, n)
-	if said, ok := errors.AsType[*fault.Error](err); ok && said.Code != schemas.HTTPFailure && !said.Code.Denied() {
-		err = &call.Deferral{Until: o.cfg.Now().Add(again), Reason: schemas.WaitDelay}
+	wish, busy := errors.AsType[busyError](err)
+	if said, ok := errors.AsType[*fault.Error](err); busy || ok && said.Code != schemas.HTTPFailure && !said.Code.Denied() {
+		err = o.later(time.Duration(wish))
 	}
 	return find(refs, b).Oid, find(refs, n).Oid, err
 }
@@ -216,7 +240,7 @@ func (o *opening) checkPush(ctx context.Context, r call.Result) (made bool, err 
 		return err == nil, err
 	case status == statusOK && word.Refused == nil:
 		return false, rejected(word.Reason)
-	case status >= 500, status == statusOK:
+	case busy(status), status == statusOK:
 		return false, nil
 	}
 	return false, rejected(fmt.Sprintf("it answered with status %d; look at the credential that the policy's entry adds", status))

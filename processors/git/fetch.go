@@ -23,9 +23,13 @@ func reader(g task.Grant) schemas.Action {
 	}
 }
 
-// shown are the refs that a grant reads.
+// shown are the refs that a grant reads. HEAD stands for a task's base where the upstream's own is not shown.
 func shown(refs []gitwire.Ref, repo schemas.Repo, g task.Grant) []gitwire.Ref {
-	return gitwire.KeepRefs(refs, func(ref string) bool { return g.Reads(ref, repo.DefaultBranch) })
+	refs = gitwire.KeepRefs(refs, func(ref string) bool { return g.Reads(ref, repo.DefaultBranch) })
+	if g.TaskID == "" {
+		return refs
+	}
+	return gitwire.AddHead(refs, schemas.RefOf(cmp.Or(g.Base, repo.DefaultBranch)))
 }
 
 func headers(accept string, v2 bool) []schemas.Header {
@@ -54,7 +58,9 @@ func (f *Forward) Advertise(ctx context.Context, repo schemas.Repo, g task.Grant
 			return publicError(gitwire.ErrMalformed)
 		}
 		a.Service = service
-		a.Refs = shown(a.Refs, repo, g)
+		if a.Refs = shown(a.Refs, repo, g); service == schemas.GitReceivePack {
+			a.Refs = slices.DeleteFunc(a.Refs, func(r gitwire.Ref) bool { return r.Name == gitwire.HEAD })
+		}
 		a.Capabilities = passedOn(a, service)
 		_, err = w.Write(a.Bytes())
 		return err
@@ -141,6 +147,9 @@ func (f *Forward) refs(ctx context.Context, who schemas.Action, repo schemas.Rep
 	var a gitwire.Advertisement
 	err = f.discover(ctx, who, repo, schemas.GitUploadPack, 2, func(r io.Reader, _ bool) error {
 		a, err = gitwire.ReadAdvertisement(r)
+		if slices.Contains(a.Capabilities, "object-format=sha256") {
+			err = fault.New(schemas.UpstreamProtocol, "the repository's objects have SHA-256 names, which Weir does not support; name one with SHA-1")
+		}
 		return publicError(err)
 	})
 	if err != nil || a.Version != 2 {

@@ -61,6 +61,9 @@ func TestFetchFromUpstream(t *testing.T) {
 			assert.Equal(t, []string{taskID, "upstream", "t-1"}, []string{e.ActionID, e.Entry, e.Principal})
 		}
 		assert.Contains(t, refs(task.Grant{Tenant: tenant, Principal: "t-2"}), "secret")
+		based := grant()
+		based.Base = "secret"
+		assert.Regexp(t, `HEAD symref-target:refs/heads/secret\n|symref=HEAD:refs/heads/secret`, refs(based), "a clone checks out the base")
 	})
 }
 

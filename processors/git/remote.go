@@ -93,7 +93,7 @@ func (t PushCall) request(_ context.Context, _ guard.Pass, q *outbound.Request) 
 
 // read reads the answer of a push.
 func (t PushCall) read(_ context.Context, a *dial.Answer) (*call.Reply, error) {
-	answer := schemas.Answer{Status: a.Status, Headers: []schemas.Header{}}
+	answer := schemas.Answer{Status: a.Status, Headers: []schemas.Header{}, RetryAfter: a.RetryAfter}
 	if a.Status != statusOK {
 		return &call.Reply{Answer: answer}, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -305,6 +306,37 @@ func TestBranchElsewhere(t *testing.T) {
 		assert.Equal(t, repo.main, base)
 		repo.is(t, base)
 	})
+	for _, service := range []string{"/info/refs", "/git-receive-pack"} {
+		t.Run("the upstream is busy, "+service, func(t *testing.T) {
+			t.Parallel()
+			now := time.Now()
+			r := newEnv(t, options{now: func() time.Time { return now }})
+			repo := r.proxy()
+			want := 17 * time.Second
+			if repo.Answer(func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+				w.Header().Set("Retry-After", "17")
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}); service == "/info/refs" {
+				r.book.Put(t, rulebook.Mock("m", repo.UpstreamURL+service, 503, `"busy"`))
+				want = 10 * time.Second
+			}
+			o := schemas.TaskOrder{Repo: repo.Name}
+			st := r.accept(schemas.KindTask, taskID, o)
+			for range 7 {
+				_, err := r.branches.Open(t.Context(), st, o, branch)
+				rest := harness.As[*call.Deferral](t, err)
+				require.Equal(t, want, rest.Until.Sub(now))
+				now = rest.Until
+				st = r.rested(st, rest)
+			}
+			repo.Answer(nil)
+			r.book.Put(t)
+			base, err := r.branches.Open(t.Context(), st, o, branch)
+			require.NoError(t, err)
+			require.Equal(t, repo.main, base)
+			repo.is(t, base)
+		})
+	}
 }
 
 // said asserts that an error says why for good.

@@ -32,6 +32,9 @@ func (r *Repos) Execute(ctx context.Context, st *ledger.State, stop call.Stop) (
 		return settle.Outcome{}, err
 	}
 	repo, err := r.make(ctx, st, order, stop)
+	if errors.Is(err, hosted.ErrDiskFull) {
+		err = &fault.Error{Code: schemas.GitRejected, Message: hosted.ErrDiskFull.Error() + "; make the repository when its operator has made some", Cause: err}
+	}
 	if errors.Is(err, hosted.ErrNoRepo) { // none can be made here
 		return settle.Outcome{}, away(st, r.cfg.Now())
 	}

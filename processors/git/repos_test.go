@@ -240,6 +240,15 @@ func TestRepositoryThatIsNotMade(t *testing.T) {
 			},
 			failed, schemas.ValidationError, "default_branch",
 		},
+		"upstream, SHA-256": {
+			func(r *env, e upstreamDouble) {
+				gitkit.Git(r.t, e.Root, "init", "-q", "--bare", "--object-format=sha256", "sha256.git")
+			},
+			func(e upstreamDouble) schemas.RepoOrder {
+				return schemas.RepoOrder{UpstreamURL: e.Backend.URL + "/sha256.git"}
+			},
+			failed, schemas.UpstreamProtocol, "SHA-256",
+		},
 		"canceled": {func(r *env, _ upstreamDouble) { r.stop.Pull() }, from(""), schemas.OutcomeCanceled, schemas.Canceled, "canceled"},
 	}, func(t *testing.T, c testCase) {
 		r := newEnv(t, options{})

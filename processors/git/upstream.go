@@ -153,7 +153,7 @@ func (v *reading) take(_ context.Context, a *dial.Answer) (*call.Reply, error) {
 	mocked := a.Pass.Mocked()
 	switch {
 	case a.Status != statusOK:
-		v.err = unexpected(a.Status)
+		v.err = unexpected(a.Status, a.RetryAfter)
 	case !mocked && mediaType(a.Headers) != v.want:
 		v.err = fault.New(schemas.UpstreamProtocol, "what answers at the repository's upstream is no git server that speaks smart HTTP; look at its URL")
 	default:
@@ -208,8 +208,16 @@ func denies(d schemas.Decision) error {
 	return fault.New(d.Code, "policy does not permit the call to the repository's upstream: "+d.Reason)
 }
 
+// busyError is why a status does not last, with the upstream's Retry-After; 0: it has none.
+type busyError time.Duration
+
+func (busyError) Error() string { return "the upstream is busy" }
+
+// busy reports whether a status may be another one soon.
+func busy(status int) bool { return status == 429 || status >= 500 }
+
 // unexpected is the error of a read that was answered with another status than 200.
-func unexpected(status int) error {
+func unexpected(status int, wish time.Duration) error {
 	why := fmt.Sprintf("answers with status %d; try again later", status)
 	switch {
 	case status >= 300 && status < 400:
@@ -219,5 +227,9 @@ func unexpected(status int) error {
 	case status == 404, status == 410:
 		why = fmt.Sprintf("answers with status %d; it has no such repository, or shows it to others only", status)
 	}
-	return fault.New(schemas.HTTPFailure, "the repository's upstream "+why)
+	err := &fault.Error{Code: schemas.HTTPFailure, Message: "the repository's upstream " + why}
+	if busy(status) {
+		err.Cause = busyError(wish)
+	}
+	return err
 }

@@ -35,6 +35,20 @@ func GoodCommit(text, parent string) (pack []byte, head string) {
 	return tip(parent, TreeOf(Entry{Mode: "100644", Name: "file", ID: blob.ID()}), blob)
 }
 
+// TreeBomb is one of a thousand bytes whose tree has ten thousand million paths: ten times ten folders, each the same.
+func TreeBomb(parent string) (pack []byte, head string) {
+	rest := []Object{BlobOf("")}
+	mode := "100644"
+	for range 10 {
+		var entries []Entry
+		for i := range 10 {
+			entries = append(entries, Entry{Mode: mode, Name: string(rune('a' + i)), ID: rest[len(rest)-1].ID()})
+		}
+		rest, mode = append(rest, TreeOf(entries...)), "40000"
+	}
+	return tip(parent, rest[len(rest)-1], rest[:len(rest)-1]...)
+}
+
 func tip(parent string, tree Object, rest ...Object) (pack []byte, head string) {
 	var parents []string
 	if parent != "" {
