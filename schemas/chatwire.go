@@ -11,8 +11,8 @@ type ChatRefusal struct {
 	Error ChatRefused `json:"error"`
 }
 
-// ChatRefused is an error in the form of the chat completions protocol. In a started stream it is
-// in the last chunk.
+// ChatRefused is an error in the form of the chat completions protocol. In a started stream the data
+// of the last event but [DONE] is a ChatRefusal.
 type ChatRefused struct {
 	Message string `json:"message"`
 	// Type is the class of the error, such as invalid_request_error or rate_limit_error.
