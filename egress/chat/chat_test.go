@@ -83,6 +83,17 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// The usual clients repeat by themselves; a failure that its key keeps is not worth waiting for.
+func TestReplayedFailure(t *testing.T) {
+	t.Parallel()
+	for replayed, want := range map[string][2]string{"": {"1", ""}, "true": {"", "false"}} {
+		e, w := endings()["upstream_limited"], httptest.NewRecorder()
+		w.Header().Set("Idempotency-Replayed", replayed)
+		require.NoError(t, chat.Answer(w, schemas.DialectChat, &e.settled, json.RawMessage(e.doc)))
+		require.Equal(t, want, [2]string{w.Header().Get("Retry-After"), w.Header().Get("X-Should-Retry")}, replayed)
+	}
+}
+
 func TestLostAndCut(t *testing.T) {
 	t.Parallel()
 	_, lost := chat.Read(&schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.UpstreamReset, ResultBlob: "x"}, nil)

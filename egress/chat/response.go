@@ -157,8 +157,13 @@ func (r *RefusalError) Write(w http.ResponseWriter, d schemas.Dialect) error {
 		return err
 	}
 	e := problem.Of(&r.problem)
-	e.SetHeaders(w.Header())
-	problem.Limits(w.Header(), e.Limits)
+	h := w.Header()
+	e.SetHeaders(h)
+	problem.Limits(h, e.Limits)
+	if h.Get("Idempotency-Replayed") != "" { // its key keeps this failure: a repeat would only get it again
+		h.Del("Retry-After")
+		h.Set("X-Should-Retry", "false")
+	}
 	stream.WriteBody(w, e.Status, "application/json", body)
 	return nil
 }
