@@ -125,7 +125,7 @@ func MessagesError(status int) string {
 		return "request_too_large"
 	case 429:
 		return "rate_limit_error"
-	case 503:
+	case 503, 529:
 		return "overloaded_error"
 	}
 	if status >= 500 {
