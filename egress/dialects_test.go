@@ -288,7 +288,8 @@ func TestFailuresHaveTheFormOfTheirDialect(t *testing.T) {
 		h.deltas(st, tale.chunks[:3])
 		h.settle(st, fails(d, strings.Replace(tale.doc, "completed", "in_progress", 1)))
 		got := h.talked(talk{id: "mid", duplicate: true, order: o}).Body.String()
-		require.Equal(t, fmt.Sprintf(tc.in, st.Seq)+"\n\n", strings.Join(strings.SplitAfter(got, "\n\n")[3:], ""))
+		received := strings.NewReplacer(`"output":[]`, `"output":`+gjson.Get(tale.doc, "output").Raw, `"usage":null`, `"usage":`+gjson.Get(tale.doc, "usage").Raw)
+		require.Equal(t, received.Replace(fmt.Sprintf(tc.in, st.Seq))+"\n\n", strings.Join(strings.SplitAfter(got, "\n\n")[3:], ""))
 	})
 }
 

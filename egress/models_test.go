@@ -140,6 +140,7 @@ func TestModelsOfAnthropic(t *testing.T) {
 	h := shop(t)
 	ask := func(path, who string) (*httptest.ResponseRecorder, schemas.ModelList) {
 		w := h.ask(http.MethodGet, "/v1/models"+path, who, "Anthropic-Version", "2023-06-01")
+		require.NotEmpty(t, w.Header().Get("Request-Id"))
 		var list schemas.ModelList
 		if w.Code == http.StatusOK {
 			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &list))

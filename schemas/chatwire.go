@@ -11,8 +11,8 @@ type ChatRefusal struct {
 	Error ChatRefused `json:"error"`
 }
 
-// ChatRefused is an error in the form of the chat completions protocol. In a started stream it is
-// in the last chunk.
+// ChatRefused is an error in the form of the chat completions protocol. In a started stream the data
+// of the last event but [DONE] is a ChatRefusal.
 type ChatRefused struct {
 	Message string `json:"message"`
 	// Type is the class of the error, such as invalid_request_error or rate_limit_error.
@@ -125,7 +125,7 @@ func MessagesError(status int) string {
 		return "request_too_large"
 	case 429:
 		return "rate_limit_error"
-	case 503:
+	case 503, 529:
 		return "overloaded_error"
 	}
 	if status >= 500 {

@@ -165,7 +165,7 @@ func chatRefusal(resp *http.Response) error {
 		text = fmt.Sprintf("the server answered %s with no error that can be read; is it a Weir?", resp.Status)
 		return client.NewError(resp.StatusCode, text, nil)
 	}
-	return exitError{client.NewError(resp.StatusCode, joined("\n", text, chatHint(resp, code)), raw), exitOf(code)}
+	return exitError{client.NewError(resp.StatusCode, joined("\n", text, chatHint(resp, text, code)), raw), exitOf(code)}
 }
 
 // chatError reads the error in an answer, if it holds one.
@@ -182,7 +182,13 @@ func chatError(raw []byte) (text string, code schemas.Code) {
 }
 
 // chatHint says what to do about a refusal, where that can be said.
-func chatHint(resp *http.Response, code schemas.Code) string {
+func chatHint(resp *http.Response, text string, code schemas.Code) string {
+	switch {
+	case strings.Contains(text, "answers POST "+schemas.RouteChat+";"):
+		return "`weir chat` speaks chat completions only; ask another model"
+	case code == schemas.Forbidden && !strings.HasPrefix(text, "at /model:"): // it is about a scope
+		return ""
+	}
 	hint := map[schemas.Code]string{
 		schemas.ModelNotFound:       "`weir models` lists the models there are",
 		schemas.BudgetExhausted:     "`weir budgets` shows what is left of each",

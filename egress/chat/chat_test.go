@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,11 +14,6 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/weirtest/fixture"
 	"weir/schemas"
-)
-
-var (
-	ref = schemas.Ref{Tenant: "acme", Kind: schemas.KindChat, ID: "act-1"}
-	at  = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 )
 
 type ending struct {
@@ -75,7 +69,7 @@ func TestGolden(t *testing.T) {
 			require.NoError(t, chat.Answer(w, schemas.DialectChat, &e.settled, json.RawMessage(e.doc)))
 			status, body := w.Code, w.Body.Bytes()
 			_, refusal := chat.Read(&e.settled, json.RawMessage(e.doc))
-			frames := string(chat.Last(ref, 7, at, refusal))
+			frames := string(chat.Last(7, refusal))
 			var b strings.Builder
 			fmt.Fprintf(&b, "%d\n", status)
 			require.NoError(t, w.Header().Write(&b))
@@ -89,12 +83,22 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// The usual clients repeat by themselves; a failure that its key keeps is not worth waiting for.
+func TestReplayedFailure(t *testing.T) {
+	t.Parallel()
+	for replayed, want := range map[string][2]string{"": {"1", ""}, "true": {"", "false"}} {
+		e, w := endings()["upstream_limited"], httptest.NewRecorder()
+		w.Header().Set("Idempotency-Replayed", replayed)
+		require.NoError(t, chat.Answer(w, schemas.DialectChat, &e.settled, json.RawMessage(e.doc)))
+		require.Equal(t, want, [2]string{w.Header().Get("Retry-After"), w.Header().Get("X-Should-Retry")}, replayed)
+	}
+}
+
 func TestLostAndCut(t *testing.T) {
 	t.Parallel()
 	_, lost := chat.Read(&schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.UpstreamReset, ResultBlob: "x"}, nil)
-	require.Contains(t, string(chat.Last(ref, 7, at, lost)), `"error":{"message":"the completion could not be made","type":"server_error","param":null,"code":"upstream_reset","metadata":{"code":"UPSTREAM_RESET","status":502}}}`)
-	require.Equal(t, `data: {"id":"act-1","object":"chat.completion.chunk","created":1767323045,"model":"","choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}],`+
-		`"error":{"message":"again","type":"server_error","param":null,"code":"unavailable","metadata":{"code":"UNAVAILABLE","status":503}}}`+"\n\ndata: [DONE]\n\n", string(chat.Interrupted(ref, at, "again")))
+	require.Contains(t, string(chat.Last(7, lost)), `"error":{"message":"the completion could not be made","type":"server_error","param":null,"code":"upstream_reset","metadata":{"code":"UPSTREAM_RESET","status":502}}}`)
+	require.Equal(t, `data: {"error":{"message":"again","type":"server_error","param":null,"code":"unavailable","metadata":{"code":"UNAVAILABLE","status":503}}}`+"\n\ndata: [DONE]\n\n", string(chat.Interrupted("again")))
 	require.Equal(t, "data: [DONE]\n\n", string(chat.Ended(schemas.DialectChat)))
 }
 

@@ -26,7 +26,7 @@ func (f *frames) failed(ctx context.Context, it *stream.Item, r *RefusalError) (
 	case schemas.DialectMessages:
 		return appendEvent(nil, "error", schemas.ChatPosition{Seq: it.Seq}, problem.Messages(&r.problem, "")), nil
 	default: // embeddings have no streams
-		return Last(f.ref, it.Seq, it.Event.Time, r), nil
+		return Last(it.Seq, r), nil
 	}
 }
 
@@ -41,7 +41,7 @@ func (f *frames) end() []byte {
 		r := refused(schemas.Unavailable, schemas.ChatError{Message: why + resend})
 		return appendEvent(nil, "error", schemas.ChatPosition{}, problem.Messages(&r.problem, ""))
 	default:
-		return Interrupted(f.ref, f.server.Now(), why+resend)
+		return Interrupted(why + resend)
 	}
 }
 

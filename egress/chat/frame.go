@@ -1,15 +1,12 @@
 package chat
 
 import (
-	"cmp"
 	"encoding/json"
 	"strconv"
 	"strings"
-	"time"
 
 	"weir/egress/stream"
 	"weir/internal/completion"
-	"weir/internal/ledger"
 	"weir/schemas"
 )
 
@@ -88,47 +85,25 @@ func appendFrame(b []byte, name string, p schemas.ChatPosition, data string) []b
 }
 
 // Last is the frames of the end of a completion; refusal is nil where it succeeded.
-func Last(ref schemas.Ref, seq uint64, at time.Time, refusal *RefusalError) []byte {
+func Last(seq uint64, refusal *RefusalError) []byte {
 	b := []byte{}
 	if refusal != nil {
-		b = refusal.frame(ref, at)
+		b = refusal.frame()
 	}
 	return appendFrame(b, "", schemas.ChatPosition{Seq: seq}, "[DONE]")
 }
 
 // Interrupted is what a stream ends with that ends before its completion does, by err. Its
 // client goes on from the event that it read last.
-func Interrupted(ref schemas.Ref, at time.Time, detail string) []byte {
+func Interrupted(detail string) []byte {
 	r := refused(schemas.Unavailable, schemas.ChatError{Message: detail})
-	return append(r.frame(ref, at), done...)
+	return append(r.frame(), done...)
 }
 
-// frame returns the chunk with the error, as a chunk of the answer that it ends.
-func (r *RefusalError) frame(ref schemas.Ref, at time.Time) []byte {
-	type delta struct {
-		Content string `json:"content"`
-	}
-	type choice struct {
-		Index  int    `json:"index"`
-		Delta  delta  `json:"delta"`
-		Reason string `json:"finish_reason"`
-	}
-	own := completion.Parse(r.partial)
-	line, err := ledger.Encode(struct {
-		ID      string              `json:"id"`
-		Object  string              `json:"object"`
-		Created int64               `json:"created"`
-		Model   string              `json:"model"`
-		Choices []choice            `json:"choices"`
-		Error   schemas.ChatRefused `json:"error"`
-	}{
-		ID: cmp.Or(own.Get("id").Str, ref.ID), Object: "chat.completion.chunk", Created: cmp.Or(own.Get("created").Int(), at.Unix()),
-		Model: cmp.Or(own.Get("model").Str, r.model), Choices: []choice{{Reason: "error"}}, Error: r.said(),
-	})
-	if err != nil { // Metadata is JSON wherever it was read from: cannot fail
-		return nil
-	}
-	return appendFrame(nil, "", schemas.ChatPosition{}, string(line))
+// frame returns the error as OpenAI streams it. It has no choices: clients that know chunks by them would
+// read the end of an answer, and overlook the error.
+func (r *RefusalError) frame() []byte {
+	return appendEvent(nil, "", schemas.ChatPosition{}, schemas.ChatRefusal{Error: r.said()})
 }
 
 // ParsePosition reads the id of a frame: the position of an event, and maybe a dot and how many

@@ -20,8 +20,12 @@ import (
 func shown(path string, protocol func(r *http.Request) schemas.Dialect, serve egress.Handler) (all []egress.Route) {
 	for _, base := range schemas.ChatBases() {
 		all = append(all, egress.Read(base+path, func(c *gin.Context) error {
+			d := protocol(c.Request)
+			if d.Family() == schemas.DialectMessages { // its clients read the id there
+				c.Header("Request-Id", problem.RequestID(c.Request.Context()))
+			}
 			if err := serve(c); err != nil {
-				problem.WriteChat(c.Writer, c.Request, protocol(c.Request), err)
+				problem.WriteChat(c.Writer, c.Request, d, err)
 			}
 			return nil
 		})...)

@@ -44,7 +44,7 @@ func responseOf(ref schemas.Ref, order *schemas.ChatOrder, status string, at tim
 	return v
 }
 
-// response is the response of an order that ended with a refusal, without its output.
+// response is the response of an order that ended with a refusal, with the received part.
 func (r *RefusalError) response(ref schemas.Ref, order *schemas.ChatOrder, at time.Time) *schemas.Response {
 	v := responseOf(ref, order, schemas.ResponseFailed, at)
 	if problem := r.problem; problem.Status == schemas.ChatCanceled {
@@ -55,20 +55,13 @@ func (r *RefusalError) response(ref schemas.Ref, order *schemas.ChatOrder, at ti
 	own := completion.Parse(r.partial)
 	v.CreatedAt = cmp.Or(own.Get("created_at").Int(), v.CreatedAt)
 	v.Model = cmp.Or(own.Get("model").Str, r.model, v.Model)
+	if output := own.Get("output"); output.IsArray() {
+		v.Output = json.RawMessage(output.Raw)
+	}
+	if usage := own.Get("usage"); usage.IsObject() {
+		v.Usage = json.RawMessage(usage.Raw)
+	}
 	return v
-}
-
-// received are the output and the usage of an answer that broke off.
-func (r *RefusalError) received() (output, usage json.RawMessage) {
-	output = json.RawMessage(`[]`)
-	own := completion.Parse(r.partial)
-	if v := own.Get("output"); v.IsArray() {
-		output = json.RawMessage(v.Raw)
-	}
-	if v := own.Get("usage"); v.IsObject() {
-		usage = json.RawMessage(v.Raw)
-	}
-	return output, usage
 }
 
 // failedResponse ends a stream with response.failed. If no event came before, response.created
@@ -82,7 +75,7 @@ func (f *frames) failedResponse(ctx context.Context, it *stream.Item, r *Refusal
 	var b []byte
 	if next == 0 {
 		begun := *response
-		begun.Status, begun.Error = schemas.ResponseInProgress, nil
+		begun.Status, begun.Error, begun.Output, begun.Usage = schemas.ResponseInProgress, nil, json.RawMessage(`[]`), nil
 		b = appendEvent(b, "response.created", schemas.ChatPosition{}, responseEvent{"response.created", 0, &begun})
 		next++
 	}
@@ -157,8 +150,13 @@ func (r *RefusalError) Write(w http.ResponseWriter, d schemas.Dialect) error {
 		return err
 	}
 	e := problem.Of(&r.problem)
-	e.SetHeaders(w.Header())
-	problem.Limits(w.Header(), e.Limits)
+	h := w.Header()
+	e.SetHeaders(h)
+	problem.Limits(h, e.Limits)
+	if h.Get("Idempotency-Replayed") != "" { // its key keeps this failure: a repeat would only get it again
+		h.Del("Retry-After")
+		h.Set("X-Should-Retry", "false")
+	}
 	stream.WriteBody(w, e.Status, "application/json", body)
 	return nil
 }

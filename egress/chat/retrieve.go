@@ -176,9 +176,7 @@ func (a Answerer) show(w http.ResponseWriter, r *http.Request, s stored) error {
 		stream.WriteBody(w, http.StatusOK, "application/json", whole)
 		return nil
 	}
-	v := refusal.response(s.Ref, s.order, s.Action.AcceptedAt)
-	v.Output, v.Usage = refusal.received()
-	stream.WriteJSON(w, r, http.StatusOK, v)
+	stream.WriteJSON(w, r, http.StatusOK, refusal.response(s.Ref, s.order, s.Action.AcceptedAt))
 	return nil
 }
 

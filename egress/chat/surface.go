@@ -131,7 +131,7 @@ func (f *frames) frame(ctx context.Context, it *stream.Item) ([]byte, error) {
 		if named(f.order.Dialect) {
 			return nil, nil
 		}
-		return Last(f.ref, it.Seq, it.Event.Time, nil), nil
+		return Last(it.Seq, nil), nil
 	default:
 		refusal, err := f.refusal(ctx, end)
 		if err != nil {

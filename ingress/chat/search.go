@@ -164,5 +164,9 @@ func Unpassed(further []Further, lacks []string, key string) error {
 	if first.tool {
 		return refuse(first.At, "the provider performs the tool "+lacks[0]+" itself, and no upstream of this model passes it; turn it off in the client, or "+open)
 	}
-	return refuse(first.At, "no upstream of this model passes "+lacks[0]+"; leave it out, or "+open)
+	instead := "leave it out"
+	if lacks[0] == itemReference {
+		instead = "have the client send the items themselves (store: false; in the AI SDK providerOptions.openai.store)"
+	}
+	return refuse(first.At, "no upstream of this model passes "+lacks[0]+"; "+instead+", or "+open)
 }

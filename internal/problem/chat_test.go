@@ -140,6 +140,7 @@ func TestWriteMessages(t *testing.T) {
 		"too large":        {fault.ErrTooLarge, 413, "request_too_large", ""},
 		"unavailable":      {fault.ErrUnavailable, 503, "overloaded_error", "1"},
 		"the provider":     {of(502, schemas.ModelFailed, ""), 502, "api_error", "2"},
+		"overloaded":       {of(529, schemas.ModelFailed, ""), 529, "overloaded_error", "2"},
 		"its own words":    {of(502, schemas.ModelFailed, `{"provider_type":"overloaded_error"}`), 502, "overloaded_error", "2"},
 		"another's words":  {of(400, schemas.ModelFailed, `{"provider_type":"BadRequest"}`), 400, "invalid_request_error", "2"},
 		"canceled":         {of(schemas.ChatCanceled, schemas.Canceled, ""), schemas.ChatCanceled, "invalid_request_error", "2"},

@@ -53,12 +53,12 @@ func limited(source, what string) map[string]any {
 func credential(status int) bool { return status >= 401 && status <= 403 }
 
 // rejection is the status of an error that a provider reported with a status of its own; 0 if there
-// is none. A 408 would blame the caller for being slow.
+// is none. A 408 would blame the caller for being slow. Clients wait longer after 503 and 529 than after 502.
 func rejection(status int) int {
 	if status == 408 {
 		return 504
 	}
-	if status >= 400 && status <= 499 && !credential(status) {
+	if status >= 400 && status <= 499 && !credential(status) || status == 503 || status == 529 {
 		return status
 	}
 	return 502

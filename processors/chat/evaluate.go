@@ -194,10 +194,9 @@ func (w *work) rejected(o *outcome) completionEnd {
 		}
 	}
 	e := bad(schemas.OutcomeFailed, schemas.ModelFailed, rejectionText(status))
-	if e.result.Error.Status = rejection(status); e.result.Error.Status == 429 {
-		if a := res.Answer; a != nil {
-			e.result.Error.RetryAfterMS = a.RetryAfter.Milliseconds()
-		}
+	e.result.Error.Status = rejection(status)
+	if a := res.Answer; a != nil {
+		e.result.Error.RetryAfterMS = a.RetryAfter.Milliseconds()
 	}
 	switch own := e.result.Error; {
 	case words == "" || credential(status): // the caller may not read errors about Weir's own credential

@@ -37,11 +37,11 @@ func TestFallback(t *testing.T) {
 		want
 	}
 	rows := map[string]row{}
-	for _, status := range []int{300, 304, 400, 401, 403, 404, 408, 499, 429, 500, 599, 600} {
+	for _, status := range []int{300, 304, 400, 401, 403, 404, 408, 499, 429, 500, 503, 529, 599, 600} {
 		w := want{status: 502, code: schemas.ModelFailed}
 		switch {
-		case status == 429:
-			w.falls, w.status = true, 429
+		case status == 429, status == 503, status == 529:
+			w.falls, w.status = true, status
 		case status == 408:
 			w.falls, w.status = true, 504
 		case status/100 == 5, status >= 401 && status <= 403:
@@ -52,7 +52,7 @@ func TestFallback(t *testing.T) {
 		rows[fmt.Sprint("status ", status)] = row{act{status: status}, w}
 	}
 	for status, w := range map[int]want{
-		0: {status: 502, falls: true}, 400: {status: 400}, 401: {status: 502, falls: true}, 404: {status: 404}, 408: {status: 504, falls: true}, 429: {status: 429, falls: true}, 500: {status: 502, falls: true}, 529: {status: 502, falls: true},
+		0: {status: 502, falls: true}, 400: {status: 400}, 401: {status: 502, falls: true}, 404: {status: 404}, 408: {status: 504, falls: true}, 429: {status: 429, falls: true}, 500: {status: 502, falls: true}, 503: {status: 503, falls: true}, 529: {status: 529, falls: true},
 	} {
 		w.code = schemas.ModelFailed
 		rows[fmt.Sprint("an error first ", status)] = row{act{fault: &completion.Fault{Status: status, Message: "words"}}, w}
@@ -287,7 +287,8 @@ func TestWhatAProviderSays(t *testing.T) {
 		meta    string // behind the provider's name
 	}
 	table.Bubble(t, map[string]testCase{
-		"a wish": {act{status: 429, after: 7 * time.Second, fault: &completion.Fault{Status: 429, Message: "slow down"}}, 429, "slow down", `"provider_status":429`},
+		"a server's wish": {act{status: 503, after: 9 * time.Second, fault: &completion.Fault{Status: 503, Message: "busy"}}, 503, "busy", `"provider_status":503`},
+		"a wish":          {act{status: 429, after: 7 * time.Second, fault: &completion.Fault{Status: 429, Message: "slow down"}}, 429, "slow down", `"provider_status":429`},
 		"a reason": {
 			act{status: 400, fault: &completion.Fault{Status: 400, Message: "too long", Code: "context_length_exceeded", Param: "messages"}},
 			400, "too long",
