@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -116,9 +117,9 @@ func TestSlowDisk(t *testing.T) { //nolint:paralleltest // its process is its ow
 	require.NoError(t, d.Unmount())
 }
 
-// TestFullDisk: with no room left nothing new is accepted, and the answer says so. When
-// there is room again, after a new start at the latest, everything that was accepted is
-// there and new work is taken.
+// TestFullDisk: with no room left nothing new is accepted, and the answer says so at once. When there
+// is room again, new work is taken; after a write that failed, by the next start, for which the
+// program ends. Everything that was accepted is there.
 func TestFullDisk(t *testing.T) { //nolint:paralleltest // its process is its own
 	d, here := onDevice(t, 64<<20)
 	if !here {
@@ -126,7 +127,8 @@ func TestFullDisk(t *testing.T) { //nolint:paralleltest // its process is its ow
 	}
 	w := newWorld(t)
 	p := w.start(t, dataOn(d))
-	var ids []string
+	ids := w.fill(t, p, 3, 100)
+	filler := filepath.Join(d.Dir, "filler")
 	var body string
 	refused := 0
 	for i := 0; i < 1000 && refused < 3; i++ {
@@ -148,12 +150,28 @@ func TestFullDisk(t *testing.T) { //nolint:paralleltest // its process is its ow
 	require.Equal(t, len(ids), found(t, p, ids))
 
 	// Somebody else takes what is left of the disk, while it runs and at the next start.
-	filler := filepath.Join(d.Dir, "filler")
 	require.NoError(t, disk.Fill(filler, 0))
-	status, body, err := w.post(t.Context(), p, "late", 200_000)
-	t.Logf("with nothing left: %d %.200s %v", status, body, err)
-	require.False(t, err == nil && status == http.StatusOK)
-	p.Kill()
+	for i := 0; !strings.Contains(p.Said(), "log_write_failed"); i++ { // a write that is not refused before
+		require.Less(t, i, 20)
+		_, _ = p.Client().Try(t.Context(), http.MethodPost, "/v1/tokens", fmt.Sprintf(`{"name":"t%d","scopes":["actions:read"]}`, i))
+	}
+	require.Equal(t, http.StatusServiceUnavailable, p.Client().Ask(t, http.MethodGet, "/readyz", "").Status)
+	begun := time.Now()
+	status, body, err := w.post(t.Context(), p, "later", 100)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, body, "LOG_FULL")
+	require.Less(t, time.Since(begun), 5*time.Second)
+	require.Equal(t, len(ids), found(t, p, ids), "what is there can be read")
+	require.NoError(t, os.Remove(filler))
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	code, err := p.Wait(ctx)
+	require.Error(t, err)
+	require.Equal(t, 1, code)
+	require.Contains(t, p.Said(), "no space left on device")
+
+	require.NoError(t, disk.Fill(filler, 0))
 	_, err = program.Start(binary, dataOn(d), "--config", w.config)
 	var ended *program.Ended
 	require.ErrorAs(t, err, &ended)
