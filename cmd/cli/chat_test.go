@@ -185,7 +185,7 @@ func TestChatSaysWhyItIsRefused(t *testing.T) {
 		"a budget":      {status: 402, answer: refusal("nothing is left", "BUDGET_EXHAUSTED"), code: ExitFailed, errs: "weir: nothing is left, by the budget daily (BUDGET_EXHAUSTED)\n`weir budgets` shows what is left of each\n"},
 		"a window":      {status: 429, answer: refusal("slow down", "RATE_LIMITED"), code: ExitFailed, errs: "(RATE_LIMITED)\ntry again in 12 s\n"},
 		"a token":       {status: 401, answer: refusal("who are you", "UNAUTHORIZED"), code: ExitFailed, errs: "(UNAUTHORIZED)\nset $WEIR_TOKEN"},
-		"only messages": {status: 400, answer: refusal("at /model: no upstream of this model answers POST /chat/completions; use POST /messages", "VALIDATION_ERROR"), code: ExitFailed, errs: "\n`weir chat` speaks chat completions only; ask another model\n"},
+		"only messages": {status: 400, answer: refusal("at /model: no upstream of this model answers POST /chat/completions; use POST /messages", "VALIDATION_ERROR"), code: ExitUsage, errs: "\n`weir chat` speaks chat completions only; ask another model\n"},
 		"another model": {status: 403, answer: refusal("at /model: not yours", "FORBIDDEN"), code: ExitFailed, errs: "(FORBIDDEN)\n`weir models` lists the models that the token may use\n"},
 		"a key":         {status: 422, answer: refusal("it was another", "IDEMPOTENCY_MISMATCH"), code: ExitFailed, errs: "(IDEMPOTENCY_MISMATCH)\ngive another question another --idempotency-key\n"},
 		"no Weir":       {status: 400, answer: `{"error":{"message":"bad","type":"invalid_request_error","param":null,"code":"x"}}`, code: ExitFailed, errs: "weir: bad\n"},

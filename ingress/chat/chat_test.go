@@ -190,3 +190,10 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+func TestUnpassedItemReference(t *testing.T) {
+	t.Parallel()
+	err := chat.Unpassed([]chat.Further{{Name: "item_reference", At: "/input/0"}}, []string{"item_reference"}, "models.m")
+	require.ErrorContains(t, err, "at /input/0: no upstream of this model passes item_reference; have the client send the items themselves (store: false;")
+	require.ErrorContains(t, err, ", or have the operator write models.m.pass: [item_reference]")
+}
