@@ -308,6 +308,9 @@ func TestInit(t *testing.T) {
 	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, errs, "exists and was not changed")
 	require.Equal(t, "listen: 127.0.0.1:1\n", string(fixture.Read(t, file)))
+	code, _, errs = command(t, "init", filepath.Join(file, "none"))
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, errs, "name one in a folder that exists")
 	code, _, errs = command(t, "init", file, "--force")
 	require.Equal(t, cli.ExitOK, code, errs)
 

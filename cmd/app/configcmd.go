@@ -60,7 +60,7 @@ func writeFirst(file string, force bool) error {
 		return cli.Usage(fmt.Errorf("%s exists and was not changed; name another file, or replace it with --force", file))
 	}
 	if err != nil {
-		return cli.Usage(err)
+		return cli.Usage(fmt.Errorf("the file cannot be written: %w; name one in a folder that exists and that this user may write to", err))
 	}
 	_, err = f.Write(firstConfig)
 	return errors.Join(err, f.Close())

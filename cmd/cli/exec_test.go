@@ -52,7 +52,7 @@ func TestExec(t *testing.T) {
 		"the document":             {args: "--json", answer: outcome(`"x"`), out: `{"status":200,"headers":[],"body":"x"}` + "\n", errs: done},
 		"what is unusual":          {answer: unusual, out: "1", errs: `warning: the answer does not fit the response schema of its entry: /id: is missing\u001b|its own answer was lost`},
 		"not waited for":           {args: "--async", status: 202, answer: receipt, errs: accepted},
-		"later":                    {args: "--delay 1h -i", status: 202, answer: receipt, errs: accepted},
+		"later":                    {args: "--delay 1h", status: 202, answer: receipt, errs: accepted},
 		"the receipt":              {args: "--async --json", status: 202, answer: receipt, out: receipt + "\n", errs: accepted},
 
 		"a status":               {status: 502, answer: fault(notFound + `"body":"no \u001b such page\n"`), code: ExitFailed, errs: "weir: the target answered 404 Not Found (HTTP_FAILURE)\nno \\u001b such page\naction a-1\n"},
