@@ -298,6 +298,7 @@ func (p *Policy) admits(e *entry, q *question, r *Request) denial {
 		checkToken(q),
 		checkQuery(e, q.url.Query),
 		checkCallerQuery(e, q, r),
+		checkCoding(r),
 		checkHeaders(e, r.Headers),
 		checkKey(e, q.method, r.IdempotencyKey),
 		p.checkBody(q.method, r),

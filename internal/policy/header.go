@@ -56,6 +56,14 @@ func checkHeaders(e *entry, headers []schemas.Header) denial {
 	return nil
 }
 
+// checkCoding refuses a coding of a body that Weir writes itself.
+func checkCoding(r *Request) denial {
+	if !r.Upload && slices.ContainsFunc(r.Headers, func(h schemas.Header) bool { return strings.EqualFold(h.Name, "Content-Encoding") }) {
+		return deniedHeaderFraming
+	}
+	return nil
+}
+
 func checkHeader(e *entry, h schemas.Header) denial {
 	if !headerToken(h.Name) {
 		return deniedHeaderName
