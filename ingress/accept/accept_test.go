@@ -258,22 +258,6 @@ func TestRepeatOfRequestID(t *testing.T) {
 	require.Equal(t, "succeeded", again.Receipt.Status)
 }
 
-func TestRepeatOfIdempotencyKey(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	first := w.accept(t, request(byKey("k"), `{"a":1}`))
-	require.False(t, first.Replayed)
-	flying, err := w.Accept(t.Context(), request(byKey("k"), `{"a":1}`))
-	require.Equal(t, schemas.InFlight, code(t, err))
-	require.Equal(t, first.Ref, flying.Ref, "the caller is told where to look")
-	require.Equal(t, schemas.IdempotencyMismatch, w.refusal(t, request(byKey("k"), `{"a":2}`)))
-	w.settle(t, first.ID)
-	replay := w.accept(t, request(byKey("k"), `{"a":1}`))
-	require.True(t, replay.Replayed)
-	require.Equal(t, first.Ref, replay.Ref)
-	require.True(t, replay.Receipt.Duplicate)
-}
-
 func TestOneOfManyWins(t *testing.T) {
 	t.Parallel()
 	for _, n := range []accept.Name{byID("same"), byKey("same")} {
@@ -349,16 +333,6 @@ func TestUnreadableOrDroppedRecordIsAConflict(t *testing.T) {
 	require.NoError(t, err)
 	w.log.Purge(stream, last)
 	require.Equal(t, schemas.Conflict, w.refusal(t, request(byID("y"), `{}`)))
-}
-
-func TestAClientThatGoesAwayCancelsNothing(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	out, err := w.Accept(ctx, request(byID("x"), `{}`))
-	require.NoError(t, err)
-	require.Equal(t, "x", out.ID)
 }
 
 // accept takes a request that must be taken.
@@ -760,53 +734,4 @@ func TestAcceptAll(t *testing.T) {
 	require.Equal(t, 2, w.barriers)
 	w.AcceptAll(t.Context(), requests[300:301])
 	require.Equal(t, 2, w.barriers, "a batch that stores nothing needs no barrier")
-}
-
-// slowLedger counts the claims that are in flight together, and lets all go on after the first ones.
-type slowLedger struct {
-	accept.Ledger
-	enough int
-	full   func() // once enough are in flight
-	gate   chan struct{}
-
-	mu        sync.Mutex
-	now, most int
-}
-
-func (l *slowLedger) Claim(ctx context.Context, a schemas.Action) (*ledger.State, bool, error) {
-	l.mu.Lock()
-	l.now++
-	l.most = max(l.most, l.now)
-	enough := l.now == l.enough
-	l.mu.Unlock()
-	defer func() { l.mu.Lock(); defer l.mu.Unlock(); l.now-- }()
-	if enough {
-		l.full()
-	}
-	<-l.gate
-	return l.Ledger.Claim(ctx, a)
-}
-
-// TestClaimsAreBounded: a batch has as many claims in flight together as it may, and no more; of one id
-// there is one.
-func TestClaimsAreBounded(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct{ requests, ids, most int }{{384, 256, 128}, {2, 1, 1}} {
-		synctest.Test(t, func(t *testing.T) {
-			w := setup(t)
-			l := &slowLedger{Ledger: w.ledger, enough: tc.most, gate: make(chan struct{})}
-			l.full = sync.OnceFunc(func() {
-				synctest.Wait() // until no other claim can begin
-				close(l.gate)
-			})
-			requests := make([]accept.Request, tc.requests)
-			for i := range requests {
-				requests[i] = request(byID("r"+strconv.Itoa(i%tc.ids)), `{"a":1}`)
-			}
-			for _, r := range accept.New(l, accept.Config{}).AcceptAll(t.Context(), requests) {
-				require.NoError(t, r.Err)
-			}
-			require.Equal(t, tc.most, l.most)
-		})
-	}
 }
