@@ -26,9 +26,9 @@ import (
 )
 
 // respond answers as ingress would have it.
-func (h *env) respond(ctx context.Context, ref schemas.Ref, rc schemas.Receipt, wait time.Duration) *httptest.ResponseRecorder {
+func (h *env) respond(ctx context.Context, ref schemas.Ref, rc schemas.Receipt) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	h.server.Reply(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/execute", http.NoBody), ref, rc, wait)
+	h.server.Reply(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/execute", http.NoBody), ref, rc, -1)
 	return w
 }
 
@@ -52,7 +52,7 @@ func TestRespondInTheDialectOfTheKind(t *testing.T) {
 		st := h.claim(tc.ref)
 		before := h.reads.Load()
 		got := make(chan *httptest.ResponseRecorder, 1)
-		go func() { got <- h.respond(context.Background(), tc.ref, receipt(tc.ref.ID, false), -1) }()
+		go func() { got <- h.respond(context.Background(), tc.ref, receipt(tc.ref.ID, false)) }()
 		h.settle(st, schemas.Settled{Outcome: schemas.OutcomeSucceeded, Result: json.RawMessage(tc.doc), Attempts: 1})
 		first := <-got
 		release()
@@ -62,7 +62,7 @@ func TestRespondInTheDialectOfTheKind(t *testing.T) {
 		require.Equal(t, tc.want, first.Body.String())
 		require.Equal(t, before, h.reads.Load(), "an answer that was waited for needs no read")
 
-		replay := h.respond(t.Context(), tc.ref, receipt(tc.ref.ID, true), -1)
+		replay := h.respond(t.Context(), tc.ref, receipt(tc.ref.ID, true))
 		require.Equal(t, first.Body.Bytes(), replay.Body.Bytes(), "a replay is byte for byte the same")
 		require.Equal(t, first.Code, replay.Code)
 	}
@@ -200,7 +200,7 @@ func TestRespondToWhatHasNoAnswer(t *testing.T) {
 		planRef("killed"):   {schemas.Settled{Outcome: schemas.OutcomeDenied, Code: schemas.DenyKilled, Message: "killed"}, 403, `"detail":"killed"`},
 	} {
 		h.settle(h.claim(ref), tc.end)
-		w := h.respond(t.Context(), ref, receipt(ref.ID, true), -1)
+		w := h.respond(t.Context(), ref, receipt(ref.ID, true))
 		require.Equal(t, tc.status, w.Code, ref.ID)
 		require.Contains(t, w.Body.String(), tc.says, ref.ID)
 	}
@@ -309,7 +309,7 @@ func TestAResolutionIsPartOfTheAnswer(t *testing.T) {
 	for _, ref := range []schemas.Ref{httpRef("a"), planRef("p"), run} {
 		st := h.claim(ref)
 		h.settle(st, schemas.Settled{Outcome: schemas.OutcomeUnknown, Code: schemas.OutcomeUnknownCode, Attempts: 1})
-		before := h.respond(t.Context(), ref, receipt(ref.ID, true), -1)
+		before := h.respond(t.Context(), ref, receipt(ref.ID, true))
 		require.Contains(t, before.Body.String(), schemas.UnknownText)
 		effect := schemas.EffectNotApplied
 		says := "/v1/actions/" + ref.ID + "/redrive"
@@ -317,11 +317,11 @@ func TestAResolutionIsPartOfTheAnswer(t *testing.T) {
 			effect, says = schemas.EffectApplied, "took effect: do not send it again"
 		}
 		h.append(st, schemas.Event{Type: schemas.EventResolution, Resolution: &schemas.Resolution{Effect: effect, By: "ann"}})
-		after := h.respond(t.Context(), ref, receipt(ref.ID, true), -1)
+		after := h.respond(t.Context(), ref, receipt(ref.ID, true))
 		require.Equal(t, before.Code, after.Code)
 		require.Contains(t, after.Body.String(), says)
 		require.NotContains(t, after.Body.String(), "ask a person")
 	}
-	answer := decode[schemas.ExecuteError](t, h.respond(t.Context(), httpRef("a"), receipt("a", true), -1).Body)
+	answer := decode[schemas.ExecuteError](t, h.respond(t.Context(), httpRef("a"), receipt("a", true)).Body)
 	require.Equal(t, &schemas.Resolution{Effect: schemas.EffectNotApplied, By: "ann"}, answer.Error.Resolution)
 }

@@ -132,10 +132,13 @@ func TestSubtokens(t *testing.T) {
 		c.does(t, http.StatusNotFound, http.MethodGet, "/v1/actions/"+parents.Get("Weir-Action-Id")+"/events", "", "Accept", "text/event-stream")
 		body, _ := c.does(t, http.StatusForbidden, http.MethodPost, schemas.RouteAgentComplete, `{}`)
 		require.Contains(t, body, "only the holder")
+		c.does(t, http.StatusForbidden, http.MethodGet, "/git/shop.git/info/refs?service=git-upload-pack", "", "Git-Protocol", "version=2")
 	}
 	reader, _ := holder.subtoken(t, `{"repo":"read"}`)
 	reader.does(t, http.StatusOK, http.MethodGet, "/git/shop.git/info/refs?service=git-upload-pack", "", "Git-Protocol", "version=2")
 	reader.does(t, http.StatusForbidden, http.MethodGet, "/git/shop.git/info/refs?service=git-receive-pack", "")
+	writer, _ := holder.subtoken(t, `{"repo":"write"}`)
+	writer.does(t, http.StatusOK, http.MethodGet, "/git/shop.git/info/refs?service=git-receive-pack", "")
 
 	events, _ := lead.does(t, http.StatusOK, http.MethodGet, "/v1/actions/"+holder.id+"/events", "", "Accept", "application/json")
 	require.NotContains(t, events, child.token)

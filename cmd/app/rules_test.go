@@ -163,6 +163,7 @@ func TestRulesThatNobodyCanRead(t *testing.T) {
 	c.refused(t, "(INTERNAL_ERROR, RULES_UNREADABLE)", "list")
 	writer, _ := c.grant(t, `{"name":"w","scopes":["rules:write"]}`)
 	writer.refused(t, "(UNAUTHORIZED, SCOPE_REQUIRED)\nan admin of the tenant may", "reset")
+	caller{c.App, "weir1_x"}.refused(t, "(UNAUTHORIZED, AUTH_REQUIRED)", "off")
 	_, out, _ = c.command(t, "rules", "preview", "GET", target+"/", "--json")
 	p := fixture.Decode[schemas.Preview](t, out)
 	assert.Equal(t, c.policy().Version(), p.Decision.Version)
