@@ -107,7 +107,7 @@ func TestABatchIsAnsweredInTheOrderOfItsRequests(t *testing.T) {
 		}
 		id := b.items[i].ActionID
 		require.JSONEq(t, `"`+id+`"`, string(item["action_id"]))
-		single := h.respond(t.Context(), httpRef(id), receipt(id, true))
+		single := h.respond(t.Context(), httpRef(id), receipt(id, true), -1)
 		require.JSONEq(t, strconv.Itoa(single.Code), string(item["status"]), id)
 		if id == "gone" {
 			require.Contains(t, string(item["error"]), schemas.StreamGone)

@@ -26,9 +26,9 @@ import (
 )
 
 // respond answers as ingress would have it.
-func (h *env) respond(ctx context.Context, ref schemas.Ref, rc schemas.Receipt) *httptest.ResponseRecorder {
+func (h *env) respond(ctx context.Context, ref schemas.Ref, rc schemas.Receipt, wait time.Duration) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	h.server.Reply(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/execute", http.NoBody), ref, rc, -1)
+	h.server.Reply(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/execute", http.NoBody), ref, rc, wait)
 	return w
 }
 
@@ -52,7 +52,7 @@ func TestRespondInTheDialectOfTheKind(t *testing.T) {
 		st := h.claim(tc.ref)
 		before := h.reads.Load()
 		got := make(chan *httptest.ResponseRecorder, 1)
-		go func() { got <- h.respond(context.Background(), tc.ref, receipt(tc.ref.ID, false)) }()
+		go func() { got <- h.respond(context.Background(), tc.ref, receipt(tc.ref.ID, false), -1) }()
 		h.settle(st, schemas.Settled{Outcome: schemas.OutcomeSucceeded, Result: json.RawMessage(tc.doc), Attempts: 1})
 		first := <-got
 		release()
@@ -62,7 +62,7 @@ func TestRespondInTheDialectOfTheKind(t *testing.T) {
 		require.Equal(t, tc.want, first.Body.String())
 		require.Equal(t, before, h.reads.Load(), "an answer that was waited for needs no read")
 
-		replay := h.respond(t.Context(), tc.ref, receipt(tc.ref.ID, true))
+		replay := h.respond(t.Context(), tc.ref, receipt(tc.ref.ID, true), -1)
 		require.Equal(t, first.Body.Bytes(), replay.Body.Bytes(), "a replay is byte for byte the same")
 		require.Equal(t, first.Code, replay.Code)
 	}
@@ -140,6 +140,19 @@ func TestMemoryIsReservedForALargeResult(t *testing.T) {
 	<-over
 }
 
+func TestRespondWhenTheTimeIsUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t)
+		h.claim(httpRef("a"))
+		begin := time.Now()
+		w := h.respond(t.Context(), httpRef("a"), receipt("a", false), 7*time.Second)
+		require.Equal(t, 7*time.Second, time.Since(begin))
+		require.Equal(t, http.StatusAccepted, w.Code)
+		require.Equal(t, "/v1/actions/a", w.Header().Get("Location"))
+	})
+}
+
 // TestADrainingNodeGivesNoReceipt to a client that knows none and has asked for none, whether it waits already or asks
 // now: to an agent ok would say that the write was made. Who asked for a receipt gets it.
 func TestADrainingNodeGivesNoReceipt(t *testing.T) {
@@ -200,7 +213,7 @@ func TestRespondToWhatHasNoAnswer(t *testing.T) {
 		planRef("killed"):   {schemas.Settled{Outcome: schemas.OutcomeDenied, Code: schemas.DenyKilled, Message: "killed"}, 403, `"detail":"killed"`},
 	} {
 		h.settle(h.claim(ref), tc.end)
-		w := h.respond(t.Context(), ref, receipt(ref.ID, true))
+		w := h.respond(t.Context(), ref, receipt(ref.ID, true), -1)
 		require.Equal(t, tc.status, w.Code, ref.ID)
 		require.Contains(t, w.Body.String(), tc.says, ref.ID)
 	}
@@ -309,7 +322,7 @@ func TestAResolutionIsPartOfTheAnswer(t *testing.T) {
 	for _, ref := range []schemas.Ref{httpRef("a"), planRef("p"), run} {
 		st := h.claim(ref)
 		h.settle(st, schemas.Settled{Outcome: schemas.OutcomeUnknown, Code: schemas.OutcomeUnknownCode, Attempts: 1})
-		before := h.respond(t.Context(), ref, receipt(ref.ID, true))
+		before := h.respond(t.Context(), ref, receipt(ref.ID, true), -1)
 		require.Contains(t, before.Body.String(), schemas.UnknownText)
 		effect := schemas.EffectNotApplied
 		says := "/v1/actions/" + ref.ID + "/redrive"
@@ -317,11 +330,11 @@ func TestAResolutionIsPartOfTheAnswer(t *testing.T) {
 			effect, says = schemas.EffectApplied, "took effect: do not send it again"
 		}
 		h.append(st, schemas.Event{Type: schemas.EventResolution, Resolution: &schemas.Resolution{Effect: effect, By: "ann"}})
-		after := h.respond(t.Context(), ref, receipt(ref.ID, true))
+		after := h.respond(t.Context(), ref, receipt(ref.ID, true), -1)
 		require.Equal(t, before.Code, after.Code)
 		require.Contains(t, after.Body.String(), says)
 		require.NotContains(t, after.Body.String(), "ask a person")
 	}
-	answer := decode[schemas.ExecuteError](t, h.respond(t.Context(), httpRef("a"), receipt("a", true)).Body)
+	answer := decode[schemas.ExecuteError](t, h.respond(t.Context(), httpRef("a"), receipt("a", true), -1).Body)
 	require.Equal(t, &schemas.Resolution{Effect: schemas.EffectNotApplied, By: "ann"}, answer.Error.Resolution)
 }

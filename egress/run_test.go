@@ -171,7 +171,7 @@ func TestALargeResultIsInTheTerminalEvent(t *testing.T) {
 	require.Contains(t, all[1], `"outputs":{"text":"xxx`)
 	require.Greater(t, len(all[1]), schemas.InlineLimit)
 	require.NotContains(t, all[1], blob)
-	body := h.respond(t.Context(), runRef("big"), receipt("big", true))
+	body := h.respond(t.Context(), runRef("big"), receipt("big", true), -1)
 	require.Equal(t, http.StatusOK, body.Code)
 	require.Contains(t, body.Body.String(), `"outputs":{"text":"xxx`)
 	require.Contains(t, h.get("/v1/actions/big/events", "Accept", "application/json").Body.String(), `"result_url":"/v1/actions/big"`)
@@ -180,7 +180,7 @@ func TestALargeResultIsInTheTerminalEvent(t *testing.T) {
 	h.settle(gone, schemas.Settled{Outcome: schemas.OutcomeSucceeded, ResultBlob: "0000", Attempts: 1})
 	all = frames(h.streamed("gone").Body.String())
 	require.Contains(t, all[1], `"details":{"code":"STREAM_GONE"}`, "a stream has an end even so")
-	w := h.respond(t.Context(), runRef("gone"), receipt("gone", true))
+	w := h.respond(t.Context(), runRef("gone"), receipt("gone", true), -1)
 	require.Equal(t, http.StatusGone, w.Code)
 	require.Equal(t, schemas.StreamGone, decode[schemas.RunRefusal](t, w.Body).Code)
 }

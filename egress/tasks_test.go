@@ -494,7 +494,7 @@ func TestEndsOfTheNewKinds(t *testing.T) {
 	repo := schemas.Ref{Tenant: "acme", Kind: schemas.KindRepo, ID: "r-1"}
 	h.settle(h.claim(repo), schemas.Settled{Outcome: schemas.OutcomeSucceeded, Result: json.RawMessage(`{"id":"disk-1","tenant":"acme","name":"shop","mode":"hosted","default_branch":"main","created":"2026-01-02T03:04:05Z"}`)})
 	for _, duplicate := range []bool{false, true} {
-		w := h.respond(t.Context(), repo, receipt("r-1", duplicate))
+		w := h.respond(t.Context(), repo, receipt("r-1", duplicate), -1)
 		require.Equal(t, http.StatusCreated, w.Code)
 		require.Equal(t, "/v1/repos/shop", w.Header().Get("Location"))
 		require.JSONEq(t, `{"name":"shop","mode":"hosted","default_branch":"main","created":"2026-01-02T03:04:05Z","url":"https://weir.example/git/shop.git"}`, w.Body.String())
@@ -504,7 +504,7 @@ func TestEndsOfTheNewKinds(t *testing.T) {
 
 	taken := schemas.Ref{Tenant: "acme", Kind: schemas.KindRepo, ID: "r-2"}
 	h.settle(h.claim(taken), schemas.Settled{Outcome: schemas.OutcomeFailed, Code: schemas.Conflict, Message: "the name is taken"})
-	w := h.respond(t.Context(), taken, receipt("r-2", false))
+	w := h.respond(t.Context(), taken, receipt("r-2", false), -1)
 	require.Equal(t, http.StatusConflict, w.Code)
 	require.Equal(t, "the name is taken", decode[schemas.Problem](t, w.Body).Detail)
 
@@ -513,7 +513,7 @@ func TestEndsOfTheNewKinds(t *testing.T) {
 	h.claimed(st, 0)
 	h.reported(st, 0)
 	h.completed(st)
-	w = h.respond(t.Context(), theTask, receipt("t-1", true))
+	w = h.respond(t.Context(), theTask, receipt("t-1", true), -1)
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Equal(t, schemas.TaskStatusCompleted, decode[schemas.TaskView](t, w.Body).Status)
 	view := decode[schemas.ActionView](t, h.get("/v1/actions/t-1").Body)
