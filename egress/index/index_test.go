@@ -428,6 +428,45 @@ func (s *shop) named(tenant string, ended []schemas.Outcome, open bool, limit in
 	}
 }
 
+// TestRefs: of one tenant and one kind, the newest first, whichever way leads there.
+func TestRefs(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	var want struct{ open, done, any []string }
+	for i := range 9 {
+		id := fmt.Sprintf("t-%d", i)
+		s.claim("acme", schemas.KindHTTP, "call-"+id)
+		s.claim("other", schemas.KindTask, id)
+		st := s.claim("acme", schemas.KindTask, id)
+		switch i % 3 {
+		case 0:
+			want.open = append([]string{id}, want.open...)
+		case 1:
+			s.settle(st, schemas.OutcomeSucceeded, "")
+			want.done = append([]string{id}, want.done...)
+		default: // whose record does not say how it ended
+			s.settle(st, schemas.OutcomeFailed, schemas.Poison)
+			want.done = append([]string{id}, want.done...)
+		}
+		want.any = append([]string{id}, want.any...)
+	}
+	for limit, pages := range map[int]int{1: 3, 2: 2, 3: 1, 50: 1} {
+		ids, n := s.named("acme", nil, true, limit)
+		require.Equal(t, want.open, ids)
+		require.Equal(t, pages, n, limit)
+	}
+	ids, _ := s.named("acme", []schemas.Outcome{schemas.OutcomeSucceeded}, false, 4)
+	require.Equal(t, want.done, ids)
+	ids, _ = s.named("acme", []schemas.Outcome{schemas.OutcomeSucceeded}, true, 4)
+	require.Equal(t, want.any, ids)
+	ids, _ = s.named("acme", nil, false, 4)
+	require.Equal(t, want.any, ids)
+	ids, _ = s.named("nobody", nil, true, 4)
+	require.Empty(t, ids)
+	_, err := s.x.Refs(context.Background(), stream.Selection{Tenant: "acme", Kind: schemas.KindTask, Open: true, Limit: 4, Cursor: "No!"})
+	require.Error(t, err)
+}
+
 // TestRefsAmongMany: the actions of a kind are found at once, however many others are open; and
 // a page that has looked at as many as it may says where to go on.
 func TestRefsAmongMany(t *testing.T) {
