@@ -735,3 +735,52 @@ func TestAcceptAll(t *testing.T) {
 	w.AcceptAll(t.Context(), requests[300:301])
 	require.Equal(t, 2, w.barriers, "a batch that stores nothing needs no barrier")
 }
+
+// slowLedger counts the claims that are in flight together, and lets all go on after the first ones.
+type slowLedger struct {
+	accept.Ledger
+	enough int
+	full   func() // once enough are in flight
+	gate   chan struct{}
+
+	mu        sync.Mutex
+	now, most int
+}
+
+func (l *slowLedger) Claim(ctx context.Context, a schemas.Action) (*ledger.State, bool, error) {
+	l.mu.Lock()
+	l.now++
+	l.most = max(l.most, l.now)
+	enough := l.now == l.enough
+	l.mu.Unlock()
+	defer func() { l.mu.Lock(); defer l.mu.Unlock(); l.now-- }()
+	if enough {
+		l.full()
+	}
+	<-l.gate
+	return l.Ledger.Claim(ctx, a)
+}
+
+// TestClaimsAreBounded: a batch has as many claims in flight together as it may, and no more; of one id
+// there is one.
+func TestClaimsAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ requests, ids, most int }{{384, 256, 128}, {2, 1, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := setup(t)
+			l := &slowLedger{Ledger: w.ledger, enough: tc.most, gate: make(chan struct{})}
+			l.full = sync.OnceFunc(func() {
+				synctest.Wait() // until no other claim can begin
+				close(l.gate)
+			})
+			requests := make([]accept.Request, tc.requests)
+			for i := range requests {
+				requests[i] = request(byID("r"+strconv.Itoa(i%tc.ids)), `{"a":1}`)
+			}
+			for _, r := range accept.New(l, accept.Config{}).AcceptAll(t.Context(), requests) {
+				require.NoError(t, r.Err)
+			}
+			require.Equal(t, tc.most, l.most)
+		})
+	}
+}
