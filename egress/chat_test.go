@@ -81,37 +81,6 @@ func (h *env) talked(k talk) *httptest.ResponseRecorder {
 	return w
 }
 
-func TestAStreamOfACompletion(t *testing.T) {
-	t.Parallel()
-	h := build(t)
-	st := h.claim(chatRef("a"))
-	h.attempt(st)
-	h.delta(st, `{"c":1}`)
-	first := st.Seq
-	h.delta(st, `{"c":2}`, `{"c":"data: [DONE]\n\n"}`)
-	second := st.Seq
-	h.append(st, schemas.Event{Type: schemas.EventAttempted, Attempted: &schemas.Attempted{Number: 1, Sent: true, Status: 200}})
-	h.settle(st, said)
-	w := h.talked(talk{id: "a", duplicate: true})
-	require.Equal(t, http.StatusOK, w.Code)
-	require.Equal(t, "text/event-stream", w.Header().Get("Content-Type"))
-	require.Equal(t, "no", w.Header().Get("X-Accel-Buffering"))
-	require.Equal(t, "a", w.Header().Get("X-Generation-Id"))
-	require.Equal(t, "a", w.Header().Get("Weir-Action-Id"))
-	one := fmt.Sprintf("id: %d\ndata: {\"c\":1}\n\n", first)
-	half := fmt.Sprintf("id: %d\ndata: {\"c\":\"data: [DONE]\\n\\n\"}\n\n", second)
-	two := fmt.Sprintf("id: %d.1\ndata: {\"c\":2}\n\n", second) + half
-	end := fmt.Sprintf("id: %d\ndata: [DONE]\n\n", st.Seq)
-	require.Equal(t, one+two+end, w.Body.String())
-	w = h.talked(talk{id: "a", duplicate: true})
-	require.Equal(t, one+two+end, w.Body.String(), "a second reader has it whole")
-	views := h.get("/v1/actions/a/events", "Accept", "text/event-stream").Body.String()
-	require.Contains(t, views, `"type":"delta"`)
-	require.Contains(t, views, `"data":{"chunks":[{"c":2},{"c":"data: [DONE]\n\n"}]}`)
-	require.Contains(t, views, `"result":`+string(said.Result), "what was used stands there, too")
-	require.Contains(t, h.get("/v1/actions/a").Body.String(), `"result":`+string(said.Result))
-}
-
 // TestWhoResumesHasAStream already, and is told in it; who asks first has seen nothing, whatever place it names.
 func TestWhoResumesHasAStream(t *testing.T) {
 	t.Parallel()
@@ -203,24 +172,6 @@ func TestATaskHasSoManyStreams(t *testing.T) {
 	require.Error(t, err)
 	leaveOne()
 	leaveTwo()
-}
-
-// TestACompletionThatANodeCannotWaitFor: a client of the protocol knows no receipt.
-func TestACompletionThatANodeCannotWaitFor(t *testing.T) {
-	t.Parallel()
-	h := build(t)
-	h.claim(chatRef("a"))
-	h.feed.EndWaits()
-	for _, whole := range []bool{true, false} {
-		w := h.talked(talk{id: "a", whole: whole, wait: -1})
-		require.Equal(t, http.StatusServiceUnavailable, w.Code)
-		require.NotEmpty(t, w.Header().Get("Retry-After"))
-		require.Equal(t, "a", w.Header().Get("X-Generation-Id"))
-		require.Contains(t, w.Body.String(), `"code":"UNAVAILABLE"`)
-		require.Contains(t, w.Body.String(), "Idempotency-Key")
-	}
-	w := h.talked(talk{id: "a", whole: true, wait: time.Hour})
-	require.Equal(t, http.StatusAccepted, w.Code, "who asked for it gets it")
 }
 
 func TestWhereACompletionGoesOn(t *testing.T) {

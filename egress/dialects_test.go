@@ -162,6 +162,14 @@ func TestEveryDialectResumes(t *testing.T) {
 		h.settle(st, end)
 		w := h.again(tc.dialect, "")
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
+		require.Equal(t, []string{"text/event-stream", "no", "a", "a"}, []string{
+			w.Header().Get("Content-Type"), w.Header().Get("X-Accel-Buffering"), w.Header().Get("X-Generation-Id"), w.Header().Get("Weir-Action-Id"),
+		})
+		views := h.get("/v1/actions/a/events", "Accept", "text/event-stream").Body.String()
+		require.Contains(t, views, `"type":"delta"`)
+		require.Contains(t, views, `"data":{"chunks":[`+tale.chunks[0]+`]}`)
+		require.Contains(t, views, `"result":`+string(end.Result), "what was used stands there, too")
+		require.Contains(t, h.get("/v1/actions/a").Body.String(), `"result":`+string(end.Result))
 		whole := w.Body.String()
 		all := framesOf(t, whole)
 		require.GreaterOrEqual(t, len(all), len(tale.chunks))

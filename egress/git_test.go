@@ -242,13 +242,13 @@ func TestFetchesOfOneTask(t *testing.T) {
 }
 
 // pushed is an answer to a push whose body was not read.
-func pushed(t *testing.T, asked githttp.Asked) (*githttp.Answer, *httptest.ResponseRecorder, *http.Request) {
-	t.Helper()
+func pushed(tb testing.TB, asked githttp.Asked) (*githttp.Answer, *httptest.ResponseRecorder, *http.Request) {
+	tb.Helper()
 	rec := httptest.NewRecorder()
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/git/shop/git-receive-pack", strings.NewReader("PACK"))
+	r := httptest.NewRequestWithContext(tb.Context(), http.MethodPost, "/git/shop/git-receive-pack", strings.NewReader("PACK"))
 	r.Header.Set("User-Agent", "git/2.39.5")
 	body, err := githttp.NewBody(rec, r, 100, time.Minute)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	a, _ := githttp.NewAnswer(rec, asked, body, 100)
 	return a, rec, r
 }
@@ -275,25 +275,15 @@ func TestRespondToAPush(t *testing.T) {
 	require.Contains(t, shown.Body.String(), `"refs/heads/work"`)
 }
 
-func TestAPushIsNotLeftBehind(t *testing.T) {
+// TestAPushWhoseClientHasLeft is not answered.
+func TestAPushWhoseClientHasLeft(t *testing.T) {
 	t.Parallel()
-	h := build(t)
-	ref := schemas.Ref{Tenant: "acme", Kind: schemas.KindPush, ID: "p-2"}
-	h.claim(ref)
-	h.feed.EndWaits()
-	a, rec, r := pushed(t, githttp.Asked{SideBand: true})
-	h.server.Reply(a, r, ref, schemas.Receipt{ID: "p-2"}, -1)
-	require.Equal(t, http.StatusServiceUnavailable, rec.Code, "git takes no receipt")
-	require.NotEmpty(t, rec.Header().Get("Retry-After"))
-	require.Equal(t, "text/plain; charset=utf-8", rec.Header().Get("Content-Type"))
-
-	h = build(t)
-	ref.ID = "p-3"
+	h, ref := build(t), schemas.Ref{Tenant: "acme", Kind: schemas.KindPush, ID: "p-3"}
 	h.claim(ref)
 	h.failing(func() error { return errors.Join(fault.ErrUnavailable, errDown) })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	a, rec, r = pushed(t, githttp.Asked{SideBand: true})
+	a, rec, r := pushed(t, githttp.Asked{SideBand: true})
 	h.server.Reply(a, r.WithContext(ctx), ref, schemas.Receipt{ID: "p-3"}, -1)
 	require.Empty(t, rec.Body.String(), "nobody is left to answer")
 }

@@ -19,6 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"weir/egress/runs"
+	"weir/internal/githttp"
+	"weir/internal/weirtest/table"
 	"weir/internal/wire"
 	"weir/schemas"
 )
@@ -148,6 +150,50 @@ func TestRespondWhenTheTimeIsUp(t *testing.T) {
 		require.Equal(t, 7*time.Second, time.Since(begin))
 		require.Equal(t, http.StatusAccepted, w.Code)
 		require.Equal(t, "/v1/actions/a", w.Header().Get("Location"))
+	})
+}
+
+// TestADrainingNodeGivesNoReceipt to a client that knows none and has asked for none, whether it waits already or asks
+// now: to an agent ok would say that the write was made. Who asked for a receipt gets it.
+func TestADrainingNodeGivesNoReceipt(t *testing.T) {
+	t.Parallel()
+	push := schemas.Ref{Tenant: "acme", Kind: schemas.KindPush, ID: "p-2"}
+	type testCase struct {
+		ref      schemas.Ref
+		ask      func(h *env, wait time.Duration) *httptest.ResponseRecorder
+		says     string
+		receipts bool
+	}
+	table.Bubble(t, map[string]testCase{
+		"a write of rules": {ruleRef(), func(h *env, wait time.Duration) *httptest.ResponseRecorder {
+			return h.respondAgent(context.Background(), ruleRef(), receipt("rul-1", false), wait)
+		}, `"ok":false,"request_id":"req-1","operation":"global.off","error":{"code":"INTERNAL_ERROR"`, true},
+		"a completion": {chatRef("a"), func(h *env, wait time.Duration) *httptest.ResponseRecorder {
+			return h.talked(talk{id: "a", whole: true, wait: wait})
+		}, "Idempotency-Key", true},
+		"a stream": {chatRef("a"), func(h *env, _ time.Duration) *httptest.ResponseRecorder { return h.talked(talk{id: "a"}) }, "Idempotency-Key", false},
+		"a push": {push, func(h *env, wait time.Duration) *httptest.ResponseRecorder {
+			a, rec, r := pushed(h.t, githttp.Asked{SideBand: true})
+			h.server.Reply(a, r, push, receipt("p-2", false), wait)
+			return rec
+		}, "UNAVAILABLE", false},
+	}, func(t *testing.T, tc testCase) {
+		h := build(t)
+		h.claim(tc.ref)
+		for range 2 {
+			got := make(chan *httptest.ResponseRecorder, 1)
+			go func() { got <- tc.ask(h, -1) }()
+			synctest.Wait()
+			h.feed.EndWaits()
+			w := <-got
+			require.Equal(t, http.StatusServiceUnavailable, w.Code)
+			require.NotEmpty(t, w.Header().Get("Retry-After"))
+			require.Contains(t, w.Body.String(), tc.says)
+			require.Contains(t, w.Body.String(), schemas.Unavailable)
+		}
+		if tc.receipts {
+			require.Equal(t, http.StatusAccepted, tc.ask(h, time.Hour).Code)
+		}
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -179,36 +178,6 @@ func TestAReceiptOfAWrite(t *testing.T) {
 	require.Equal(t, http.StatusAccepted, w.Code)
 	require.Equal(t, "/v1/actions/rul-1", w.Header().Get("Location"))
 	require.JSONEq(t, `{"ok":true,"request_id":"req-1","operation":"global.off","data":{"id":"rul-1","status":"accepted","duplicate":false,"durability":"disk"}}`, w.Body.String())
-}
-
-// TestADrainingNodeGivesNoReceiptForAnAnswer to an agent that asked for none: ok
-// would say that the write was made.
-func TestADrainingNodeGivesNoReceiptForAnAnswer(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		for _, tc := range []struct {
-			wait   time.Duration
-			status int
-		}{{-1, 503}, {time.Hour, 202}} {
-			h := build(t)
-			h.claim(ruleRef())
-			got := make(chan *httptest.ResponseRecorder, 1)
-			go func() {
-				got <- h.respondAgent(context.Background(), ruleRef(), receipt("rul-1", false), tc.wait)
-			}()
-			synctest.Wait()
-			h.feed.Close()
-			w := <-got
-			require.Equal(t, tc.status, w.Code)
-			answer := decode[schemas.AgentResponse](t, w.Body)
-			require.Equal(t, tc.status == 202, answer.OK)
-			if answer.Error != nil {
-				require.Equal(t, schemas.InternalError, answer.Error.Code)
-				require.Equal(t, string(schemas.Unavailable), answer.Error.Detail)
-				require.NotEmpty(t, w.Header().Get("Retry-After"))
-			}
-		}
-	})
 }
 
 // called puts a call that was answered on the log, and ends its action if it is to.

@@ -382,22 +382,31 @@ func TestTheCompletionsOfAPoolsAgent(t *testing.T) {
 	require.NotContains(t, string(h.action(t, "default", h.responder.last(t).ref.ID).Payload), "task_id", "it may ask for itself")
 }
 
-// The lease of a task's holder is kept until the answer has ended.
-func TestALeaseIsKeptByACompletion(t *testing.T) {
+// TestWhatWaitsKeepsItsLease: the lease of a task's holder is kept until the answer to a question or to a completion has
+// ended.
+func TestWhatWaitsKeepsItsLease(t *testing.T) {
 	t.Parallel()
-	h := lobbyOf(t, 8*time.Millisecond, desk(), scoped(ingress.Identity{Token: schemas.Token{Tenant: "default", ID: "p", Scopes: []string{schemas.ScopeAdmin, schemas.ScopeTasksWork}}}))
-	h.file(t, "one")
-	h.open(t, "one")
-	require.Equal(t, http.StatusOK, h.send(holding("pool", get(schemas.RouteAgentTask))).Code)
-
-	h.responder.rest = func() {
-		for len(h.touched) > 0 {
+	for name, tc := range map[string]struct {
+		during     func(r *responder, f func())
+		path, body string
+	}{
+		"question":   {func(r *responder, f func()) { r.asking = f }, schemas.RouteAgentInquiry, `{"inquiry":"?"}`},
+		"completion": {func(r *responder, f func()) { r.rest = f }, "/v1/chat/completions", streamedChat},
+	} {
+		h := lobbyOf(t, 8*time.Millisecond, desk(), scoped(ingress.Identity{Token: schemas.Token{Tenant: "default", ID: "p", Scopes: []string{schemas.ScopeAdmin, schemas.ScopeTasksWork}}}))
+		h.file(t, "one")
+		h.open(t, "one")
+		require.Equal(t, http.StatusOK, h.send(holding("pool", get(schemas.RouteAgentTask))).Code)
+		tc.during(h.responder, func() {
+			for len(h.touched) > 0 {
+				<-h.touched
+			}
+			<-h.touched // it is heard of again, and again
 			<-h.touched
-		}
-		<-h.touched // it is heard of again, and again
-		<-h.touched
+		})
+		// What keeps the lease would be found as a leak after it.
+		require.Equal(t, http.StatusOK, h.send(holding("pool", post(tc.path, tc.body))).Code, name)
 	}
-	h.send(holding("pool", post("/chat/completions", streamedChat))) // what keeps the lease would be found as a leak after it
 }
 
 // A cancel that the log does not take is tried again for as long as the completion lives,

@@ -37,30 +37,11 @@ import (
 	"weir/internal/telemetry"
 	"weir/internal/weirtest/capture"
 	"weir/internal/weirtest/memlog"
+	"weir/internal/weirtest/permit"
 	"weir/schemas"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// policyDouble is a policy that grants http://ok.example and nothing else.
-type policyDouble struct{}
-
-func (policyDouble) MaxTimeout() time.Duration { return 30 * time.Second }
-
-func (policyDouble) Evaluate(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
-	decision := schemas.Decision{Version: "v"}
-	switch {
-	case !strings.Contains(c.URL, "://"):
-		decision.Code = schemas.DenyURLInvalid
-	case !strings.HasPrefix(c.URL, "http://ok.example"):
-		decision.Code = schemas.DenyHost
-	}
-	decision.Allowed = decision.Code == ""
-	if c.Method == http.MethodGet {
-		return decision, schemas.ClassSafe
-	}
-	return decision, schemas.ClassOnce
-}
 
 // call is one call of the responder.
 type call struct {
@@ -360,6 +341,7 @@ func setup(tb testing.TB, change ...func(*config)) *world {
 	})
 	w.ledger = ledger.New(w.log, layout, nil)
 	w.responder = &responder{ledger: w.ledger, held: map[schemas.Ref]int{}}
+	policy := permit.Hosts(tb, "ok.example")
 	cfg := config{
 		Config: ingress.Config{
 			Accept: accept.Config{
@@ -368,7 +350,7 @@ func setup(tb testing.TB, change ...func(*config)) *world {
 			},
 			Metrics: w.metrics,
 		},
-		Evaluate: func(grant.Caller) executor.Policy { return policyDouble{} }, Rules: rules.Config{AgentAPI: true},
+		Evaluate: func(grant.Caller) executor.Policy { return policy }, Rules: rules.Config{AgentAPI: true},
 		Stop: func(ref schemas.Ref) { w.stopped <- ref }, Log: w.log, Ledger: w.ledger,
 	}
 	for _, f := range change {

@@ -15,6 +15,7 @@ import (
 	"weir/ingress/grant"
 	"weir/ingress/rules"
 	"weir/internal/fault"
+	"weir/internal/weirtest/permit"
 	"weir/schemas"
 )
 
@@ -213,7 +214,7 @@ func TestAResetIsAnAction(t *testing.T) {
 	require.Equal(t, stored, w.records(t), "nothing more is stored")
 }
 
-type keyed struct{ policyDouble }
+type keyed struct{ permit.Policy }
 
 func (keyed) Evaluate(schemas.HTTPCall) (schemas.Decision, schemas.Class) {
 	return schemas.Decision{Allowed: true, Version: "v"}, schemas.ClassKeyed

@@ -267,25 +267,6 @@ func TestLeasing(t *testing.T) {
 	h.do(t, holding("pool", post("/agent/task/complete", `{"description":"x"}`))).refused(t, http.StatusBadRequest, schemas.TaskNotRunning)
 }
 
-// TestAQuestionKeepsItsLease for as long as its answer is waited for.
-func TestAQuestionKeepsItsLease(t *testing.T) {
-	t.Parallel()
-	h := lobbyOf(t, 8*time.Millisecond)
-	h.file(t, "a")
-	h.open(t, "a")
-	token, _ := h.do(t, bare(schemas.RouteTaskLease)).field("token").(string)
-	h.responder.asking = func() {
-		for range 3 { // of which one is the request's own
-			select {
-			case <-h.touched:
-			case <-time.After(10 * time.Second):
-				t.Error("nothing keeps the lease")
-			}
-		}
-	}
-	require.Equal(t, http.StatusOK, h.send(holding(token, post("/agent/inquiry", `{"inquiry":"?"}`))).Code)
-}
-
 // TestLimitsOfATasksToken: pools, and entries of the policy that repositories go by.
 func TestLimitsOfATasksToken(t *testing.T) {
 	t.Parallel()

@@ -26,20 +26,12 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/redact"
 	"weir/internal/weirtest/fixture"
+	"weir/internal/weirtest/permit"
 	"weir/internal/weirtest/poll"
 	"weir/internal/weirtest/table"
 	"weir/processors/call/dial"
 	"weir/schemas"
 )
-
-// permissive is a policy that permits every call.
-type permissive struct{}
-
-func (permissive) Evaluate(schemas.HTTPCall) (schemas.Decision, schemas.Class) {
-	return schemas.Decision{Allowed: true}, schemas.ClassOnce
-}
-
-func (permissive) MaxTimeout() time.Duration { return time.Minute }
 
 // mediaTypes are of text, of JSON, of bytes, and none.
 var mediaTypes = []string{
@@ -74,7 +66,7 @@ func anyBody(r *rand.Rand) []byte {
 // between its values.
 func TestBodiesStayAsTheyAre(t *testing.T) {
 	t.Parallel()
-	r, scrub, shown := rand.New(rand.NewPCG(3, 4)), redact.Values([]string{"no answer holds this"}), map[string]int{}
+	permits, r, scrub, shown := permit.Hosts(t, "h"), rand.New(rand.NewPCG(3, 4)), redact.Values([]string{"no answer holds this"}), map[string]int{}
 	for i := range table.Rounds(10_000) {
 		raw, media := anyBody(r), mediaTypes[i%len(mediaTypes)]
 		forms := map[string]any{"body_base64": raw}
@@ -87,7 +79,7 @@ func TestBodiesStayAsTheyAre(t *testing.T) {
 		for name, value := range forms {
 			request, err := ledger.Encode(map[string]any{"method": "POST", "url": "http://h/", name: value, "headers": map[string]string{"Content-Type": media}})
 			require.NoError(t, err)
-			translated, err := ingressexecutor.Translate(request, permissive{}, new(jsonschema.Cache))
+			translated, err := ingressexecutor.Translate(request, permits, new(jsonschema.Cache))
 			require.NoError(t, err, "%s", request)
 			stored, err := ledger.Encode(translated.Call)
 			require.NoError(t, err)

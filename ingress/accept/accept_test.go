@@ -258,22 +258,6 @@ func TestRepeatOfRequestID(t *testing.T) {
 	require.Equal(t, "succeeded", again.Receipt.Status)
 }
 
-func TestRepeatOfIdempotencyKey(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	first := w.accept(t, request(byKey("k"), `{"a":1}`))
-	require.False(t, first.Replayed)
-	flying, err := w.Accept(t.Context(), request(byKey("k"), `{"a":1}`))
-	require.Equal(t, schemas.InFlight, code(t, err))
-	require.Equal(t, first.Ref, flying.Ref, "the caller is told where to look")
-	require.Equal(t, schemas.IdempotencyMismatch, w.refusal(t, request(byKey("k"), `{"a":2}`)))
-	w.settle(t, first.ID)
-	replay := w.accept(t, request(byKey("k"), `{"a":1}`))
-	require.True(t, replay.Replayed)
-	require.Equal(t, first.Ref, replay.Ref)
-	require.True(t, replay.Receipt.Duplicate)
-}
-
 func TestOneOfManyWins(t *testing.T) {
 	t.Parallel()
 	for _, n := range []accept.Name{byID("same"), byKey("same")} {
@@ -349,16 +333,6 @@ func TestUnreadableOrDroppedRecordIsAConflict(t *testing.T) {
 	require.NoError(t, err)
 	w.log.Purge(stream, last)
 	require.Equal(t, schemas.Conflict, w.refusal(t, request(byID("y"), `{}`)))
-}
-
-func TestAClientThatGoesAwayCancelsNothing(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	out, err := w.Accept(ctx, request(byID("x"), `{}`))
-	require.NoError(t, err)
-	require.Equal(t, "x", out.ID)
 }
 
 // accept takes a request that must be taken.

@@ -3,8 +3,6 @@ package executor_test
 import (
 	"encoding/json"
 	"errors"
-	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -17,49 +15,19 @@ import (
 	"weir/internal/ledger"
 	"weir/internal/policy"
 	"weir/internal/weirtest/fixture"
+	"weir/internal/weirtest/permit"
 	"weir/schemas"
 )
 
 const fixtures = "../../schemas/executor/testdata"
 
-// policyDouble is a policy of two grants: the host localhost, and the key orders,
-// whose target honours idempotency keys.
-type policyDouble struct{}
-
-func (policyDouble) MaxTimeout() time.Duration { return 30 * time.Second }
-
-func (policyDouble) Evaluate(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
-	d := schemas.Decision{Version: "v1"}
-	u, err := url.Parse(c.URL)
-	switch {
-	case c.AllowlistKey != "" && c.AllowlistKey != "orders":
-		d.Code = schemas.DenyKeyUnknown
-	case err != nil || u.Host == "" || strings.Contains(c.URL, " "):
-		d.Code = schemas.DenyURLInvalid
-		if err == nil && u.Scheme == "localhost" {
-			d.Code = schemas.DenyScheme
-		}
-	case u.Scheme != "http":
-		d.Code = schemas.DenyScheme
-	case u.Hostname() != "localhost":
-		d.Code = schemas.DenyHost
-	}
-	for _, h := range c.Headers {
-		if d.Code == "" && (h.Name == "" || strings.EqualFold(h.Name, "host")) {
-			d.Code = schemas.DenyHeader
-		}
-	}
-	d.Allowed = d.Code == ""
-	switch c.Method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions:
-		return d, schemas.ClassSafe
-	case http.MethodPut, http.MethodDelete:
-		return d, schemas.ClassIdempotent
-	}
-	if c.IdempotencyKey != "" && c.AllowlistKey == "orders" {
-		return d, schemas.ClassKeyed
-	}
-	return d, schemas.ClassOnce
+// granted is a policy of two grants: the host localhost, and the key orders, whose target honours idempotency keys.
+func granted(tb testing.TB) permit.Policy {
+	tb.Helper()
+	return permit.Compile(tb, policy.Config{AllowedHosts: []string{"localhost"}, Entries: []policy.Entry{{
+		Name: "orders", URLPrefix: "http://localhost:8080/", Network: policy.NetworkLoopback, Methods: []string{"POST", "PATCH"},
+		UpstreamIdempotency: &policy.Idempotency{TTL: time.Hour},
+	}}})
 }
 
 // outcome is what a fixture expects: an action, or an error.
@@ -77,7 +45,7 @@ type outcome struct {
 func translate(t *testing.T, body []byte) outcome {
 	t.Helper()
 	require.NoError(t, strict.Check(body, strict.Limits{}))
-	req, err := executor.Translate(body, policyDouble{}, new(jsonschema.Cache))
+	req, err := executor.Translate(body, granted(t), new(jsonschema.Cache))
 	if err != nil {
 		var e *executor.Error
 		require.ErrorAs(t, err, &e)
@@ -97,31 +65,15 @@ func TestFixtures(t *testing.T) {
 	})
 }
 
-// compiled is the policy as a node has it.
-type compiled struct {
-	policyDouble
-	*policy.Policy
-}
-
-func (r compiled) Evaluate(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
-	d := r.Decide(policy.Request{
-		Key: c.AllowlistKey, Method: c.Method, URL: c.URL, Headers: c.Headers,
-		IdempotencyKey: c.IdempotencyKey, HasBody: c.Body != nil, BodySize: len(c.Body),
-	})
-	permit, _ := d.Permit()
-	return d.Decision, policy.Class(c.Method, c.IdempotencyKey != "", permit)
-}
-
 // TestAForeignParameterIsADenial of the entry that does not take it, so that it leaves evidence. A
 // malformed URL is a mistake of the request.
 func TestAForeignParameterIsADenial(t *testing.T) {
 	t.Parallel()
-	p, err := policy.Compile(policy.Config{Entries: []policy.Entry{{
+	p := permit.Compile(t, policy.Config{Entries: []policy.Entry{{
 		Name: "sec", URLPrefix: "http://h.example/", Methods: []string{"GET"}, Headers: map[string]string{"X-Key": "${secret:KEY}"},
 	}}})
-	require.NoError(t, err)
 	translate := func(url string) (executor.Request, error) {
-		return executor.Translate([]byte(`{"method":"GET","url":"http://h.example/`+url+`","allowlist_key":"sec"}`), compiled{Policy: p}, new(jsonschema.Cache))
+		return executor.Translate([]byte(`{"method":"GET","url":"http://h.example/`+url+`","allowlist_key":"sec"}`), p, new(jsonschema.Cache))
 	}
 	req, err := translate("x?b=1")
 	require.NoError(t, err)
@@ -134,12 +86,10 @@ func TestAForeignParameterIsADenial(t *testing.T) {
 
 func TestWhatCouldNotBeReadIsNeverPermitted(t *testing.T) {
 	t.Parallel()
-	req, err := executor.Translate([]byte(`{"method":"POST","url":"http://evil.example/x","headers":{"X-A":5},"body":{"a":1}}`), policyDouble{}, new(jsonschema.Cache))
+	req, err := executor.Translate([]byte(`{"method":"POST","url":"http://evil.example/x","headers":{"X-A":5},"body":{"a":1}}`), granted(t), new(jsonschema.Cache))
 	require.NoError(t, err)
 	require.True(t, req.Denied())
-	later, err := policy.Compile(policy.Config{AllowedHosts: []string{"evil.example"}})
-	require.NoError(t, err)
-	d, _ := compiled{Policy: later}.Evaluate(req.Call)
+	d, _ := permit.Hosts(t, "evil.example").Evaluate(req.Call)
 	require.Equal(t, schemas.DenyHeader, d.Code, "a policy that has changed meanwhile sends no half of a request")
 }
 
@@ -155,11 +105,12 @@ func TestMessagesAreBoundedAndPrintable(t *testing.T) {
 
 func FuzzTranslate(f *testing.F) {
 	fixture.Seed(f, fixtures)
+	p := granted(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if strict.Check(body, strict.Limits{}) != nil {
 			return
 		}
-		req, err := executor.Translate(body, policyDouble{}, new(jsonschema.Cache))
+		req, err := executor.Translate(body, p, new(jsonschema.Cache))
 		if err != nil {
 			var e *executor.Error
 			if !errors.As(err, &e) || e.Variant == "" || e.Message == "" || executor.Status(e.Variant) >= 500 {
@@ -186,7 +137,7 @@ func TestAskedIsWhatTranslateGives(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{
 		`{"method":"get","url":"http://localhost/"}`,
-		`{"method":"POST","url":"http://localhost/","allowlist_key":"orders","body":{"n":1.50}}`,
+		`{"method":"POST","url":"http://localhost:8080/","allowlist_key":"orders","body":{"n":1.50}}`,
 		`{"method":"PUT","url":"http://localhost/","headers":{"b":"2","C":"3","A":"1","a-b":"4"},"body":null}`,
 		`{"method":"POST","url":"http://localhost/","body_text":"a"}`,
 		`{"method":"POST","url":"http://localhost/","body_base64":"AP8="}`,
@@ -194,7 +145,7 @@ func TestAskedIsWhatTranslateGives(t *testing.T) {
 	} {
 		var req schemas.ExplainRequest
 		require.NoError(t, json.Unmarshal([]byte(body), &req))
-		got, err := executor.Translate([]byte(body), policyDouble{}, new(jsonschema.Cache))
+		got, err := executor.Translate([]byte(body), granted(t), new(jsonschema.Cache))
 		require.NoError(t, err, body)
 		asked, err := executor.Asked(req)
 		require.NoError(t, err, body)

@@ -2,10 +2,7 @@ package runs_test
 
 import (
 	"encoding/json"
-	"net/http"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,31 +10,21 @@ import (
 	"weir/ingress/strict"
 	"weir/internal/jsonschema"
 	"weir/internal/ledger"
+	"weir/internal/policy"
 	"weir/internal/problem"
 	"weir/internal/weirtest/fixture"
+	"weir/internal/weirtest/permit"
 	"weir/schemas"
 )
 
 const fixtures = "../../schemas/runs/testdata"
 
-// policyDouble is a policy that grants http://localhost and nothing else.
-type policyDouble struct{}
-
-func (policyDouble) MaxTimeout() time.Duration { return 30 * time.Second }
-
-func (policyDouble) Evaluate(c schemas.HTTPCall) (schemas.Decision, schemas.Class) {
-	d := schemas.Decision{Version: "v1"}
-	switch {
-	case !strings.Contains(c.URL, "://"):
-		d.Code = schemas.DenyURLInvalid
-	case !strings.HasPrefix(c.URL, "http://localhost/"):
-		d.Code = schemas.DenyHost
-	}
-	d.Allowed = d.Code == ""
-	if c.Method == http.MethodGet {
-		return d, schemas.ClassSafe
-	}
-	return d, schemas.ClassOnce
+// granted is a policy of two grants: the host localhost, and the key orders.
+func granted(tb testing.TB) permit.Policy {
+	tb.Helper()
+	return permit.Compile(tb, policy.Config{AllowedHosts: []string{"localhost"}, Entries: []policy.Entry{{
+		Name: "orders", URLPrefix: "http://localhost/", Network: policy.NetworkLoopback, Methods: []string{"POST"},
+	}}})
 }
 
 // outcome is what a fixture expects: a run, or a refusal.
@@ -61,7 +48,7 @@ func translate(tb testing.TB, body []byte) outcome {
 	}
 	var run runs.Run
 	if err == nil {
-		run, err = runs.Translate(req.Order, policyDouble{}, new(jsonschema.Cache))
+		run, err = runs.Translate(req.Order, granted(tb), new(jsonschema.Cache))
 	}
 	if err != nil {
 		p := problem.Of(err)
@@ -88,7 +75,7 @@ func TestFixtures(t *testing.T) {
 
 func TestUnreadableInputsOfATranslatedRunAreRefused(t *testing.T) {
 	t.Parallel()
-	_, err := runs.Translate(schemas.RunOrder{TaskType: schemas.TaskEcho, Inputs: json.RawMessage(`{"steps":`)}, policyDouble{}, new(jsonschema.Cache))
+	_, err := runs.Translate(schemas.RunOrder{TaskType: schemas.TaskEcho, Inputs: json.RawMessage(`{"steps":`)}, granted(t), new(jsonschema.Cache))
 	require.ErrorContains(t, err, "inputs")
 }
 
