@@ -9,6 +9,8 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"weir/egress/stream"
+	"weir/internal/fault"
+	"weir/internal/problem"
 	"weir/schemas"
 )
 
@@ -50,7 +52,7 @@ func Service(cfg ServiceConfig) Surface {
 		Read("/sandbox", e.sandbox),
 		Read("/metrics", func(c *gin.Context) error {
 			if err := cfg.Allow(c.Request, schemas.ScopeMetricsRead); err != nil {
-				return err
+				return hidden(err)
 			}
 			cfg.Metrics.ServeHTTP(c.Writer, c.Request)
 			return nil
@@ -92,6 +94,15 @@ func (e service) backup(c *gin.Context) error {
 		panic(http.ErrAbortHandler) // the client sees that the archive broke off
 	}
 	return err
+}
+
+// hidden answers a sender without the right to a route as if the route did not exist, unless a
+// later request would be served.
+func hidden(err error) error {
+	if problem.Of(err).Retryable {
+		return err
+	}
+	return fault.New(schemas.NotFound, "there is nothing at this path")
 }
 
 // ready is 200 if every check passes, else 503 and the names of the failed ones. The causes are
