@@ -39,7 +39,7 @@ func (a *Acceptor) newest(ctx context.Context, r Request, st *ledger.State, arri
 		next := r
 		next.Name.ID, next.Supersedes = schemas.Successor(r.Name.ID, n), newest.ID
 		if keyed(r) {
-			next.Name = Derive(PrefixRedrive, r.Name.Source, newest.Tenant, newest.ID)
+			next.Name = Derive(PrefixRedrive, r.Source, newest.Tenant, newest.ID)
 		}
 		action, err := a.action(next)
 		if err != nil {
