@@ -99,25 +99,27 @@ func TestExampleHasEveryKey(t *testing.T) {
 	file, err := os.ReadFile("../../../deploy/weir.example.yaml")
 	require.NoError(t, err)
 	require.NoError(t, yaml.Unmarshal([]byte(strings.Replace(string(file), "# log_format:", "log_format:", 1)), &example))
-	defs := schema["$defs"].(map[string]any)
+	object := func(v any) map[string]any {
+		m, _ := v.(map[string]any)
+		return m
+	}
+	defs := object(schema["$defs"])
 	missing := map[string]bool{}
 	for def, d := range defs {
-		for key := range d.(map[string]any)["properties"].(map[string]any) {
+		for key := range object(object(d)["properties"]) {
 			missing[def+"."+key] = true
 		}
 	}
-	for key := range schema["properties"].(map[string]any) {
+	for key := range object(schema["properties"]) {
 		missing["."+key] = true
 	}
 	var walk func(def string, schema map[string]any, value any)
 	walk = func(def string, s map[string]any, value any) {
 		if ref, ok := s["$ref"].(string); ok {
 			def = strings.TrimPrefix(ref, "#/$defs/")
-			s = defs[def].(map[string]any)
+			s = object(defs[def])
 		}
-		properties, _ := s["properties"].(map[string]any)
-		items, _ := s["items"].(map[string]any)
-		others, _ := s["additionalProperties"].(map[string]any)
+		properties, items, others := object(s["properties"]), object(s["items"]), object(s["additionalProperties"])
 		switch value := value.(type) {
 		case map[string]any:
 			for key, v := range value {
