@@ -108,7 +108,7 @@ func TestPassOpensMembers(t *testing.T) {
 	_, body, _ = admin.do(t, http.MethodGet, "/v1/policy", "")
 	assert.Regexp(t, `"name":"model:all:any"[^}]*"pass":\["\*"\]`, body)
 
-	ask(http.StatusBadGateway, "pair", `"plugins":[]`)
+	ask(http.StatusServiceUnavailable, "pair", `"plugins":[]`)
 	assert.Equal(t, []int{0, 1}, []int{first.Hits(), second.Hits()}, "the one that fails has no other behind it")
 	assert.Contains(t, ask(http.StatusBadRequest, "pair", `"plugins":[],"preset":"x"`), "models.pair.upstreams[0].pass: [plugins, preset]")
 	ask(http.StatusOK, "pair", `"top_k":1`)

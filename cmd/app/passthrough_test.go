@@ -230,6 +230,8 @@ func TestPassthroughAnswers(t *testing.T) {
 		case "/moved":
 			w.Header().Set("Location", "/elsewhere")
 			w.Header().Set("Content-Security-Policy", "default-src *")
+			w.Header().Set("Service-Worker-Allowed", "/")
+			w.Header().Set("Clear-Site-Data", `"*"`)
 			w.WriteHeader(http.StatusFound)
 		case "/empty":
 			w.WriteHeader(http.StatusNoContent)
@@ -262,7 +264,7 @@ func TestPassthroughAnswers(t *testing.T) {
 		{"GET", "/busy", 200, "at last", http.Header{"X-Try": nil}, "succeeded "},
 		{"GET", "/down", 503, "down", http.Header{"Weir-Refused": nil}, "failed RETRIES_EXHAUSTED"},
 		{"POST", "/down", 503, "down", nil, "failed HTTP_FAILURE"},
-		{"GET", "/moved", 302, "", http.Header{"Location": {"/via/t/elsewhere"}, "Content-Security-Policy": {"sandbox", "default-src *"}}, "failed DENY_REDIRECT"},
+		{"GET", "/moved", 302, "", http.Header{"Location": {"/via/t/elsewhere"}, "Content-Security-Policy": {"sandbox", "default-src *"}, "Service-Worker-Allowed": nil, "Clear-Site-Data": nil}, "failed DENY_REDIRECT"},
 		{"DELETE", "/empty", 204, "", http.Header{"Content-Length": nil}, "succeeded "},
 		{"GET", "/early", 200, "ok", http.Header{"Link": {"</style.css>; rel=preload"}}, "succeeded "},
 		{"GET", "/large", 200, strings.Repeat("\x00\xfflarge", 60_000), nil, "succeeded "},

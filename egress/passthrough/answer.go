@@ -87,7 +87,8 @@ func head(h http.Header, r *http.Request, fields, hidden []schemas.Header, keepL
 		if wire.PerConnection(name) || slices.Contains(named, name) || strings.HasPrefix(name, "Weir-") || name == "Content-Length" && !keepLength {
 			continue
 		}
-		if f.Value = placed(r, name, f.Value); f.Value == "" && (name == "Location" || name == "Content-Location") {
+		var ok bool
+		if f.Value, ok = placed(r, name, f.Value); !ok {
 			continue
 		}
 		if !seen[name] {

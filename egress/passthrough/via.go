@@ -11,20 +11,24 @@ import (
 	"weir/schemas"
 )
 
-// placed is the value of a header field of a target for the client of a request. /via puts targets below
-// a path of this node, so that what a field says of paths and hosts would there be of the node.
-func placed(r *http.Request, name, value string) string {
+// placed is the value of a header field of a target for the client of a request; not ok: it gets none.
+// /via puts targets below a path of this node, so that what a field says of paths, hosts and the whole
+// origin would there be of the node.
+func placed(r *http.Request, name, value string) (placed string, ok bool) {
 	via := problem.ReportOf(r.Context())
 	if via.Called == "" {
-		return value
+		return value, true
 	}
 	switch name {
 	case "Location", "Content-Location":
-		return located(via, r.Host, value)
+		value = located(via, r.Host, value)
+		return value, value != ""
 	case "Set-Cookie":
-		return confined(via, value)
+		return confined(via, value), true
+	case "Alt-Svc", "Clear-Site-Data", "Nel", "Refresh", "Report-To", "Reporting-Endpoints", "Service-Worker-Allowed", "Strict-Transport-Security":
+		return "", false
 	default:
-		return value
+		return value, true
 	}
 }
 
