@@ -293,8 +293,10 @@ func (a *App) taskReader(ctx context.Context, token string) (egress.Reader, erro
 	if err != nil {
 		return egress.Reader{}, err
 	}
-	a.taskService.Touch(ctx, v.Ref, v.Lease)
-	a.keepLease(ctx, v)
+	if a.role.accepts() { // the others may write no lease
+		a.taskService.Touch(ctx, v.Ref, v.Lease)
+		a.keepLease(ctx, v)
+	}
 	who := v.Identity()
 	own := schemas.Token{Tenant: who.Tenant, Entries: who.Entries, Models: who.Models}
 	return egress.Reader{Token: own, Task: who.Task(), Model: who.Holding.Model}, nil

@@ -1,6 +1,7 @@
 package passthrough
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -40,7 +41,7 @@ func located(via *problem.Report, own, reference string) string {
 	if err != nil {
 		return ""
 	}
-	to, err := called.Parse(reference)
+	to, err := called.Parse(escaped(reference)) // else url.URL decodes the escapes beside raw characters
 	if err != nil {
 		return ""
 	}
@@ -54,7 +55,7 @@ func located(via *problem.Report, own, reference string) string {
 	switch {
 	case !ok:
 		return ""
-	case strings.EqualFold(at.Authority(), own):
+	case strings.EqualFold(at.Authority(), strings.TrimSuffix(strings.TrimSuffix(own, ":443"), ":80")):
 		if plain && strings.HasPrefix(p.Path, below+"/") {
 			return whole // of a target that knows where it is reached
 		}
@@ -67,6 +68,26 @@ func located(via *problem.Report, own, reference string) string {
 	default:
 		return whole
 	}
+}
+
+// escaped is a reference with the characters behind its authority percent-encoded that no URL has.
+func escaped(reference string) string {
+	at := 0
+	if _, rest, ok := strings.Cut(reference, "//"); ok && !strings.ContainsAny(reference[:len(reference)-len(rest)-2], "/?#") {
+		if at = strings.IndexAny(rest, "/?#"); at < 0 {
+			return reference
+		}
+		at += len(reference) - len(rest)
+	}
+	out := []byte(reference[:at])
+	for _, c := range []byte(reference[at:]) {
+		if c >= 0x80 || strings.IndexByte("\"<>^`{|}", c) >= 0 {
+			out = fmt.Appendf(out, "%%%02X", c)
+		} else {
+			out = append(out, c)
+		}
+	}
+	return string(out)
 }
 
 // confined is a cookie of a target that its client sends to the entry alone.

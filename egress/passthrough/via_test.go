@@ -27,6 +27,8 @@ func TestLocated(t *testing.T) {
 		"https://other.example/login?next=%2F": "https://other.example/login?next=%2F",
 		"app://callback?code=1":                "app://callback?code=1",
 		"/a|b?c={d}&e=100%":                    "/via/e/a%7Cb?c=%7Bd%7D&e=100%25",
+		"/a%2Fb|c":                             "/via/e/a%2Fb%7Cc",
+		"https://o.example/ü%2Fb":              "https://o.example/%C3%BC%2Fb",
 		"/%2e%2e/%2e%2e/v1/execute":            "http://api.example/%2e%2e/%2e%2e/v1/execute",
 		"/..;/v1/execute":                      "http://api.example/..;/v1/execute",
 		`/x\..\..\v1\execute`:                  `http://api.example/x%5C..%5C..%5Cv1%5Cexecute`,

@@ -595,6 +595,26 @@ func TestARepeatOfAKeyIsAnsweredByARedrive(t *testing.T) {
 	require.True(t, out.Replayed)
 }
 
+// TestARepeatOfAKeyIsNotSentAgain where a key may have reached the target before, which the repeat does not
+// know, and where a traffic rule answered in the target's place.
+func TestARepeatOfAKeyIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	failed, unsent := schemas.Settled{Outcome: schemas.OutcomeFailed}, schemas.Attempted{Code: schemas.UpstreamConnect}
+	w := setup(t)
+	first := w.accept(t, request(byKey("k"), `{"a":1}`))
+	w.end(t, first.ID, failed, schemas.Attempted{Sent: true, Code: schemas.UpstreamReset}, schemas.Attempted{Sent: true, Status: 503})
+	redrive := request(accept.Derive(accept.PrefixRedrive, schemas.IDGenerated, "t", first.ID), `{"a":1}`)
+	redrive.Supersedes, redrive.KeySeed, redrive.KeyExpiresAt = first.ID, "seed", w.clock().Add(time.Hour)
+	w.accept(t, redrive)
+	require.NoError(t, w.ledger.Append(t.Context(), w.find(t, first.ID), schemas.Event{Type: schemas.EventSuperseded, Superseded: &schemas.Superseded{By: redrive.Name.ID}}))
+	w.end(t, redrive.Name.ID, failed, unsent)
+	require.Equal(t, redrive.Name.ID, w.accept(t, request(byKey("k"), `{"a":1}`)).ID)
+
+	mocked := w.accept(t, request(byKey("m"), `{"a":1}`))
+	w.end(t, mocked.ID, failed, schemas.Attempted{Status: 404, Decision: &schemas.Decision{Allowed: true, Traffic: &schemas.Traffic{Mocked: "m"}}})
+	require.Equal(t, mocked.ID, w.accept(t, request(byKey("m"), `{"a":1}`)).ID)
+}
+
 // TestOneSuccessor: however many repeats race, one begins it; and those that came before it
 // ended join it, although it ends as its predecessor did.
 func TestOneSuccessor(t *testing.T) {

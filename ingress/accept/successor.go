@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"weir/internal/fault"
 	"weir/internal/ledger"
 	"weir/schemas"
@@ -24,12 +26,14 @@ import (
 func (a *Acceptor) newest(ctx context.Context, r Request, st *ledger.State, arrived time.Time, joins bool) (newest *ledger.State, duplicate bool, id string, err error) {
 	newest = st
 	for n := 2; ; n++ {
-		over, err := a.unsent(ctx, r, newest, arrived)
-		if err != nil {
-			return newest, true, newest.ID, err
-		}
 		redriven := keyed(r) && newest.SupersededBy != ""
-		if !over && !redriven || n > schemas.MaxGeneration && (joins || keyed(r)) {
+		over := redriven
+		if !redriven {
+			if over, err = a.unsent(ctx, r, newest, arrived); err != nil {
+				return newest, true, newest.ID, err
+			}
+		}
+		if !over || n > schemas.MaxGeneration && (joins || keyed(r)) {
 			return newest, true, newest.ID, nil
 		}
 		if n > schemas.MaxGeneration {
@@ -63,6 +67,9 @@ func (a *Acceptor) newest(ctx context.Context, r Request, st *ledger.State, arri
 		case (joins || redriven) && errors.Is(err, fault.ErrNotFound):
 			return newest, true, newest.ID, nil
 		case errors.Is(err, fault.ErrConflict), errors.Is(err, fault.ErrGone):
+			if keyed(r) {
+				return newest, true, newest.ID, nil // of a redrive whose history is being dropped
+			}
 			// Of a request that had the id before its history was dropped.
 		case err != nil, !duplicate:
 			return found, duplicate, action.ID, err
@@ -92,6 +99,9 @@ func (a *Acceptor) unsent(ctx context.Context, r Request, st *ledger.State, befo
 	case st.Kind != schemas.KindRun || !retryable(end):
 		return false, nil
 	}
+	if keyed(r) && r.Kind != schemas.KindChat && gjson.GetBytes(end.Result, "answer").Exists() {
+		return false, nil // its history may be long
+	}
 	full, err := a.ledger.Load(ctx, st.Ref) // a joined state has no history
 	switch {
 	case errors.Is(err, fault.ErrNotFound), errors.Is(err, fault.ErrGone):
@@ -99,7 +109,8 @@ func (a *Acceptor) unsent(ctx context.Context, r Request, st *ledger.State, befo
 	case err != nil:
 		return false, err
 	}
-	return full.Damaged == nil && full.Settled != nil && (full.Unsent() || turnedAway(full)) && !full.SettledAt.After(before), nil
+	return full.Damaged == nil && full.Settled != nil && (full.Unsent() || turnedAway(full)) && !full.SettledAt.After(before) &&
+		(!keyed(r) || full.Action.KeySeed == "" && !slices.ContainsFunc(full.Attempts, ledger.Attempt.Mocked)), nil
 }
 
 // turnedAway reports whether each provider that a completion was sent to said that it is too busy

@@ -67,7 +67,7 @@ func (e *entry) fits(q *question) denial {
 		return deniedMethod
 	case q.pathForm != nil && (q.pathForm != deniedPathSlash || !e.EncodedSlashes):
 		return q.pathForm
-	case !covers(e.Path, q.url.Path), q.pathForm != nil && !covers(e.Path, slashed(q.url.Path)), !e.hasRoute(q):
+	case !covers(e.Path, q.url.Path), q.pathForm != nil && !covers(e.Path, Slashed(q.url.Path)), !e.hasRoute(q):
 		return deniedPath
 	}
 	return nil

@@ -118,7 +118,7 @@ func checkHeader(e *entry, h schemas.Header) denial {
 }
 
 // weirToken is the form of the tokens and sessions that Weir issues, up to the secret.
-var weirToken = regexp.MustCompile(`weir(1|t1|c)_[a-z0-9]{8,}_`)
+var weirToken = regexp.MustCompile(`weir[1c]_[a-z0-9]{16}_|weirt1_[a-z2-7]{8,}_`)
 
 // holdsToken reports whether the value of a header has such a token in it, also one in Basic.
 func holdsToken(value string) bool {

@@ -14,14 +14,14 @@ import (
 // are decoded.
 // The escapes of p are well-formed and p begins with a slash.
 func checkPath(p string) denial {
-	if q := slashed(p); q != p {
+	if q := Slashed(p); q != p {
 		return cmp.Or(checkSegments(p), checkSegments(q), deniedPathSlash)
 	}
 	return checkSegments(p)
 }
 
-// slashed decodes the escaped slashes of a path.
-func slashed(p string) string {
+// Slashed decodes the escaped slashes of a path.
+func Slashed(p string) string {
 	if !strings.Contains(p, "%2") {
 		return p
 	}

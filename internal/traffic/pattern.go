@@ -40,6 +40,8 @@ type site struct {
 	host string // an IPv6 address in brackets
 	// The path, and path and query, in their normal form.
 	normalPath, normalTail string
+	// slashed are both with a slash for each escaped one, which an entry may permit.
+	slashedPath, slashedTail string
 }
 
 // readSite is false for a URL that policy denies for its form.
@@ -53,6 +55,8 @@ func readSite(url string, dropFragment bool) (site, bool) {
 	if p.HasQuery {
 		at.normalTail = normal(at.Target)
 	}
+	at.slashedPath = policy.Slashed(at.normalPath)
+	at.slashedTail = at.slashedPath + at.normalTail[len(at.normalPath):]
 	return at, true
 }
 
@@ -192,12 +196,16 @@ func (p *pattern) stars() int {
 	return n + p.host.stars() + p.path.stars()
 }
 
-// subject is what the path's text is held against.
+// subject is what the path's text is held against: the form that it matches, as targets read both.
 func (p *pattern) subject(at *site) string {
+	as, slashed := at.normalPath, at.slashedPath
 	if p.query {
-		return at.normalTail
+		as, slashed = at.normalTail, at.slashedTail
 	}
-	return at.normalPath
+	if as == slashed || p.path.match(as) {
+		return as
+	}
+	return slashed
 }
 
 // fits reports whether the pattern matches a URL.

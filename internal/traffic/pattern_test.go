@@ -52,6 +52,7 @@ func TestPatterns(t *testing.T) {
 		},
 		"https://a.example/caf%C3%A9/%7e*":   {fit: []string{"https://a.example/caf%c3%a9/~x", "https://a.example/%63af%C3%a9/%7ex"}, miss: []string{"https://a.example/caf%C3%A8/~", "https://a.example/cafC3A9/~"}},
 		"https://a.example/v1/charges":       {fit: []string{"https://a.example/v1/%63harges", "https://a.example/v1/%63%68arges?q"}, miss: []string{"https://a.example/v1/%43harges"}},
+		"https://a.example/refs/heads/*":     {fit: []string{"https://a.example/refs/heads%2Fmain", "https://a.example/refs%2fheads%2Fa%2fb"}},
 		"https://a.example/v1/%63harges":     {fit: []string{"https://a.example/v1/charges"}},
 		"https://a.example/x%3d%41":          {fit: []string{"https://a.example/x%3DA"}, miss: []string{"https://a.example/x=A"}},
 		"https://a.example/x?q=%c3%A9&%61=*": {query: true, fit: []string{"https://a.example/x?q=%C3%a9&a=1"}, miss: []string{"https://a.example/x?q=%C3%a9&A=1"}},

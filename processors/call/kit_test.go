@@ -1,6 +1,7 @@
 package call_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -140,6 +141,7 @@ type env struct {
 	// actions counts those that calls were made for
 	actions  int
 	deadline time.Duration
+	kind     schemas.Kind
 	// destinations are those that every call goes by
 	destinations *destination.Limiter
 	// counted are the metrics, where a test asks for them
@@ -158,6 +160,7 @@ type envConfig struct {
 	deadline time.Duration
 	barrier  func(context.Context) error
 	plan     bool
+	kind     schemas.Kind  // default http
 	hold     time.Duration // call.Config's; zero: the default
 	limits   policy.Limits
 	// redirects are those of the entry
@@ -199,7 +202,7 @@ func newEnv(t *testing.T, cfg envConfig) *env {
 	if cfg.deadline == 0 {
 		cfg.deadline = 2 * time.Minute
 	}
-	b.deadline = cfg.deadline
+	b.deadline, b.kind = cfg.deadline, cfg.kind
 	b.task = &call.Task{
 		RetryStatus: !cfg.plan, Stop: b.stop.Stop, Attempts: cfg.attempts,
 		Call: schemas.HTTPCall{Method: cfg.method, URL: "http://up.example/x", AllowlistKey: "up", IdempotencyKey: cfg.key},
@@ -217,7 +220,7 @@ func (b *env) anew(t *testing.T) {
 	t.Helper()
 	b.actions++
 	b.task.State = harness.Claim(t, b.ledger, schemas.Action{
-		ID: strings.Repeat("a", b.actions), Kind: schemas.KindHTTP, Deadline: time.Now().Add(b.deadline), Payload: []byte("{}"),
+		ID: strings.Repeat("a", b.actions), Kind: cmp.Or(b.kind, schemas.KindHTTP), Deadline: time.Now().Add(b.deadline), Payload: []byte("{}"),
 	}, nil)
 }
 

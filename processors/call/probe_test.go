@@ -232,7 +232,7 @@ func TestNoProbeWithoutAValue(t *testing.T) {
 		"no JSON":           {schemas.HTTPCall{TextBody: true, Body: []byte(`"ref=r1"`), Headers: json}, unreadable},
 		"no body":           {schemas.HTTPCall{}, unreadable},
 	} {
-		b := newEnv(t, envConfig{method: "POST", contract: contract, script: []end{reset, {status: 200}}})
+		b := newEnv(t, envConfig{kind: schemas.KindPassthrough, method: "POST", contract: contract, script: []end{reset, {status: 200}}})
 		c := &b.task.Call
 		c.Body, c.TextBody, c.Base64Body, c.Headers, c.ContentType = tt.call.Body, tt.call.TextBody, tt.call.Base64Body, tt.call.Headers, tt.call.ContentType
 		r := b.run()

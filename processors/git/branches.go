@@ -78,16 +78,16 @@ const soonest = 500 * time.Millisecond
 // be that one. To wait for it is all that one without them can do, up to the deadline,
 // which the action's own executor holds it to.
 func away(st *ledger.State, now time.Time) error {
-	return rest(st, now.Add(min(max(now.Sub(st.Action.AcceptedAt)/8, soonest), again)))
+	return rest(st, now.Add(min(max(now.Sub(st.Action.AcceptedAt)/8, soonest), again)), schemas.WaitNode)
 }
 
-// rest leaves an action until then, or until its deadline. The log hears of it once.
-func rest(st *ledger.State, until time.Time) error {
+// rest leaves an action until then, or until its deadline. The log hears of a reason once.
+func rest(st *ledger.State, until time.Time, reason string) error {
 	if d := st.Action.Deadline; !d.IsZero() && d.Before(until) {
 		until = d
 	}
-	return &call.Deferral{Until: until, Reason: schemas.WaitNode, Quiet: slices.ContainsFunc(st.Events, func(ev schemas.Event) bool {
-		return ev.Waiting != nil && ev.Waiting.For == schemas.WaitNode
+	return &call.Deferral{Until: until, Reason: reason, Quiet: slices.ContainsFunc(st.Events, func(ev schemas.Event) bool {
+		return ev.Waiting != nil && ev.Waiting.For == reason
 	})}
 }
 
@@ -114,7 +114,7 @@ const (
 	openingTimeout = time.Minute
 	// again is the pause after an upstream could not be reached. It grows with the action's age, to longest.
 	again   = 10 * time.Second
-	longest = time.Minute
+	longest = 10 * time.Minute
 )
 
 // errNoLook: it is not known where the branch would begin.
@@ -179,7 +179,7 @@ func (o *opening) open(ctx context.Context) (string, error) {
 // deadline for an end.
 func (o *opening) later(wish time.Duration) error {
 	now := o.cfg.Now()
-	return rest(o.st, now.Add(max(wish, min(max(now.Sub(o.st.Action.AcceptedAt)/8, again), longest))))
+	return rest(o.st, now.Add(max(wish, min(max(now.Sub(o.st.Action.AcceptedAt)/8, again), longest))), schemas.WaitDelay)
 }
 
 // look is where the base and the branch are now; empty: nowhere. If the upstream could not be reached, or asks for

@@ -325,7 +325,7 @@ func TestBranchElsewhere(t *testing.T) {
 			for range 7 {
 				_, err := r.branches.Open(t.Context(), st, o, branch)
 				rest := harness.As[*call.Deferral](t, err)
-				require.Equal(t, want, rest.Until.Sub(now))
+				require.Equal(t, []any{want, schemas.WaitDelay}, []any{rest.Until.Sub(now), rest.Reason})
 				now = rest.Until
 				st = r.rested(st, rest)
 			}

@@ -41,6 +41,17 @@ func (c *checker) stored(at place) bool {
 	return slices.ContainsFunc(c.byID[at], func(a *Action) bool { return a.Accepted() != nil })
 }
 
+// origin is the id of the action that a name made first: a repeat that begins a successor, or is
+// answered by one, is of the same name.
+func (c *checker) origin(at place) string {
+	for _, a := range c.byID[at] {
+		if accepted := a.Accepted(); accepted != nil && accepted.Supersedes != "" {
+			return c.origin(place{at.tenant, accepted.Supersedes})
+		}
+	}
+	return at.text
+}
+
 // said: the loss of an action was reported by what its client was told.
 func (c *checker) said(a *Action) bool {
 	return slices.ContainsFunc(c.run.Asked, func(asked Asked) bool {
@@ -66,8 +77,7 @@ func (c *checker) named() {
 		ids := map[string]bool{}
 		for _, asked := range n.asked {
 			if asked.ID != "" && asked.Answer == Accepted && c.stored(place{n.tenant, asked.ID}) {
-				id, _ := schemas.Generation(asked.ID)
-				ids[id] = true
+				ids[c.origin(place{n.tenant, asked.ID})] = true
 			}
 		}
 		for _, a := range n.actions {

@@ -36,10 +36,13 @@ func (l *decoder) read(raw []byte, mended bool) data {
 	}
 	var d data
 	text, valid := l.Scrub.Bytes(raw), jsontext.Value(raw).IsValid()
-	if v := jsontext.Value(bytes.Clone(raw)); !valid && !mended && utf8.Valid(raw) && v.Format(jsontext.AllowInvalidUTF8(true)) == nil {
-		raw, valid, d.halved = v, true, true
+	clean := text
+	if !valid && !mended && utf8.Valid(raw) {
+		if v := jsontext.Value(bytes.Clone(raw)); v.Format(jsontext.AllowInvalidUTF8(true)) == nil {
+			raw, valid, d.halved = v, true, true
+			clean = l.Scrub.Bytes(raw)
+		}
 	}
-	clean := l.Scrub.Bytes(raw)
 	doc, isJSON := dial.JSON(raw, clean, l.Scrub)
 	if isJSON {
 		v := gjson.ParseBytes(doc)

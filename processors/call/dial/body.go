@@ -19,6 +19,9 @@ import (
 // snippetLength is how many code points of a body are kept in the open.
 const snippetLength = 512
 
+// snippetRoom is how many bytes of a body are looked at for that.
+const snippetRoom = 64 << 10
+
 // PutBody gives an answer its body: JSON as it came, a string of its text if its media type is textual, or
 // a string of base64. contentType is the Content-Type, "" if the answer has none. The snippet has no
 // bytes that are not UTF-8.
@@ -36,7 +39,7 @@ func PutBody(a *schemas.Answer, raw []byte, contentType string, scrub *redact.Sc
 	default:
 		a.Body, a.Base64 = Quoted(base64.StdEncoding.EncodeToString(clean)), true
 	}
-	text := string(clean)
+	text := string(clean[:min(len(clean), snippetRoom)])
 	if !utf8.ValidString(text) { // without these bytes, two parts may be a secret
 		text = scrub.String(strings.ToValidUTF8(text, ""))
 	}
