@@ -47,6 +47,8 @@ type Server struct {
 	failed chan struct{}
 	fail   func() // closes failed, once
 
+	reserve int64 // see CheckDisk
+
 	marks   atomic.Pointer[marks] // as they are on the disk; after Opened it points to an unchanging copy
 	lost    []string              // the losses accepted at this start
 	told    bool                  // that the marks cannot be written
@@ -131,6 +133,11 @@ func (s *Server) limit() error {
 	case s.cfg.MaxBytes == 0 && free > 0:
 		s.cfg.MaxBytes = s.dir.stored() + free/4*3
 	}
+	s.reserve = s.cfg.MaxBytes
+	if free >= 0 {
+		s.reserve = min(s.reserve, s.dir.stored()+free)
+	}
+	s.reserve = min(s.reserve/16, mostReserve)
 	return nil
 }
 
@@ -245,12 +252,13 @@ func (s *Server) Addr() string {
 }
 
 // CheckDisk returns how many bytes may be stored before the disk is down to a reserve, in which
-// accepted actions end: a sixteenth of the wall, at most mostReserve. Only a restart mends a store
+// accepted actions end: a sixteenth of the wall, or of what the disk had room for at the start, and at
+// most mostReserve. Only a restart mends a store
 // that is not Healthy: Failed is closed then, as soon as the disk has room for the start.
 func (s *Server) CheckDisk() (room int64) {
 	room = math.MaxInt64 // where the free space is unknown
 	if free, err := s.cfg.Free(); err == nil && free >= 0 {
-		room = free - min(s.cfg.MaxBytes/16, mostReserve)
+		room = free - s.reserve
 	}
 	if s.Healthy() == nil {
 		return room

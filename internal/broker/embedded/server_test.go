@@ -60,6 +60,8 @@ func TestStoreThatRefusedAWrite(t *testing.T) {
 	free.Store(1 << 30)
 	s := start(t, Config{MaxBytes: 16 << 20, Free: func() (int64, error) { return free.Load(), nil }})
 	require.EqualValues(t, 1<<30-1<<20, s.CheckDisk(), "a sixteenth of the wall is kept")
+	small := start(t, Config{MaxBytes: 10 << 30, Free: func() (int64, error) { return 32 << 20, nil }})
+	require.EqualValues(t, 30<<20, small.CheckDisk(), "or of a disk that has less room")
 	free.Store(-1)
 	require.EqualValues(t, math.MaxInt64, s.CheckDisk(), "it is unknown")
 	free.Store(1 << 19)
