@@ -139,9 +139,9 @@ func (f *chatFlags) chat(ctx context.Context, c *api, body chatRequest) error {
 	case resp.StatusCode == http.StatusAccepted:
 		return answer.lacking("the completion is under way, and this server does not wait for its answer")
 	case kind == "text/event-stream":
-		err = answer.stream(resp.Body)
+		err = answer.stream(ctx, resp.Body)
 	case kind == "application/json":
-		err = answer.document(resp.Body)
+		err = answer.document(ctx, resp.Body)
 	default:
 		return fmt.Errorf("the server answered %s with something that is no completion; is it a Weir?", resp.Status)
 	}
@@ -256,13 +256,13 @@ type chatAnswer struct {
 }
 
 // stream prints the chunks of a streamed answer as they come.
-func (a *chatAnswer) stream(body io.Reader) error {
+func (a *chatAnswer) stream(ctx context.Context, body io.Reader) error {
 	for e, err := range sse.Read(body, &sse.ReadConfig{MaxEventSize: maxAnswer}) {
 		switch {
 		case err != nil:
 			return a.cut(err)
 		case strings.TrimSpace(e.Data) == "[DONE]":
-			return a.end()
+			return a.end(ctx)
 		case e.Data == "":
 		default:
 			if err := a.part([]byte(e.Data)); err != nil {
@@ -273,7 +273,7 @@ func (a *chatAnswer) stream(body io.Reader) error {
 	return a.cut(errors.New("it has no end"))
 }
 
-func (a *chatAnswer) document(body io.Reader) error {
+func (a *chatAnswer) document(ctx context.Context, body io.Reader) error {
 	raw, err := io.ReadAll(io.LimitReader(body, maxAnswer))
 	if err != nil {
 		return a.cut(err)
@@ -281,7 +281,7 @@ func (a *chatAnswer) document(body io.Reader) error {
 	if err := a.part(raw); err != nil {
 		return errors.Join(a.line(), err)
 	}
-	return a.end()
+	return a.end(ctx)
 }
 
 // part prints one chunk, or a whole answer.
@@ -348,7 +348,7 @@ func (a *chatAnswer) line() error {
 }
 
 // end prints the use of the model.
-func (a *chatAnswer) end() error {
+func (a *chatAnswer) end(ctx context.Context) error {
 	if err := a.line(); err != nil {
 		return err
 	}
@@ -366,12 +366,24 @@ func (a *chatAnswer) end() error {
 		used = fmt.Sprintf("%d tokens in, %d out", a.usage.Get("prompt_tokens").Int(), a.usage.Get("completion_tokens").Int())
 		if dollars, err := strconv.ParseFloat(a.usage.Get("cost").String(), 64); err == nil {
 			cost = "$" + strconv.FormatFloat(dollars, 'f', -1, 64)
+		} else if a.action != "" {
+			cost = a.cost(ctx)
 		}
 	}
 	if said := joined(", ", labels(" ", "", "ended by", a.finish), used, cost, labels(" ", "", "action", a.action)); said != "" {
 		fmt.Fprintln(a.Err, said)
 	}
 	return nil
+}
+
+// cost is what Weir counted for the answer; empty: the model has no price, or the token reads no actions.
+func (a *chatAnswer) cost(ctx context.Context) string {
+	view, _ := a.Action(ctx, a.action)
+	nanos := gjson.GetBytes(view.Result, "usage.cost_nanousd")
+	if !nanos.Exists() {
+		return ""
+	}
+	return "$" + strconv.FormatFloat(nanos.Float()/1e9, 'f', -1, 64)
 }
 
 func (a *chatAnswer) cut(err error) error {

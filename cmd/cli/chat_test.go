@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -82,6 +83,25 @@ data: [DONE]
 		"a document": {answer: `{"choices":[{"message":{"content":[{"type":"text","text":"one, "},{"type":"image"},7,{"type":"text","text":"two"}]},"finish_reason":"stop"}],` +
 			`"usage":{"prompt_tokens":1,"completion_tokens":2,"cost":"0.5"}}`, out: "one, two\n", errs: "1 tokens in, 2 out, $0.5\n"},
 	})
+}
+
+// TestChatPrintsWhatWeirCounted: a provider that says no price leaves it to the action.
+func TestChatPrintsWhatWeirCounted(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("X-Request-Id", "r-1")
+		if r.Method == http.MethodGet {
+			_, _ = io.WriteString(w, `{"id":"a-1","result":{"usage":{"cost_nanousd":142500}}}`)
+			return
+		}
+		w.Header().Set(schemas.HeaderGeneration, "a-1")
+		_, _ = io.WriteString(w, `{"choices":[{"message":{"content":"one"},"finish_reason":"stop"}],"usage":{"prompt_tokens":19,"completion_tokens":10}}`)
+	}))
+	t.Cleanup(s.Close)
+	code, _, errs := saying(t, "", "chat", "m", "Hi", "--server="+s.URL)
+	require.Equal(t, ExitOK, code, errs)
+	assert.Contains(t, errs, "19 tokens in, 10 out, $0.0001425, action a-1\n")
 }
 
 func TestChatAsksWhatItIsTold(t *testing.T) {

@@ -168,7 +168,7 @@ func (k *Keeper) keep(key string, next *held) {
 // errUnauthorized is the same for all refused callers: it does not reveal whether a token expired,
 // was revoked or never existed.
 func errUnauthorized() error {
-	return fault.New(schemas.Unauthorized, "send one header, Authorization: Bearer and a token that is in force")
+	return fault.New(schemas.Unauthorized, "send one header, Authorization: Bearer or X-Api-Key, with a token that is in force")
 }
 
 // errUnknown: without the store, tokens cannot be checked.

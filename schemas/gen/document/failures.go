@@ -275,7 +275,7 @@ func resetFailures() []failure {
 	reset := object{"operation": schemas.OpRulesReset}
 	return append(unreadFailures(), []failure{
 		{400, schemas.InvalidRequest, "this route takes no body", "", reset},
-		{401, schemas.Unauthorized, "send one header, Authorization: Bearer and a token that is in force", schemas.DetailAuthRequired, reset},
+		{401, schemas.Unauthorized, "send one header, Authorization: Bearer or X-Api-Key, with a token that is in force", schemas.DetailAuthRequired, reset},
 		{403, schemas.Unauthorized, "the token lacks the scope admin", schemas.DetailScopeRequired, reset},
 		{409, schemas.InternalError, "the write was canceled", string(schemas.Canceled), reset},
 		{410, schemas.InternalError, "the history of this record has been dropped", string(schemas.StreamGone), reset},
