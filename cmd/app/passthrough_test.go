@@ -184,7 +184,7 @@ func TestPassthroughRefusals(t *testing.T) {
 		"a method":            {"POST", "below/below/x", "{}", nil, 403, schemas.DenyMethod, "use one that it lists"},
 		"a header":            {"GET", "t/refusals/", "", []string{"X-HTTP-Method-Override", "PUT"}, 403, schemas.DenyHeader, "X-Http-Method-Override"},
 		"a large body":        {"POST", "t/refusals/", strings.Repeat("x", 1<<20+1), nil, 413, schemas.PayloadTooLarge, "1048576 bytes, the limit limits.upload"},
-		"a large, added to":   {"POST", "adds/adds/x", `{"a":"` + strings.Repeat("x", 300<<10) + `"}`, []string{"Content-Type", "application/json"}, 403, schemas.DenyBody, ""},
+		"a large, added to":   {"POST", "adds/adds/x", `{"a":"` + strings.Repeat("x", 300<<10) + `"}`, []string{"Content-Type", "application/json"}, 403, schemas.DenyBody, "send the call to /v1/execute"},
 		"two keys":            {"POST", "t/refusals/", "", []string{"Idempotency-Key", "a", "Idempotency-Key", "b"}, 400, schemas.InvalidRequest, "send it once"},
 		"no key of its own":   {"POST", "keyed/keyed/x", "", []string{"X-Request-Key", "k 3"}, 403, schemas.DenyHeader, "X-Request-Key"},
 		"two of its own":      {"POST", "keyed/keyed/x", "", []string{"X-Request-Key", "a", "X-Request-Key", "b"}, 403, schemas.DenyHeader, "X-Request-Key"},

@@ -201,6 +201,8 @@ func checkMembers(e *entry, method string, r *Request) denial {
 			return deniedBodyMissing
 		}
 		return nil
+	case r.Upload:
+		return deniedBodyPassed
 	case r.TextBody:
 		return deniedBodyNotObject
 	}

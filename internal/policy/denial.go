@@ -187,6 +187,7 @@ var (
 	deniedBodyMethod  = newDenial(CheckBody, "GET and HEAD carry no body; use the url's query, or another method")
 	deniedBodyMissing = newDenial(CheckBody, "the entry adds members to the body, and there is none; "+
 		"send a JSON object, an empty one if need be")
+	deniedBodyPassed      = newDenial(CheckBody, "the entry adds members to the body, which passthrough and the proxy send as it came; send the call to /v1/execute")
 	deniedBodyNotObject   = newDenial(CheckBody, "the entry adds members to the body, and it is not a JSON object; send one")
 	deniedBodyOwned       = newDenial(CheckBody, "the entry adds a member of the body that is there already; leave it out")
 	deniedAddressForm     = newDenial(CheckAddress, "the address cannot be checked; it must be an IP address without a zone")
