@@ -152,9 +152,9 @@ func (w *world) outcome(st *ledger.State) {
 }
 
 // safe looks for what is shown before the device is known to have it.
-func (w *world) safe(a act, seq uint64) {
+func (w *world) safe(a act, id string, seq uint64) {
 	w.mu.Lock()
-	early := seq > w.synced[w.stream(a)]
+	early := seq > w.synced[schemas.LogStream(layout.Partition(a.tenant, id))]
 	w.mu.Unlock()
 	if early {
 		w.breach(history.Violation{Invariant: "I13", Tenant: a.tenant, Subject: a.name, Detail: fmt.Sprintf("%d was shown before the barrier", seq)})

@@ -193,7 +193,7 @@ func (w *world) ask(ctx context.Context, d *dice, n *node, a act) history.Asked 
 		return heard
 	}
 	if err == nil {
-		w.safe(a, end.Seq)
+		w.safe(a, out.ID, end.Seq)
 		heard.Status, heard.Outcome, heard.Digest = 200, end.Event.Settled.Outcome, shown(end.Event.Settled)
 	}
 	return heard
@@ -299,7 +299,7 @@ func (w *world) follow(ctx context.Context, n *node, a act, at *uint64, seen *hi
 		}
 		for _, it := range items {
 			if it.Event.NeedsBarrier() {
-				w.safe(a, it.Seq)
+				w.safe(a, a.ref().ID, it.Seq)
 			}
 			*at = it.Seq
 			seen.IDs = append(seen.IDs, it.Seq)
