@@ -1,7 +1,6 @@
 package passthrough
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -41,11 +40,11 @@ func located(via *problem.Report, own, reference string) string {
 	if err != nil {
 		return ""
 	}
-	to, err := called.Parse(escaped(reference)) // else url.URL decodes the escapes beside raw characters
+	to, err := called.Parse(callurl.Escaped(reference)) // else url.URL decodes the escapes beside raw characters
 	if err != nil {
 		return ""
 	}
-	whole, below := callurl.Escaped(to.String()), schemas.RoutePassthrough+via.Entry
+	whole, below := to.String(), schemas.RoutePassthrough+via.Entry
 	if to.Scheme != "http" && to.Scheme != "https" {
 		return whole
 	}
@@ -68,26 +67,6 @@ func located(via *problem.Report, own, reference string) string {
 	default:
 		return whole
 	}
-}
-
-// escaped is a reference with the characters behind its authority percent-encoded that no URL has.
-func escaped(reference string) string {
-	at := 0
-	if _, rest, ok := strings.Cut(reference, "//"); ok && !strings.ContainsAny(reference[:len(reference)-len(rest)-2], "/?#") {
-		if at = strings.IndexAny(rest, "/?#"); at < 0 {
-			return reference
-		}
-		at += len(reference) - len(rest)
-	}
-	out := []byte(reference[:at])
-	for _, c := range []byte(reference[at:]) {
-		if c >= 0x80 || strings.IndexByte("\"<>^`{|}", c) >= 0 {
-			out = fmt.Appendf(out, "%%%02X", c)
-		} else {
-			out = append(out, c)
-		}
-	}
-	return string(out)
 }
 
 // confined is a cookie of a target that its client sends to the entry alone.

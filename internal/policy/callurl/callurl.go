@@ -73,19 +73,21 @@ func Sendable(target string) string {
 	return p.join()
 }
 
-// Escaped is a URL with the characters percent-encoded that browsers and fetch send as they are: ", <, >,
-// ^, `, {, | and } behind the authority, and in the query a backslash and a % that begins no escape.
+// Escaped is a URL, or a reference to one, with the characters percent-encoded that clients and targets
+// write as they are behind the authority: ", <, >, ^, `, {, |, } and those beyond ASCII, and in the query
+// a backslash and a % that begins no escape.
 func Escaped(target string) string {
-	_, rest, rooted := strings.Cut(target, "://")
-	at := strings.IndexAny(rest, "/?")
-	if !rooted || at < 0 {
-		return target
+	at := 0
+	if before, rest, ok := strings.Cut(target, "//"); ok && !strings.ContainsAny(before, "/?#") {
+		if at = strings.IndexAny(rest, "/?#"); at < 0 {
+			return target
+		}
+		at += len(target) - len(rest)
 	}
-	rest = rest[at:]
-	out, query := []byte(target[:len(target)-len(rest)]), false
-	for i := range len(rest) {
-		switch c := rest[i]; {
-		case strings.IndexByte("\"<>^`{|}", c) >= 0, query && (c == '\\' || c == '%' && !escape(rest[i:])):
+	out, query := []byte(target[:at]), false
+	for i := at; i < len(target); i++ {
+		switch c := target[i]; {
+		case c >= 0x80, strings.IndexByte("\"<>^`{|}", c) >= 0, query && (c == '\\' || c == '%' && !escape(target[i:])):
 			out = fmt.Appendf(out, "%%%02X", c)
 		default:
 			query = query || c == '?'

@@ -20,6 +20,7 @@ func TestEscaped(t *testing.T) {
 		"/a?b=%&c=%4&d=%zz&e=%": "/a?b=%25&c=%254&d=%25zz&e=%25",
 		"/a?b=%%41?c":           "/a?b=%25%41?c",
 		"/a?b=%+1":              "/a?b=%25+1",
+		"/ü?ü":                  "/%C3%BC?%C3%BC",
 	} {
 		got := Escaped(origin + url)
 		assert.Equal(t, origin+want, got)
